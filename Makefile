@@ -1,0 +1,47 @@
+# Two commands do everything by themselves on a fresh clone: `make run` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
+export DO_NOT_TRACK := 1
+
+.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity
+
+help:  ## What there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
+
+run: $(READY)  ## The main job on the breast-cancer table that scikit-learn bundles
+	@$(BIN)/python -m chaffinch.flows.demonstration
+
+test: $(READY)  ## Every test
+	@$(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-2} --dist loadgroup -q
+
+lint: $(READY)  ## ruff, strict mypy, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench-overhead: $(READY)  ## Seconds and memory around the main job
+	@$(BIN)/python -m tests.benchmarks.overhead
+
+bench-fidelity: $(READY)  ## The papers' figures as distributions over seeds
+	@$(BIN)/python -m tests.benchmarks.fidelity
+
+setup: $(READY)  ## The virtual environment only
+
+lock: $(READY)  ## Renew requirements.lock from what is installed
+	@{ sed -n '/^#/p' requirements.lock; $(BIN)/pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > requirements.lock.new
+	@mv requirements.lock.new requirements.lock
+
+clean:  ## Remove the virtual environment and caches
+	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "chaffinch needs Python 3.11 or newer but %s is %d.%d; name another with make PYTHON=..." % (sys.executable, v[0], v[1]))'
+	@echo "Setting up $(VENV) (about two minutes, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,197 @@
+"""Losses: lower is better.
+
+Three families: squared and absolute error for regression, log loss for classes, and any
+scikit-learn scorer by name, negated. The first two are means over rows, so that a paired
+interval can resample rows; a scorer is a function of the whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
+
+_ROW_LOSSES: dict[str, Task] = {
+    "squared_error": "regression",
+    "absolute_error": "regression",
+    "log_loss": "classification",
+}
+_DEFAULTS: dict[Task, str] = {"regression": "squared_error", "classification": "log_loss"}
+# scikit-learn clips probabilities at the same distance from 0 and 1
+_PROBABILITY_FLOOR = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of predictions against truth.
+
+    Attributes
+    ----------
+    name : str
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
+    task : "regression" or "classification"
+        What the target is.
+    """
+
+    name: str
+    task: Task
+
+    @property
+    def is_mean_over_rows(self) -> bool:
+        """Whether the loss is a weighted mean of one number per row."""
+        return self.name in _ROW_LOSSES
+
+    def per_row(self, y: NDArray[np.float64] | NDArray[np.int64], prediction: Floats) -> Floats:
+        """Return each row's loss.
+
+        Parameters
+        ----------
+        y : ndarray, shape (n,)
+            Values, or class indices.
+        prediction : ndarray, shape (n,) or (n, n_classes)
+            Values, or class probabilities.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            If this loss is a scorer, which has no value per row.
+        """
+        if self.name == "squared_error":
+            return np.square(prediction - y)
+        if self.name == "absolute_error":
+            return np.abs(prediction - y)
+        if self.name == "log_loss":
+            truth = prediction[np.arange(len(y)), y.astype(np.int64)]
+            clipped = np.clip(truth, _PROBABILITY_FLOOR, 1 - _PROBABILITY_FLOOR)
+            return np.asarray(-np.log(clipped))
+        raise ValueError(f"{self.name} is a score of a whole table and has no value per row")
+
+    def __call__(
+        self,
+        y: NDArray[np.float64] | NDArray[np.int64],
+        prediction: Floats,
+        weight: Floats | None = None,
+    ) -> float:
+        """Return the loss of a table of rows, weighted where `weight` (n,) is given."""
+        if self.is_mean_over_rows:
+            return float(np.average(self.per_row(y, prediction), weights=weight))
+        return -_score(self.name, self.task, y, prediction, weight)
+
+
+def resolve_loss(name: str | None, schema: Schema, *, weighted: bool = False) -> Loss:
+    """Return the loss of that name, or the task's default for None.
+
+    Parameters
+    ----------
+    name : str or None
+        See `Loss`; None takes squared error for regression and log loss for classes.
+    schema : Schema
+        Says the task and the number of classes.
+    weighted : bool
+        Whether rows carry sample weights, which some scorers do not take.
+
+    Raises
+    ------
+    ValueError
+        If the name is neither a loss of ours nor a scikit-learn scorer, or does not fit the
+        target or the weights.
+    """
+    if name is None:
+        return Loss(_DEFAULTS[schema.task], schema.task)
+    task = _ROW_LOSSES.get(name)
+    if task is not None:
+        if task != schema.task:
+            raise ValueError(
+                f"loss {name!r} is for {task} but the target asks for {schema.task}; "
+                f"use {_DEFAULTS[schema.task]!r}"
+            )
+        return Loss(name, task)
+    from sklearn.metrics import get_scorer_names
+
+    if name not in get_scorer_names():
+        known = ", ".join(sorted(_ROW_LOSSES))
+        raise ValueError(
+            f"loss must be one of {known} or a scikit-learn scorer's name but is {name!r}"
+        )
+    loss = Loss(name, schema.task)
+    _try_out(loss, schema.n_classes, weighted)
+    return loss
+
+
+def _try_out(loss: Loss, n_classes: int, weighted: bool) -> None:
+    """Score a made-up table, because only the scorer itself knows what it takes."""
+    truth: NDArray[np.float64] | NDArray[np.int64]
+    if n_classes:
+        truth = np.tile(np.arange(n_classes), 2)
+        spread = 1.0 + np.arange(len(truth) * n_classes).reshape(len(truth), n_classes) % 7
+        prediction = spread / spread.sum(axis=1, keepdims=True)
+    else:
+        truth, prediction = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.5, 2.5, 2.0, 4.5])
+    try:
+        loss(truth, prediction, np.ones(len(truth)) if weighted else None)
+    except (ValueError, TypeError, AttributeError) as error:
+        target = f"{n_classes} classes" if n_classes else "regression"
+        weights = " with sample weights" if weighted else ""
+        raise ValueError(
+            f"loss {loss.name!r} cannot score {target}{weights}; "
+            f"use {_DEFAULTS[loss.task]!r} or another scorer ({error})"
+        ) from error
+
+
+class _Predicted:
+    """Stands in for a fitted estimator, so that any scikit-learn scorer reads our predictions."""
+
+    def __init__(self, prediction: Floats) -> None:
+        self._prediction = prediction
+        self.is_fitted_ = True
+
+    def fit(self) -> None:
+        """Scorers ask for this name; it is never called."""
+
+    def __sklearn_tags__(self) -> object:
+        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
+
+        is_classifier = self._prediction.ndim == 2
+        return Tags(
+            estimator_type="classifier" if is_classifier else "regressor",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags() if is_classifier else None,
+            regressor_tags=None if is_classifier else RegressorTags(),
+        )
+
+    def predict(self, X: object) -> NDArray[np.float64] | NDArray[np.int64]:
+        if self._prediction.ndim == 2:
+            return np.argmax(self._prediction, axis=1)
+        return self._prediction
+
+
+class _PredictedClasses(_Predicted):
+    """The same for classes, which scorers also ask for probabilities."""
+
+    @property
+    def classes_(self) -> NDArray[np.int64]:
+        return np.arange(self._prediction.shape[1])
+
+    def predict_proba(self, X: object) -> Floats:
+        return self._prediction
+
+
+def _score(
+    name: str,
+    task: Task,
+    y: NDArray[np.float64] | NDArray[np.int64],
+    prediction: Floats,
+    weight: Floats | None,
+) -> float:
+    from sklearn.metrics import get_scorer
+
+    predicted = _PredictedClasses if task == "classification" else _Predicted
+    weights = {} if weight is None else {"sample_weight": weight}
+    return float(get_scorer(name)(predicted(prediction), None, y, **weights))

@@ -1,0 +1,156 @@
+"""The words every method shares.
+
+A *mask* is a boolean vector over the features, True where a feature is kept. A *masked* feature
+is one whose whole column is set to its *baseline* value. A *loss* is lower the better.
+A search knows a model only through `MaskedLoss`: it never sees rows, parameters or workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Task = Literal["regression", "classification"]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the columns of a feature matrix and its target mean.
+
+    Attributes
+    ----------
+    features : tuple of str, length d
+        Names in the table's order.
+    n_categories : tuple of int, length d
+        0 for a numeric feature; otherwise its number of categories, held in the matrix as the
+        codes 0..n-1.
+    n_classes : int
+        0 for regression; otherwise the number of classes, at least 2.
+    """
+
+    features: tuple[str, ...]
+    n_categories: tuple[int, ...]
+    n_classes: int = 0
+
+    @property
+    def task(self) -> Task:
+        """Regression or classification."""
+        return "classification" if self.n_classes else "regression"
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Positions of the categorical features."""
+        return tuple(i for i, n in enumerate(self.n_categories) if n)
+
+    def select(self, mask: Mask) -> Schema:
+        """Return the schema of the kept columns alone; `mask` has shape (d,)."""
+        kept = np.flatnonzero(mask)
+        return Schema(
+            tuple(self.features[i] for i in kept),
+            tuple(self.n_categories[i] for i in kept),
+            self.n_classes,
+        )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table as a model sees them.
+
+    Attributes
+    ----------
+    X : ndarray of float64, shape (n, d)
+        Features; categories as codes, a missing value as NaN.
+    y : ndarray, shape (n,)
+        float64 for regression, int64 class indices 0..n_classes-1 for classification.
+    weight : ndarray of float64, shape (n,), or None
+        Sample weights, positive; None means all equal.
+    """
+
+    X: Floats
+    y: NDArray[np.float64] | NDArray[np.int64]
+    weight: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """Return the rows at `index`, as copies."""
+        weight = None if self.weight is None else self.weight[index]
+        return Rows(self.X[index], self.y[index], weight)
+
+    def select(self, mask: Mask) -> Rows:
+        """Return the same rows with the kept columns alone; `mask` has shape (d,)."""
+        return Rows(self.X[:, mask], self.y, self.weight)
+
+
+@runtime_checkable
+class FittedModel(Protocol):
+    """A trained model, whatever library it comes from; immutable, safe to send to a worker.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the family in the registry, such as ``"lightgbm"``.
+    schema : Schema
+        The features it was trained on.
+    """
+
+    kind: str
+    schema: Schema
+
+    def predict(self, X: Floats) -> Floats:
+        """Predict every row of X (n, d): values (n,), or class probabilities (n, n_classes).
+
+        The prediction of a row depends on that row alone, and on nothing else to the last bit
+        as long as all rows of the same X come in one call.
+        """
+        ...
+
+    @property
+    def used_features(self) -> Mask:
+        """Features that can change a prediction, shape (d,); True where this is not known."""
+        ...
+
+    def to_files(self) -> dict[str, bytes]:
+        """Return the library's native files by name; never pickle."""
+        ...
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
+        """Rebuild from native files; inverse of `to_files`."""
+        ...
+
+
+class MaskedLoss(Protocol):
+    """The one question a search asks of a model, and the state it keeps between removals.
+
+    `mask` starts with every feature kept. All losses are of the same rows.
+    """
+
+    @property
+    def mask(self) -> Mask:
+        """The present mask, shape (d,), a copy."""
+        ...
+
+    @property
+    def loss(self) -> float:
+        """Loss under the present mask."""
+        ...
+
+    def without_each(self) -> Floats:
+        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        ...
+
+    def remove(self, feature: int) -> None:
+        """Mask one more feature for good; `feature` is an index in 0..d-1, still kept."""
+        ...
+
+    def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
+        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
+        ...
