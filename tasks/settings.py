@@ -1,0 +1,209 @@
+"""What a person can set: one set of pydantic models for the UI form, the command line and Python.
+
+`SelectionSettings` is everything that can change a result and nothing else, so that two runs with
+equal settings on equal rows have equal results. `ExecutionSettings` is where and how fast.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def _field(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
+    """Return a field with the position that orders it in the UI form."""
+    return Field(
+        default,
+        title=title,
+        description=description,
+        json_schema_extra={"position": position},
+        **limits,
+    )
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Gbmo(_Settings):
+    """General binary mask optimisation: remove features while the loss allows it."""
+
+    kind: Literal["gbmo"] = _field("gbmo", 0, "Method", "General binary mask optimisation.")
+    slacks: tuple[Annotated[float, Field(ge=0)], ...] = _field(
+        (0.00025, 0.001, 0.01, 0.05),
+        1,
+        "Slacks",
+        "A removal is accepted while loss <= previous loss x (1 + slack); the slack whose mask "
+        "does best on the model-validation rows wins.",
+        min_length=1,
+    )
+    n_features: Count | None = _field(
+        None, 2, "At most this many features", "Go on removing until no more than these are left."
+    )
+    drift_cap: Annotated[float, Field(ge=0)] | None = _field(
+        None,
+        3,
+        "Drift cap",
+        "Stop as well once the loss exceeds the unmasked loss x (1 + cap). Empty: no cap.",
+    )
+
+
+class Flbmo(_Settings):
+    """Fixed-length binary mask optimisation: remove features until a size is reached."""
+
+    kind: Literal["flbmo"] = _field("flbmo", 0, "Method", "Fixed-length binary mask optimisation.")
+    n_features: tuple[Count | Share, ...] = _field(
+        (1 / 6, 1 / 5, 1 / 4, 1 / 2),
+        1,
+        "Sizes",
+        "Numbers of features to keep, or shares of all; of several, the one that does best on the "
+        "model-validation rows wins.",
+        min_length=1,
+    )
+
+
+class ModelSettings(_Settings):
+    """The model whose mask is optimised and which is retrained on the selection."""
+
+    name: str = _field(
+        "lightgbm",
+        0,
+        "Model",
+        "lightgbm, xgboost, mlp, linear, or the name of a scikit-learn estimator such as "
+        "RandomForestClassifier.",
+    )
+    parameters: dict[str, Any] = _field(
+        {}, 1, "Parameters", "Fixed hyper-parameters, by the library's own names."
+    )
+    tuning: Literal["small", "paper", "none"] = _field(
+        "small",
+        2,
+        "Tuning",
+        "Hyper-parameter grid tried by cross-validation: a small one, the paper's, or none.",
+    )
+    folds: Annotated[int, Field(ge=2, le=20)] = _field(
+        5, 3, "Folds", "Folds of the cross-validation that tunes the model."
+    )
+
+
+class ColumnSettings(_Settings):
+    """What the columns of the table are for."""
+
+    keep: tuple[str, ...] = _field((), 0, "Keep", "Features that are never removed.")
+    drop: tuple[str, ...] = _field((), 1, "Drop", "Columns that are left out altogether.")
+    categorical: tuple[str, ...] = _field(
+        (), 2, "Categorical", "Columns of numbers that are really categories."
+    )
+    numeric: tuple[str, ...] = _field(
+        (), 3, "Numeric", "Columns that must be numbers; text in them is an error."
+    )
+    weight: str | None = _field(None, 4, "Weight", "Column of sample weights, above 0.")
+    group: str | None = _field(
+        None, 5, "Group", "Column of groups; no group is split over two parts."
+    )
+    time: str | None = _field(
+        None, 6, "Time", "Column of time order; later parts are strictly later rows."
+    )
+
+    @model_validator(mode="after")
+    def _one_role_each(self) -> "ColumnSettings":
+        roles: dict[str, str] = {}
+        named = [("keep", n) for n in self.keep] + [("drop", n) for n in self.drop]
+        named += [(r, n) for r in ("weight", "group", "time") if (n := getattr(self, r))]
+        for role, name in named:
+            if roles.setdefault(name, role) != role:
+                raise ValueError(
+                    f"column {name!r} is said to be both {roles[name]} and {role}; name it once"
+                )
+        if self.group and self.time:
+            raise ValueError(
+                f"group {self.group!r} and time {self.time!r} cannot both order the parts; "
+                "name one of them"
+            )
+        both = sorted(set(self.categorical) & set(self.numeric))
+        if both:
+            raise ValueError(f"column {both[0]!r} is said to be both categorical and numeric")
+        return self
+
+
+class SelectionSettings(_Settings):
+    """Everything that can change the result of a selection."""
+
+    target: str = Field(
+        title="Target", description="Column to predict.", json_schema_extra={"position": 0}
+    )
+    task: Literal["auto", "regression", "classification"] = _field(
+        "auto", 1, "Task", "What the target is; auto looks at its values."
+    )
+    method: Gbmo | Flbmo = _field(Gbmo(), 2, "Method", "How the mask is optimised.")
+    model: ModelSettings = _field(ModelSettings(), 3, "Model", "The model and its tuning.")
+    columns: ColumnSettings = _field(ColumnSettings(), 4, "Columns", "What columns are for.")
+    loss: str | None = _field(
+        None,
+        5,
+        "Loss",
+        "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
+        "Empty: squared error for regression, log loss for classes.",
+    )
+    baseline: Literal["mean", "median", "zero"] = _field(
+        "mean",
+        6,
+        "Baseline",
+        "What a masked feature is set to, taken from the training rows; a masked category "
+        "becomes the most frequent one.",
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = _field(
+        0, 7, "Seed", "The only source of randomness: one seed in, one result out."
+    )
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _method_by_name(cls, value: Any) -> Any:
+        known = {"gbmo": Gbmo, "flbmo": Flbmo}
+        kind = value.get("kind", "gbmo") if isinstance(value, dict) else value
+        if isinstance(kind, str):
+            if kind not in known:
+                raise ValueError(f"method must be one of {', '.join(known)} but is {kind!r}")
+            return known[kind](**(value if isinstance(value, dict) else {}))
+        return value
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _model_by_name(cls, value: Any) -> Any:
+        return ModelSettings(name=value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _target_has_one_role(self) -> "SelectionSettings":
+        c = self.columns
+        for role, names in (
+            ("keep", c.keep),
+            ("drop", c.drop),
+            ("weight", (c.weight,)),
+            ("group", (c.group,)),
+            ("time", (c.time,)),
+        ):
+            if self.target in names:
+                raise ValueError(f"target {self.target!r} cannot be {role} as well; name it once")
+        return self
+
+
+class ExecutionSettings(_Settings):
+    """Where a run is kept and what computes it; nothing here changes a result."""
+
+    store: Path = _field(
+        Path("chaffinch-store"), 0, "Store", "Folder that keeps datasets and runs."
+    )
+    cluster: str = _field(
+        "local",
+        1,
+        "Cluster",
+        "local: worker processes on this machine; none: this process alone; or the address of a "
+        "Dask scheduler such as tcp://host:8786.",
+        pattern=r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$",
+    )
+    workers: Count | None = _field(
+        None, 2, "Workers", "Worker processes of a local cluster. Empty: one per core."
+    )
