@@ -1,0 +1,1 @@
+"""One file per stage of the story; `selection` holds the mathematics."""

@@ -168,7 +168,7 @@ class _Predicted:
 
     def predict(self, X: object) -> NDArray[np.float64] | NDArray[np.int64]:
         if self._prediction.ndim == 2:
-            return np.argmax(self._prediction, axis=1)
+            return np.asarray(self._prediction.argmax(axis=1), dtype=np.int64)
         return self._prediction
 
 

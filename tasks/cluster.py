@@ -1,0 +1,303 @@
+"""Where evaluations run: this process, worker processes of this machine, or a Dask scheduler.
+
+The only file that imports Dask. A stage sees one thing, `Workers.map`: the same function over many
+small items with one large thing in common. The large thing is sent to each worker once; items
+travel in batches; results come back in the items' order. Which worker computes what never shows in
+a result, so that every kind of workers gives the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+logger = logging.getLogger(__name__)
+
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+OnDone = Callable[[int, int], None]
+
+# Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
+_EVEN, _UNEVEN = 1, 4
+# Seconds of evaluation below which a batch is done sooner where it is than on other processes.
+_WORTH_SPREADING = 0.02
+
+
+class WorkersError(RuntimeError):
+    """The workers could not finish: they died again and again, or the scheduler went away."""
+
+
+class Workers(Protocol):
+    """Runs one function over many items."""
+
+    def map(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        items: Sequence[Item],
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """Return ``[function(shared, item) for item in items]``.
+
+        `on_done` is called with the number of items done and the number in all.
+        """
+        ...
+
+    def masked_loss(self, engine: BlackBox) -> BlackBox:
+        """Return an engine with the same numbers, computed by these workers."""
+        ...
+
+
+class InProcess:
+    """Every item in this process, one after the other."""
+
+    def map(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        items: Sequence[Item],
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """See `Workers.map`."""
+        results = []
+        for item in items:
+            results.append(function(shared, item))
+            if on_done is not None:
+                on_done(len(results), len(items))
+        return results
+
+    def masked_loss(self, engine: BlackBox) -> BlackBox:
+        """Return the engine itself."""
+        return engine
+
+
+class OverDask:
+    """Items spread over the workers of a Dask cluster, which is started at the first use.
+
+    Parameters
+    ----------
+    connect : callable
+        Starts or finds the cluster and returns its client.
+    """
+
+    def __init__(self, connect: Callable[[], Client]) -> None:
+        self._connect = connect
+        self._client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        """The client, connected at the first use."""
+        if self._client is None:
+            self._client = self._connect()
+        return self._client
+
+    def map(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        items: Sequence[Item],
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """See `Workers.map`.
+
+        Raises
+        ------
+        WorkersError
+            If a batch kills every worker that runs it, or the scheduler is lost.
+        """
+        call = partial(_call_on_each, function)
+        return self.map_batches(call, self.place(shared), items, _UNEVEN, on_done)
+
+    def masked_loss(self, engine: BlackBox) -> BlackBox:
+        """Return an engine with the same numbers, computed by these workers."""
+        return over_dask(engine, self)
+
+    def place(self, shared: Shared) -> Future[Shared]:
+        """Send a large thing to every worker, once."""
+        # hash=False: two scatters of one object would share a key, and forgetting one loses both
+        placed: Future[Shared] = self.client.scatter(shared, broadcast=True, hash=False)
+        return placed
+
+    def map_batches(
+        self,
+        function: Callable[[Shared, list[Item]], list[Result]],
+        placed: Future[Shared],
+        items: Sequence[Item],
+        batches_per_worker: int,
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """Return the results of all items, in order, computed batch by batch.
+
+        Parameters
+        ----------
+        function : callable
+            Takes what was placed and a list of items to the list of their results.
+        placed : Future
+            From `place`.
+        items : sequence
+            Small things.
+        batches_per_worker : int
+            1 for items of equal cost, more for unequal ones.
+        on_done : callable, optional
+            See `Workers.map`.
+
+        Raises
+        ------
+        WorkersError
+            See `map`.
+        """
+        from distributed import as_completed
+
+        n_workers = max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
+        size = max(1, math.ceil(len(items) / (n_workers * batches_per_worker)))
+        start_of = {
+            self.client.submit(
+                function, placed, list(items[start : start + size]), pure=False
+            ): start
+            for start in range(0, len(items), size)
+        }
+        results: list[Any] = [None] * len(items)
+        done = 0
+        for future in as_completed(start_of):
+            start = start_of[future]
+            batch = _result(future, start, len(items))
+            results[start : start + len(batch)] = batch
+            done += len(batch)
+            if on_done is not None:
+                on_done(done, len(items))
+        return results
+
+
+def over_dask(engine: BlackBox, workers: OverDask) -> BlackBox:
+    """Return an engine with the same numbers, bit for bit, computed by Dask workers.
+
+    The model and the rows go to each worker once; after that only masks and losses travel. As long
+    as a whole batch takes less than spreading it would, it stays in this process.
+
+    Parameters
+    ----------
+    engine : BlackBox
+        Holds the model and the rows.
+    workers : OverDask
+        The cluster.
+    """
+    evaluator = engine.evaluator
+    seconds_per_mask = 0.0
+    placed: Future[MaskEvaluator] | None = None
+
+    def evaluate(masks: Sequence[Mask]) -> Floats:
+        nonlocal seconds_per_mask, placed
+        if placed is None and seconds_per_mask * len(masks) < _WORTH_SPREADING:
+            start = time.perf_counter()
+            losses = evaluator(masks)
+            seconds_per_mask = (time.perf_counter() - start) / len(masks)
+            return losses
+        if placed is None:
+            logger.info("masked losses go to the workers: %.1f ms each", 1e3 * seconds_per_mask)
+            placed = workers.place(evaluator)
+        return np.array(workers.map_batches(_evaluate, placed, masks, _EVEN))
+
+    return BlackBox(evaluator, evaluate)
+
+
+@contextmanager
+def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers]:
+    """Open the workers for the length of a run.
+
+    Parameters
+    ----------
+    cluster : str
+        ``"none"``, ``"local"`` or a scheduler's address.
+    n_workers : int, optional
+        Worker processes of a local cluster; by default one per core.
+
+    Raises
+    ------
+    InputError
+        If no scheduler answers at the address.
+    """
+    if cluster == "none":
+        yield InProcess()
+        return
+    opened: list[Any] = []
+
+    def connect() -> Client:
+        address: Any = cluster
+        if cluster == "local":
+            address = _local(n_workers or len(os.sched_getaffinity(0)))
+            opened.append(address)
+        client = _connected(address)
+        opened.append(client)
+        return client
+
+    try:
+        yield OverDask(connect)
+    finally:
+        for closing in reversed(opened):
+            closing.close()
+
+
+def _local(n_workers: int) -> Any:
+    from distributed.deploy.subprocess import SubprocessCluster
+
+    # Started as programs of their own, so that a caller's script needs no `if __name__` guard.
+    # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
+    single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
+    return SubprocessCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        dashboard_address=cast(str, None),  # no dashboard; the annotation forgot that it may be
+        worker_kwargs={"env": single, "memory_limit": 0, "dashboard": False},
+    )
+
+
+def _connected(address: Any) -> Client:
+    from distributed import Client
+
+    try:
+        return Client(address, set_as_default=False, timeout="20s")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or use "
+            "--cluster local"
+        ) from error
+
+
+def _result(future: Future[list[Any]], start: int, n_items: int) -> list[Any]:
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise WorkersError(
+            f"the batch from item {start} of {n_items} killed every worker that ran it, most "
+            "often for lack of memory; use fewer workers or give each more memory"
+        ) from error
+    except CancelledError as error:
+        raise WorkersError(
+            "the Dask scheduler went away; finished stages are kept, so run again"
+        ) from error
+
+
+def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:
+    return [function(shared, item) for item in items]
+
+
+def _evaluate(evaluator: MaskEvaluator, masks: list[Mask]) -> list[float]:
+    return list(evaluator(masks).tolist())
