@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import numpy as np
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
@@ -37,10 +38,6 @@ OnDone = Callable[[int, int], None]
 _EVEN, _UNEVEN = 1, 4
 # Seconds of evaluation below which a batch is done sooner where it is than on other processes.
 _WORTH_SPREADING = 0.02
-
-
-class WorkersError(RuntimeError):
-    """The workers could not finish: they died again and again, or the scheduler went away."""
 
 
 class Workers(Protocol):

@@ -1,0 +1,157 @@
+"""The command line: ``chaffinch run | runs | show | serve``.
+
+Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by the user. Whatever is
+heavy is imported by the command that needs it, so that help is quick.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaffinch.flows.options import nested, settings_options
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+
+# Option -> the field of the settings behind it.
+_SELECTION = {
+    "--target": "target",
+    "--model": "model.name",
+    "--keep": "columns.keep",
+    "--drop": "columns.drop",
+    "--categorical": "columns.categorical",
+    "--numeric": "columns.numeric",
+    "--weight": "columns.weight",
+    "--group": "columns.group",
+    "--time": "columns.time",
+    "--task": "task",
+    "--loss": "loss",
+    "--baseline": "baseline",
+    "--tuning": "model.tuning",
+    "--folds": "model.folds",
+    "--seed": "seed",
+}
+_STORE = {"--store": "store"}
+_EXECUTION = {**_STORE, "--cluster": "cluster", "--workers": "workers"}
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="chaffinch")
+def cli() -> None:
+    """Find the features worth keeping, retrain a model on them, and say honestly what it gained."""
+
+
+@cli.command()
+@click.argument("data")
+@click.option(
+    "--method",
+    default="gbmo",
+    metavar="gbmo|flbmo",
+    help="gbmo finds the number of features by itself, flbmo keeps a fixed number.  "
+    "[default: gbmo]",
+)
+@click.option(
+    "--n-features", type=int, metavar="K", help="gbmo: keep at most K; flbmo: keep exactly K."
+)
+@settings_options(SelectionSettings, _SELECTION)
+@settings_options(ExecutionSettings, _EXECUTION)
+@_as_json
+def run(data: str, method: str, n_features: int | None, as_json: bool, **given: Any) -> None:
+    """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
+
+    A run that was stopped goes on where it was when the same command is given again.
+    """
+    from chaffinch.flows.prefect_environment import prepare
+
+    prepare(quiet=True)
+    from chaffinch.tasks.select import execution_settings, method_settings, selection_settings
+    from chaffinch.tasks.story import check_before_work
+
+    chosen = {**nested(given, _SELECTION), "method": method_settings(method, n_features)}
+    settings = selection_settings(**chosen)
+    execution = execution_settings(**nested(given, _EXECUTION))
+    check_before_work(data, settings, execution)
+
+    from chaffinch.flows import terminal
+    from chaffinch.flows.feature_selection import feature_selection
+    from chaffinch.flows.progress import watching
+
+    with terminal.progress() as on_progress, watching(on_progress):
+        result = feature_selection(data, settings, execution)
+    terminal.show(result, as_json=as_json)
+
+
+@cli.command()
+@settings_options(ExecutionSettings, _STORE)
+@_as_json
+def runs(store: str | None, as_json: bool) -> None:
+    """List the runs of a store, newest first."""
+    from chaffinch.flows import terminal
+
+    terminal.show_runs(_existing_store(store), as_json=as_json)
+
+
+@cli.command()
+@click.argument("run")
+@settings_options(ExecutionSettings, _STORE)
+@_as_json
+def show(run: str, store: str | None, as_json: bool) -> None:
+    """Show a finished RUN again."""
+    from chaffinch.flows import terminal
+    from chaffinch.tasks.result import load_result
+
+    terminal.show(load_result(_existing_store(store).existing(run)), as_json=as_json)
+
+
+@cli.command()
+@click.option("--data", metavar="PATH", help="Table of the nightly run.", required=True)
+@click.option("--target", metavar="NAME", help="Column to predict.", required=True)
+@click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
+@click.option("--timezone", default="UTC", show_default=True, help="Time zone of the schedule.")
+@settings_options(ExecutionSettings, _STORE)
+def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -> None:
+    """Serve the flow, so that it can be started from the Prefect UI and every night.
+
+    Needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL.
+    """
+    from chaffinch.flows.prefect_environment import prepare
+
+    prepare()
+    from chaffinch.flows.serving import serve_feature_selection
+
+    execution = ExecutionSettings() if store is None else ExecutionSettings(store=Path(store))
+    serve_feature_selection(data, target, cron=cron, timezone=timezone, execution=execution)
+
+
+def main() -> None:
+    """Run the command line; the console script's entry point."""
+    sys.exit(_exit_code(cli.main))
+
+
+def _exit_code(run_command: Callable[..., Any]) -> int:
+    try:
+        code = run_command(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("Stopped. The same command goes on where it was.", err=True)
+        return 130
+    except InputError as error:
+        click.echo(f"Error: {error}", err=True)
+        return 2
+    except (StorageError, WorkersError) as error:
+        click.echo(f"Error: {error}", err=True)
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _existing_store(store: str | None) -> Any:
+    from chaffinch.storage.runs import Store
+
+    return Store.existing_at(Path(store) if store else ExecutionSettings().store)

@@ -1,0 +1,96 @@
+"""The feature-selection flow: ingest, train, optimise the mask, retrain, report.
+
+The steps are told once, in `chaffinch.tasks.story`; here each becomes a Prefect task, so that a
+person sees them in the UI, with progress and the result as artifacts.
+"""
+
+# No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from prefect import flow, task
+from prefect.artifacts import create_table_artifact
+from prefect.cache_policies import NO_CACHE
+
+from chaffinch.flows.progress import ProgressArtifact
+from chaffinch.tasks.result import SelectionResult, load_result
+from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.story import select_features
+
+
+@flow(
+    name="feature-selection",
+    description="A table in; the features worth keeping, a model retrained on them, a report out.",
+    flow_run_name="{data}",
+    validate_parameters=True,
+    persist_result=False,
+)
+def feature_selection(
+    data: str,
+    settings: SelectionSettings,
+    execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
+) -> SelectionResult:
+    """Select the features of a table that are worth keeping, and retrain a model on them.
+
+    Parameters
+    ----------
+    data : str
+        CSV or TSV (plain or gz), Parquet file or folder of Parquet files.
+    settings : SelectionSettings
+        Everything that can change the result.
+    execution : ExecutionSettings
+        Store, cluster and workers.
+
+    Returns
+    -------
+    SelectionResult
+        The same as `chaffinch.select` gives.
+
+    Raises
+    ------
+    InputError
+        If the table or a setting cannot be used.
+    """
+    run = select_features(
+        data,
+        settings,
+        execution,
+        through=as_task,
+        on_progress=ProgressArtifact("feature-selection-progress"),
+    )
+    result = load_result(run)
+    publish(result)
+    return result
+
+
+@cache
+def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the Prefect task around a plain step.
+
+    Not cached by Prefect: a step keeps its own finished work in the run's folder, verified by
+    content hash, where every door to the story finds it again.
+    """
+    name = step.__name__.replace("_", "-")
+    wrapped: Callable[..., Any] = task(
+        step, name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False
+    )
+    return wrapped
+
+
+def publish(result: SelectionResult) -> None:
+    """Put the result into the UI: the losses of each part, and what was kept."""
+    losses = [
+        {"part": part, "all features": values["all_features"], "selected": values["selected"]}
+        for part, values in result.losses.items()
+    ]
+    create_table_artifact(losses, key="feature-selection-losses", description=result.verdict)
+    features = [
+        {"feature": name, "kept": bool(kept), "removed at step": int(step) or None}
+        for name, kept, step in zip(result.candidates, result.mask, result.steps, strict=True)
+    ]
+    create_table_artifact(
+        features,
+        key="feature-selection-features",
+        description=f"{len(result.features)} of {len(result.candidates)} features kept",
+    )

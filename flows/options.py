@@ -1,0 +1,111 @@
+"""Command-line options made from the settings, so that words, defaults and limits are said once."""
+
+import csv
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Union, get_args, get_origin
+
+import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+Command = Callable[..., Any]
+
+
+class Names(click.ParamType):
+    """Names between commas; a name that has a comma in it goes in double quotes."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Split the text of one option."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(name for row in csv.reader([value], skipinitialspace=True) for name in row)
+
+
+def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Command:
+    """Return a decorator that gives a command one option per field.
+
+    Parameters
+    ----------
+    settings : pydantic model
+        Where the fields are.
+    fields : mapping
+        Option, such as ``"--folds"``, to the path of its field, such as ``"model.folds"``.
+    """
+
+    def decorate(command: Command) -> Command:
+        for option, path in reversed(fields.items()):
+            field = _find(settings, path)
+            command = click.option(
+                option,
+                _parameter_name(path),
+                type=_type_of(field.annotation),
+                required=field.is_required(),
+                help=_help(field),
+                metavar=None if _choices(field.annotation) else _metavar(field.annotation),
+            )(command)
+        return command
+
+    return decorate
+
+
+def nested(given: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options that were given as the nested mapping that the settings read."""
+    values: dict[str, Any] = {}
+    for path in fields.values():
+        value = given[_parameter_name(path)]
+        if value is None:
+            continue
+        *groups, last = path.split(".")
+        inner = values
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[last] = value
+    return values
+
+
+def _find(settings: type[BaseModel], path: str) -> FieldInfo:
+    *groups, last = path.split(".")
+    for group in groups:
+        settings = settings.model_fields[group].annotation  # type: ignore[assignment]
+    return settings.model_fields[last]
+
+
+def _parameter_name(path: str) -> str:
+    return path.replace(".", "_")
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def _without_none(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next(a for a in get_args(annotation) if a is not type(None))
+    return annotation
+
+
+def _type_of(annotation: Any) -> click.ParamType | type:
+    if _choices(annotation):
+        return click.Choice(_choices(annotation))
+    plain = _without_none(annotation)
+    if get_origin(plain) is tuple:
+        return Names()
+    base = get_args(plain)[0] if hasattr(plain, "__metadata__") else plain
+    return int if base is int else str
+
+
+def _metavar(annotation: Any) -> str:
+    kind = _type_of(annotation)
+    return "NAMES" if isinstance(kind, Names) else "N" if kind is int else "TEXT"
+
+
+def _help(field: FieldInfo) -> str:
+    words = field.description or ""
+    if field.is_required() or field.default in (None, ()):
+        return words
+    return f"{words}  [default: {field.default}]"

@@ -1,0 +1,25 @@
+"""What Prefect must be told before it is imported, unless the caller has said otherwise."""
+
+import os
+
+_DEFAULTS = {
+    # Works offline and tells nobody.
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    # The first start of the embedded server migrates its database: 16 s on 2 cores, 20 allowed.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+}
+
+
+def prepare(*, quiet: bool = False) -> None:
+    """Set Prefect's environment; call it before the first import of Prefect.
+
+    Parameters
+    ----------
+    quiet : bool
+        Keep Prefect's own log lines out of the terminal; the server still gets them.
+    """
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    if quiet:
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")

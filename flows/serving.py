@@ -1,0 +1,69 @@
+"""Deployments that one process serves: on demand from the UI, and every night."""
+
+from prefect import serve
+from prefect.client.orchestration import get_client
+from prefect.schedules import Cron
+from prefect.settings import PREFECT_API_URL
+
+from chaffinch.flows.feature_selection import feature_selection
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import check_source
+from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+
+ON_DEMAND, NIGHTLY = "on-demand", "nightly"
+
+
+def serve_feature_selection(
+    data: str, target: str, *, cron: str, timezone: str, execution: ExecutionSettings
+) -> None:
+    """Register both deployments and run what is started, until stopped.
+
+    Parameters
+    ----------
+    data : str
+        Table of the nightly run, and the form's first suggestion.
+    target : str
+        Column to predict, likewise.
+    cron : str
+        When the nightly run starts.
+    timezone : str
+        Of the schedule.
+    execution : ExecutionSettings
+        Store, cluster and workers.
+
+    Raises
+    ------
+    InputError
+        If there is no such table, the schedule is none, or no Prefect server answers.
+    """
+    check_source(data)
+    _check_server()
+    parameters = {
+        "data": data,
+        "settings": SelectionSettings(target=target).model_dump(mode="json"),
+        "execution": execution.model_dump(mode="json"),
+    }
+    try:
+        schedule = Cron(cron, timezone=timezone)
+    except ValueError as error:
+        raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
+    tags = ["chaffinch"]
+    serve(
+        feature_selection.to_deployment(ON_DEMAND, parameters=parameters, tags=tags),
+        feature_selection.to_deployment(
+            NIGHTLY, parameters=parameters, schedule=schedule, tags=tags
+        ),
+    )
+
+
+def _check_server() -> None:
+    url = PREFECT_API_URL.value()
+    remedy = (
+        "start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
+    )
+    if not url:
+        raise InputError(f"serving needs a Prefect server that stays: {remedy}")
+    with get_client(sync_client=True) as client:
+        problem = client.api_healthcheck()
+    if problem is not None:
+        raise InputError(f"no Prefect server answers at {url}: {remedy}")

@@ -1,0 +1,96 @@
+"""What a person sees in the terminal: progress while a run goes on, a table when it is done."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from chaffinch.flows.progress import STEPS
+from chaffinch.storage.runs import Store
+from chaffinch.tasks.result import SelectionResult
+from chaffinch.tasks.stage import OnProgress
+
+_NAMES_SHOWN = 40
+
+
+@contextmanager
+def progress() -> Iterator[OnProgress]:
+    """Show a line per step on standard error while the block runs."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(finished_text="[green]✓[/]"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        starting = bars.add_task("starting Prefect", total=1)
+        lines: dict[str, Any] = {}
+
+        def on_progress(step: str, done: int, total: int) -> None:
+            bars.update(starting, completed=1)
+            if step not in lines:
+                number = STEPS.index(step) + 1
+                text = f"{number}/{len(STEPS)} {step.replace('_', ' ')}"
+                lines[step] = bars.add_task(text, total=total)
+            bars.update(lines[step], completed=done, total=total)
+
+        yield on_progress
+
+
+def show(result: SelectionResult, *, as_json: bool) -> None:
+    """Print a result: as a table with the verdict, or as the feature contract in JSON."""
+    console = Console()
+    if as_json:
+        where = {"run": result.run, "folder": str(result.folder)}
+        console.out(json.dumps({**where, **result.contract}, indent=2), highlight=False)
+        return
+    kept, total = len(result.features), len(result.candidates)
+    contract = result.contract
+    table = Table(title=f"{result.run}", title_justify="left", title_style="bold")
+    table.add_column("part")
+    table.add_column("rows", justify="right")
+    table.add_column(f"{contract['loss']}, all {total}", justify="right")
+    table.add_column(f"selected {kept}", justify="right")
+    table.add_column("difference", justify="right")
+    rows = contract["dataset"]["rows_by_part"]
+    for part, losses in result.losses.items():
+        before, after = losses["all_features"], losses["selected"]
+        table.add_row(
+            part.replace("_", " "),
+            f"{rows[part]:,}",
+            f"{before:.4g}",
+            f"{after:.4g}",
+            f"{after - before:+.4g}",
+            style="bold" if part == "test" else None,
+        )
+    console.print(table)
+    shown = ", ".join(result.features[:_NAMES_SHOWN])
+    more = f" and {kept - _NAMES_SHOWN} more" if kept > _NAMES_SHOWN else ""
+    console.print(Text(f"Kept {kept} of {total}: {shown}{more}"))
+    console.print(Text(result.verdict, style="bold"))
+    if result.folder is not None:
+        # out(): a path is never wrapped, so that it can be copied
+        console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
+
+
+def show_runs(store: Store, *, as_json: bool) -> None:
+    """Print the runs of a store, newest first."""
+    console = Console()
+    catalog = [_summary(run) for run in store.runs()]
+    if as_json:
+        console.out(json.dumps(catalog, indent=2), highlight=False)
+        return
+    if not catalog:
+        console.print(Text(f"No runs in {store.root} yet."))
+        return
+    table = Table("run", "created", "state", "kept", "test loss, all", "selected", "verdict")
+    for entry in catalog:
+        table.add_row(*(str(entry[column]) for column in entry))
+    console.print(table)

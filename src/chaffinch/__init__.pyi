@@ -1,0 +1,13 @@
+from .flows.feature_selection import feature_selection as feature_selection
+from .storage.errors import InputError as InputError
+from .storage.errors import StorageError as StorageError
+from .tasks.result import SelectionResult as SelectionResult
+from .tasks.select import select as select
+from .tasks.settings import ColumnSettings as ColumnSettings
+from .tasks.settings import ExecutionSettings as ExecutionSettings
+from .tasks.settings import Flbmo as Flbmo
+from .tasks.settings import Gbmo as Gbmo
+from .tasks.settings import ModelSettings as ModelSettings
+from .tasks.settings import SelectionSettings as SelectionSettings
+
+__version__: str

@@ -1,0 +1,175 @@
+"""The final models, and the one look at the test part."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from chaffinch.tasks.comparison import Comparison, compare, resampling_units
+from chaffinch.tasks.ingestion import (
+    PARTS,
+    description_of,
+    part_rows,
+    part_values,
+    schema_of,
+)
+from chaffinch.tasks.masking import mask_of
+from chaffinch.tasks.selection.vocabulary import Schema
+from chaffinch.tasks.stage import Context, StageRecord, StageWriter, stage, versions
+from chaffinch.tasks.training import loss_of, read_model, tuned_recipe, write_model
+
+CONTRACT_VERSION = 1
+
+
+@stage
+def retrain(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    chosen: StageRecord,
+) -> None:
+    """Fit the final model on the kept features, and its rival on all of them.
+
+    Both on the training and mask-validation rows together: the published runs used the training
+    rows alone, but once the mask is fixed nothing stands against the larger part.
+    """
+    schema, mask = schema_of(described), mask_of(chosen)
+    rows = part_rows(context, described, divided, "train", "mask_validation")
+    recipe = tuned_recipe(context, trained)
+    write_model(writer, "model", recipe.fit(rows.select(mask), schema.select(mask)))
+    context.on_progress("retrain", 1, 2)
+    write_model(writer, "all_features_model", recipe.fit(rows, schema))
+    writer.result = {"kind": trained.result["kind"], "rows": len(rows)}
+
+
+@stage
+def evaluate(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    eliminated: StageRecord,
+    chosen: StageRecord,
+    retrained: StageRecord,
+) -> None:
+    """Score both final models on every part, compare them on the test part, write the contract.
+
+    The only stage that reads the test rows, and it reads them once.
+    """
+    schema, mask = schema_of(described), mask_of(chosen)
+    kind, loss = retrained.result["kind"], loss_of(context, schema)
+    selected = read_model(retrained, "model", kind, schema.select(mask))
+    everything = read_model(retrained, "all_features_model", kind, schema)
+    losses: dict[str, dict[str, float]] = {}
+    for done, part in enumerate(PARTS):
+        rows = part_rows(context, described, divided, part)
+        before = everything.predict(rows.X)
+        after = selected.predict(rows.X[:, mask])
+        losses[part] = {
+            "all_features": loss(rows.y, before, rows.weight),
+            "selected": loss(rows.y, after, rows.weight),
+        }
+        if part == "test":
+            columns = context.settings.columns
+            units = resampling_units(
+                len(rows),
+                groups=part_values(context, divided, columns.group, part),
+                times=part_values(context, divided, columns.time, part),
+            )
+            seed = context.settings.seed
+            comparison = compare(loss, rows, before, after, mask, units, seed=seed)
+        context.on_progress("evaluate", done + 1, len(PARTS))
+    contract = _contract(context, described, divided, trained, eliminated, chosen)
+    contract["losses"] = losses
+    contract["comparison"] = asdict(comparison)
+    writer.write("selection.json", _json(contract))
+    writer.result = {"losses": losses, "comparison": asdict(comparison)}
+
+
+def comparison_of(evaluated: StageRecord) -> Comparison:
+    """Return the comparison that `evaluate` recorded."""
+    recorded = evaluated.result["comparison"]
+    return Comparison(**{**recorded, "interval": tuple(recorded["interval"])})
+
+
+def _contract(
+    context: Context,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    eliminated: StageRecord,
+    chosen: StageRecord,
+) -> dict[str, Any]:
+    """Return what a reader of the feature contract needs, but for the losses."""
+    description, schema, mask = description_of(described), schema_of(described), mask_of(chosen)
+    settings, dataset = context.settings, context.dataset
+    steps = pq.read_table(eliminated.path("elimination.parquet"))
+    step_of = dict(zip(steps["feature"].to_pylist(), steps["step"].to_pylist(), strict=True))
+    kept = [j for j in range(len(mask)) if mask[j]]
+    method = settings.method.kind
+    dropped = [
+        {"name": name, "reason": f"removed by {method}", "step": step_of[name]}
+        for j, name in enumerate(schema.features)
+        if not mask[j]
+    ]
+    dropped += [{"name": n, "reason": why} for n, why in description.excluded.items()]
+    dropped += [{"name": name, "reason": "left out as asked"} for name in settings.columns.drop]
+    return {
+        "format": "chaffinch feature contract",
+        "format_version": CONTRACT_VERSION,
+        "dataset": {
+            "hash": dataset.hash,
+            "rows": dataset.n_rows,
+            "rows_by_part": divided.result["rows"],
+        },
+        "target": {
+            "name": settings.target,
+            "task": schema.task,
+            "classes": list(description.classes),
+        },
+        "features": [
+            _feature(schema, j, description.categories, trained, step_of.get(schema.features[j]))
+            for j in kept
+        ],
+        "dropped": dropped,
+        "candidates": list(schema.features),
+        "model": {
+            "kind": trained.result["kind"],
+            "name": settings.model.name,
+            "parameters": trained.result["parameters"],
+        },
+        "loss": trained.result["loss"],
+        "settings": settings.model_dump(mode="json"),
+        "seed": settings.seed,
+        "versions": versions(),
+    }
+
+
+def _feature(
+    schema: Schema,
+    j: int,
+    categories: dict[str, tuple[str, ...]],
+    trained: StageRecord,
+    step: int | None,
+) -> dict[str, Any]:
+    name, value = schema.features[j], trained.result["baseline"][j]
+    if not schema.n_categories[j]:
+        return {"name": name, "type": "number", "baseline": value, "step": step}
+    known = list(categories[name])
+    return {
+        "name": name,
+        "type": "category",
+        "baseline": known[int(value)],
+        "step": step,
+        "categories": known,
+    }
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()

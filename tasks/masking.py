@@ -1,0 +1,153 @@
+"""Which features to keep: the elimination path, the masks read off it, and the winner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaffinch.tasks.ingestion import part_rows, schema_of
+from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
+from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema
+from chaffinch.tasks.settings import Gbmo, SelectionSettings
+from chaffinch.tasks.stage import Context, StageRecord, StageWriter, stage
+from chaffinch.tasks.training import Recipe, loss_of, read_model, tuned_recipe
+
+
+@dataclass(frozen=True)
+class _Refit:
+    """What every candidate mask has in common."""
+
+    train: Rows
+    validation: Rows
+    schema: Schema
+    recipe: Recipe
+    loss: Loss
+
+
+@stage
+def optimise_mask(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+) -> None:
+    """Walk the elimination path of the base model on the mask-validation part."""
+    schema = schema_of(described)
+    model = read_model(trained, "base_model", trained.result["kind"], schema)
+    evaluator = MaskEvaluator(
+        model,
+        part_rows(context, described, divided, "mask_validation"),
+        loss_of(context, schema),
+        np.array(trained.result["baseline"]),
+    )
+    path = eliminate(
+        context.workers.masked_loss(BlackBox(evaluator)),
+        keep=_protected(context.settings, schema),
+        on_removal=lambda done, total: context.on_progress("optimise_mask", done, total),
+    )
+    steps = pa.table(
+        {
+            "step": pa.array(range(1, len(path.removed) + 1), pa.int64()),
+            "feature": pa.array([schema.features[j] for j in path.removed], pa.string()),
+            "loss": pa.array(path.losses, pa.float64()),
+            "features_left": pa.array(
+                [path.n_features - t - 1 for t in range(len(path.removed))], pa.int64()
+            ),
+        }
+    )
+    writer.write_with("elimination.parquet", lambda file: pq.write_table(steps, file))
+    writer.result = {"unmasked_loss": path.unmasked_loss}
+
+
+@stage
+def choose_mask(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    eliminated: StageRecord,
+) -> None:
+    """Refit on the features of each candidate mask; the best on the model-validation part wins.
+
+    Of equals, the smaller mask wins.
+    """
+    schema = schema_of(described)
+    path = path_of(eliminated, schema)
+    labels = candidate_sizes(path, context.settings)
+    sizes = sorted(labels)
+    losses = context.workers.map(
+        _refitted_loss,
+        _Refit(
+            part_rows(context, described, divided, "train"),
+            part_rows(context, described, divided, "model_validation"),
+            schema,
+            tuned_recipe(context, trained),
+            loss_of(context, schema),
+        ),
+        [path.flbmo(size) for size in sizes],
+        lambda done, total: context.on_progress("choose_mask", done, total),
+    )
+    winner = path.flbmo(sizes[int(np.argmin(losses))])
+    writer.result = {
+        "mask": winner.tolist(),
+        "candidates": [
+            {"n_features": size, "settings": labels[size], "model_validation_loss": loss}
+            for size, loss in zip(sizes, losses, strict=True)
+        ],
+    }
+
+
+def candidate_sizes(path: EliminationPath, settings: SelectionSettings) -> dict[int, list[float]]:
+    """Return the sizes that the method's settings lead to, and which settings lead to each.
+
+    Returns
+    -------
+    dict
+        Number of features -> slacks (GBMO) or sizes asked for (FLBMO).
+    """
+    method = settings.method
+    fewest = path.n_features - len(path.removed)
+    sizes: dict[int, list[float]] = {}
+    if isinstance(method, Gbmo):
+        for slack in method.slacks:
+            mask = path.gbmo(slack, n_features=method.n_features, drift_cap=method.drift_cap)
+            sizes.setdefault(int(mask.sum()), []).append(slack)
+        return sizes
+    for asked in method.n_features:
+        size = asked if isinstance(asked, int) else round(asked * path.n_features)
+        sizes.setdefault(max(size, fewest), []).append(asked)
+    return sizes
+
+
+def path_of(eliminated: StageRecord, schema: Schema) -> EliminationPath:
+    """Return the path that `optimise_mask` recorded."""
+    steps = pq.read_table(eliminated.path("elimination.parquet"))
+    position = {name: j for j, name in enumerate(schema.features)}
+    return EliminationPath(
+        len(schema.features),
+        eliminated.result["unmasked_loss"],
+        tuple(position[name] for name in steps["feature"].to_pylist()),
+        tuple(steps["loss"].to_pylist()),
+    )
+
+
+def mask_of(chosen: StageRecord) -> Mask:
+    """Return the mask that `choose_mask` recorded, shape (d,)."""
+    return np.array(chosen.result["mask"], dtype=bool)
+
+
+def _protected(settings: SelectionSettings, schema: Schema) -> list[int]:
+    return [j for j, name in enumerate(schema.features) if name in settings.columns.keep]
+
+
+def _refitted_loss(shared: _Refit, mask: Mask) -> float:
+    model = shared.recipe.fit(shared.train.select(mask), shared.schema.select(mask))
+    held_out = shared.validation.select(mask)
+    return shared.loss(held_out.y, model.predict(held_out.X), held_out.weight)

@@ -1,0 +1,182 @@
+"""What a selection gives back: one frozen record, whatever the method."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import write_file
+from chaffinch.storage.runs import Run
+from chaffinch.tasks.predicting import SelectedModel
+from chaffinch.tasks.selection.vocabulary import Mask
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class SelectionResult:
+    """The features worth keeping, the model retrained on them, and how we know.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Kept features, in the table's order.
+    candidates : tuple of str, length d
+        All features that took part, in the table's order.
+    mask : ndarray of bool, shape (d,)
+        Which of `candidates` are kept.
+    steps : ndarray of int, shape (d,)
+        Step of the elimination path at which each candidate is removed, from 1; 0 for those that
+        outlast the path. The later, the more useful.
+    path : pyarrow.Table
+        One row per step: step, feature, loss, features_left.
+    losses : dict
+        Part -> ``{"all_features": loss, "selected": loss}``, of models fitted on the training and
+        mask-validation parts.
+    comparison : dict
+        Difference of the two test losses, its interval, and the verdict in a word and a sentence.
+    seconds : float
+        Of the stages, whenever they ran.
+    seed : int
+        The seed of everything.
+    settings : dict
+        Everything that could have changed the result.
+    versions : dict
+        Of every library that computes.
+    contract : dict
+        The whole of ``selection.json``.
+    run : str
+        Name of the run.
+    folder : Path or None
+        Where the run is kept; None if no store was named.
+    """
+
+    features: tuple[str, ...]
+    candidates: tuple[str, ...]
+    mask: Mask = field(repr=False)
+    steps: np.ndarray[Any, np.dtype[np.int64]] = field(repr=False)
+    path: pa.Table = field(repr=False)
+    losses: dict[str, dict[str, float]] = field(repr=False)
+    comparison: dict[str, Any]
+    seconds: float
+    seed: int
+    settings: dict[str, Any] = field(repr=False)
+    versions: dict[str, str] = field(repr=False)
+    contract: dict[str, Any] = field(repr=False)
+    run: str
+    folder: Path | None
+    _model_files: dict[str, bytes] = field(repr=False)
+    _report: bytes = field(repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """Whether selection helps here, in a sentence with its figures."""
+        return str(self.comparison["sentence"])
+
+    @cached_property
+    def model(self) -> SelectedModel:
+        """The model retrained on the kept features; predicts from tables."""
+        return SelectedModel.from_contract(self.contract, self._model_files)
+
+    def transform(self, table: Any) -> Any:
+        """Return the kept columns of a table, in the table's own kind.
+
+        Parameters
+        ----------
+        table : pandas, polars or Arrow table
+            Must hold every kept feature; may hold others, which are left out.
+
+        Raises
+        ------
+        InputError
+            If a kept feature is missing, or the table is of another kind.
+        """
+        return kept_columns(table, self.features)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report, one self-contained HTML file, and return its path."""
+        destination = Path(path)
+        write_file(destination, self._report)
+        return destination
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one row per candidate feature: name, kept, step."""
+        import pandas as pd
+
+        return pd.DataFrame({"feature": self.candidates, "kept": self.mask, "step": self.steps})
+
+
+def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
+    """Return some columns of a pandas, polars or Arrow table, as the same kind of table.
+
+    Raises
+    ------
+    InputError
+        If one is missing, or the table is of another kind.
+    """
+    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    if names is None or not hasattr(table, "__getitem__"):
+        raise InputError(
+            f"a table must be a pandas, polars or Arrow one but is a {type(table).__name__}"
+        )
+    present = set(names)
+    missing = [name for name in features if name not in present]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(
+            f"the table lacks the kept feature {missing[0]!r}{more}; "
+            "give one with the columns that the selection was made from"
+        )
+    return table.select(list(features)) if hasattr(table, "select") else table[list(features)]
+
+
+def load_result(run: Run, *, keep_folder: bool = True) -> SelectionResult:
+    """Read a finished run back.
+
+    Raises
+    ------
+    InputError
+        If the run is not finished.
+    """
+    if not (run.folder / "selection.json").exists() or not (run.folder / "report.html").exists():
+        raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
+    try:
+        contract = json.loads((run.folder / "selection.json").read_bytes())
+        path = pq.read_table(run.folder / "elimination.parquet")
+        model_files = {f.name: f.read_bytes() for f in sorted((run.folder / "model").iterdir())}
+        report = (run.folder / "report.html").read_bytes()
+    except (OSError, ValueError, pa.ArrowInvalid) as error:
+        raise StorageError(
+            f"run {run.name!r} is damaged ({error}); delete it and run again"
+        ) from error
+    features = tuple(feature["name"] for feature in contract["features"])
+    candidates = tuple(contract["candidates"])
+    step_of = dict(zip(path["feature"].to_pylist(), path["step"].to_pylist(), strict=True))
+    kept = set(features)
+    return SelectionResult(
+        features=features,
+        candidates=candidates,
+        mask=np.array([name in kept for name in candidates]),
+        steps=np.array([step_of.get(name, 0) for name in candidates]),
+        path=path,
+        losses=contract["losses"],
+        comparison=contract["comparison"],
+        seconds=run.seconds(),
+        seed=contract["seed"],
+        settings=contract["settings"],
+        versions=contract["versions"],
+        contract=contract,
+        run=run.name,
+        folder=run.folder if keep_folder else None,
+        _model_files=model_files,
+        _report=report,
+    )

@@ -1,0 +1,136 @@
+"""What every stage of a run shares: its context, and how a finished stage is not done twice.
+
+A stage is a plain function of the context, a writer and the records of the stages before it. The
+decorator `stage` gives it its key: the version of everything that computes, the settings, the
+dataset's hash, and the files and results of the stages it builds on. A stage with the same key and
+intact files is read back instead of run again, so a killed run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from chaffinch.storage.runs import Run, StageRecord, StageWriter
+from chaffinch.storage.tables import Dataset
+from chaffinch.tasks.cluster import InProcess, Workers
+from chaffinch.tasks.settings import SelectionSettings
+
+logger = logging.getLogger(__name__)
+
+OnProgress = Callable[[str, int, int], None]
+
+# Whatever can change a number.
+_COMPUTING = (
+    "chaffinch",
+    "lightgbm",
+    "numpy",
+    "scikit-learn",
+    "scipy",
+    "torch",
+    "xgboost-cpu",
+)
+
+
+def tell_nobody(stage: str, done: int, total: int) -> None:
+    """Swallow progress: the default where nobody watches."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the stages of one run work with.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        The ingested table.
+    run : Run
+        Where products go.
+    settings : SelectionSettings
+        Everything that can change the result.
+    workers : Workers
+        Who computes; never changes the result.
+    on_progress : callable
+        Called with the stage's name, the number of its items done, and the number in all.
+    estimator : object, optional
+        An unfitted scikit-learn estimator in place of a model by name.
+    """
+
+    dataset: Dataset
+    run: Run
+    settings: SelectionSettings
+    workers: Workers = field(default_factory=InProcess)
+    on_progress: OnProgress = tell_nobody
+    estimator: Any = None
+
+
+StageBody = Callable[..., None]
+Stage = Callable[..., StageRecord]
+
+
+def stage(body: StageBody) -> Stage:
+    """Turn ``body(context, writer, *records)`` into a stage that is not done twice."""
+    name = body.__name__
+
+    @functools.wraps(body)
+    def resumable(context: Context, *records: StageRecord) -> StageRecord:
+        key = _key(name, context, records)
+        finished = context.run.finished(name, key)
+        if finished is not None:
+            logger.info("%s: finished before, read back", name)
+            context.on_progress(name, 1, 1)
+            return finished
+        context.on_progress(name, 0, 1)
+        with context.run.stage(name, key) as writer:
+            body(context, writer, *records)
+        context.on_progress(name, 1, 1)
+        written = context.run.finished(name, key)
+        if written is None:
+            raise RuntimeError(f"stage {name} was written but cannot be read back")
+        return written
+
+    return resumable
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that can change a number."""
+    return {name: version(name) for name in _COMPUTING}
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of JSON content, whatever the order of its keys."""
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def identity(settings: SelectionSettings, dataset_hash: str, estimator: Any = None) -> str:
+    """Return the digest that makes two runs the same run."""
+    return digest(
+        {
+            "dataset": dataset_hash,
+            "settings": settings.model_dump(mode="json"),
+            "estimator": None if estimator is None else repr(_parameters(estimator)),
+            "versions": versions(),
+        }
+    )
+
+
+def _key(name: str, context: Context, records: tuple[StageRecord, ...]) -> str:
+    return digest(
+        {
+            "stage": name,
+            "identity": identity(context.settings, context.dataset.hash, context.estimator),
+            "after": [[r.stage, r.key, r.files, r.result] for r in records],
+        }
+    )
+
+
+def _parameters(estimator: Any) -> tuple[str, list[tuple[str, Any]]]:
+    kind = type(estimator)
+    return f"{kind.__module__}.{kind.__qualname__}", sorted(estimator.get_params(deep=True).items())

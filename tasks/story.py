@@ -1,0 +1,133 @@
+"""The whole story, told once: a table in, the features worth keeping and a retrained model out.
+
+`chaffinch.select` runs it as plain functions; the Prefect flow hands in a `through` that makes a
+task of each step. Neither knows more of it than this file says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.runs import Run, Store
+from chaffinch.storage.sources import check_source
+from chaffinch.storage.tables import Dataset
+from chaffinch.tasks.cluster import open_workers
+from chaffinch.tasks.evaluation import evaluate, retrain
+from chaffinch.tasks.ingestion import describe, ingest, split
+from chaffinch.tasks.masking import choose_mask, optimise_mask
+from chaffinch.tasks.reporting import write_report
+from chaffinch.tasks.selection import models
+from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.stage import Context, OnProgress, identity, tell_nobody, versions
+from chaffinch.tasks.training import train_base_model
+
+Through = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def select_features(
+    source: Any,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    *,
+    through: Through = lambda step: step,
+    on_progress: OnProgress = tell_nobody,
+    estimator: Any = None,
+) -> Run:
+    """Run the story, or what is left of it, and return the finished run.
+
+    Parameters
+    ----------
+    source : path, or pandas, polars or Arrow table
+        The table.
+    settings : SelectionSettings
+        Everything that can change the result.
+    execution : ExecutionSettings
+        Store, cluster and workers.
+    through : callable, optional
+        Takes each step to the callable that is called in its place.
+    on_progress : callable, optional
+        Called with a step's name, its items done, and their number in all.
+    estimator : object, optional
+        An unfitted scikit-learn estimator in place of a model by name.
+
+    Raises
+    ------
+    InputError
+        If the table, the settings or the store cannot be used.
+    StorageError
+        If the store fails on the way, such as a full disk.
+    WorkersError
+        If the workers die again and again.
+    """
+    check_before_work(source, settings, execution, estimator)
+    store = Store.open(execution.store)
+    on_progress("ingest", 0, 1)
+    dataset = through(ingest)(source, settings, store.datasets)
+    on_progress("ingest", 1, 1)
+    run = store.run(run_name(source, settings, dataset, estimator))
+    run.describe(
+        {
+            "source": source_label(source),
+            "dataset": dataset.hash,
+            "settings": settings.model_dump(mode="json"),
+            "versions": versions(),
+        }
+    )
+    with run.lock(), open_workers(execution.cluster, execution.workers) as workers:
+        context = Context(dataset, run, settings, workers, on_progress, estimator)
+        described = through(describe)(context)
+        divided = through(split)(context, described)
+        trained = through(train_base_model)(context, described, divided)
+        eliminated = through(optimise_mask)(context, described, divided, trained)
+        chosen = through(choose_mask)(context, described, divided, trained, eliminated)
+        retrained = through(retrain)(context, described, divided, trained, chosen)
+        evaluated = through(evaluate)(
+            context, described, divided, trained, eliminated, chosen, retrained
+        )
+        through(write_report)(
+            context, described, divided, trained, eliminated, chosen, retrained, evaluated
+        )
+    return run
+
+
+def check_before_work(
+    source: Any, settings: SelectionSettings, execution: ExecutionSettings, estimator: Any = None
+) -> None:
+    """Refuse at once what needs no look at the rows to be refused.
+
+    Raises
+    ------
+    InputError
+        If there is no such source, the model is unknown or its parameters do not fit it, or the
+        store cannot be written.
+    """
+    check_source(source)
+    if estimator is None:
+        model = settings.model
+        try:
+            models.check_model(model.name, settings.task, model.parameters)
+            models.check_preset(model.name, model.tuning)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+    Store.open(execution.store)
+
+
+def source_label(source: Any) -> str:
+    """Return a short name for a source, without its folder, which may hold more than it should."""
+    return Path(source).name if isinstance(source, str | Path) else type(source).__name__
+
+
+def run_name(
+    source: Any, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
+) -> str:
+    """Return the name of the run: what a person recognises, then what makes it this run.
+
+    Equal rows, settings and versions have the same name, which is how a killed run is found again.
+    """
+    words = [source_label(source).split(".")[0], settings.method.kind, settings.model.name]
+    readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
+    return f"{readable}-{identity(settings, dataset.hash, estimator)[:10]}"

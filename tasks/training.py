@@ -1,0 +1,174 @@
+"""The base model: its hyper-parameters by cross-validation, then one fit on the training part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.ingestion import (
+    description_of,
+    part_rows,
+    part_values,
+    schema_of,
+)
+from chaffinch.tasks.matrix import baseline_values
+from chaffinch.tasks.selection import models
+from chaffinch.tasks.selection.losses import Loss, resolve_loss
+from chaffinch.tasks.selection.vocabulary import FittedModel, Rows, Schema
+from chaffinch.tasks.splits import fold_indices
+from chaffinch.tasks.stage import Context, StageRecord, StageWriter, stage
+
+# The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
+_MOST_CANDIDATES = 20
+
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to fit the model, whatever the rows and columns.
+
+    Attributes
+    ----------
+    name : str
+        The model's name in the registry.
+    parameters : mapping
+        Hyper-parameters by the library's own names.
+    seed : int
+        Of everything random in the fit.
+    estimator : object, optional
+        An unfitted scikit-learn estimator that is fitted instead.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    seed: int
+    estimator: Any = None
+
+    def fit(self, rows: Rows, schema: Schema) -> FittedModel:
+        """Fit on all of `rows`."""
+        if self.estimator is not None:
+            return models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
+        return models.fit(self.name, rows, schema, self.parameters, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class _CrossValidation:
+    """What every candidate and fold has in common."""
+
+    rows: Rows
+    schema: Schema
+    folds: tuple[Fold, ...]
+    loss: Loss
+    recipe: Recipe
+
+
+@stage
+def train_base_model(
+    context: Context, writer: StageWriter, described: StageRecord, divided: StageRecord
+) -> None:
+    """Tune the model on the training part, fit it there, and note the baseline of each feature."""
+    settings, columns = context.settings, context.settings.columns
+    schema = schema_of(described)
+    rows = part_rows(context, described, divided, "train")
+    loss = loss_of(context, schema)
+    recipe = Recipe(
+        settings.model.name, settings.model.parameters, settings.seed, context.estimator
+    )
+    candidates = _candidates(context, schema)
+    losses: list[float] | None = None
+    if len(candidates) > 1:
+        folds = fold_indices(
+            rows.y,
+            settings,
+            part_values(context, divided, columns.group, "train"),
+            part_values(context, divided, columns.time, "train"),
+        )
+        shared = _CrossValidation(rows, schema, tuple(folds), loss, recipe)
+        losses = _cross_validate(context, shared, candidates)
+    best = 0 if losses is None else int(np.argmin(losses))
+    tuned = replace(recipe, parameters={**settings.model.parameters, **candidates[best]})
+    model = tuned.fit(rows, schema)
+    write_model(writer, "base_model", model)
+    writer.result = {
+        "kind": model.kind,
+        "parameters": dict(tuned.parameters),
+        "candidates": [
+            {"parameters": candidate, "loss": None if losses is None else losses[i]}
+            for i, candidate in enumerate(candidates)
+        ],
+        "folds": settings.model.folds if losses is not None else 0,
+        "loss": loss.name,
+        "baseline": baseline_values(rows, schema, settings.baseline).tolist(),
+        "base_model_loss": {"train": loss(rows.y, model.predict(rows.X), rows.weight)},
+    }
+
+
+def loss_of(context: Context, schema: Schema) -> Loss:
+    """Return the loss that the settings ask for."""
+    return resolve_loss(
+        context.settings.loss, schema, weighted=context.settings.columns.weight is not None
+    )
+
+
+def tuned_recipe(context: Context, trained: StageRecord) -> Recipe:
+    """Return the recipe with the hyper-parameters that tuning chose."""
+    settings = context.settings
+    parameters = trained.result["parameters"]
+    return Recipe(settings.model.name, parameters, settings.seed, context.estimator)
+
+
+def write_model(writer: StageWriter, folder: str, model: FittedModel) -> None:
+    """Write a model's native files into a folder of the run."""
+    for name, content in model.to_files().items():
+        writer.write(f"{folder}/{name}", content)
+
+
+def read_model(record: StageRecord, folder: str, kind: str, schema: Schema) -> FittedModel:
+    """Read back what `write_model` wrote."""
+    names = [name for name in record.files if name.startswith(f"{folder}/")]
+    files = {name.removeprefix(f"{folder}/"): record.path(name).read_bytes() for name in names}
+    return models.load(kind, files, schema)
+
+
+def _candidates(context: Context, schema: Schema) -> list[dict[str, Any]]:
+    """Return the hyper-parameter candidates; fixed parameters take part in none."""
+    settings = context.settings.model
+    if context.estimator is not None:
+        return [{}]
+    grid = models.parameter_grid(settings.name, settings.tuning, schema)
+    free = [{k: v for k, v in c.items() if k not in settings.parameters} for c in grid]
+    distinct = [c for i, c in enumerate(free) if c not in free[:i]]
+    if len(distinct) <= _MOST_CANDIDATES:
+        return distinct
+    drawn = np.random.default_rng(context.settings.seed).choice(
+        len(distinct), _MOST_CANDIDATES, replace=False
+    )
+    return [distinct[i] for i in sorted(drawn)]
+
+
+def _cross_validate(
+    context: Context, shared: _CrossValidation, candidates: list[dict[str, Any]]
+) -> list[float]:
+    """Return each candidate's mean loss over the folds."""
+    n_folds = len(shared.folds)
+    items = [(candidate, fold) for candidate in candidates for fold in range(n_folds)]
+    losses = context.workers.map(
+        _fold_loss,
+        shared,
+        items,
+        lambda done, total: context.on_progress("train_base_model", done, total),
+    )
+    return [float(mean) for mean in np.reshape(losses, (len(candidates), n_folds)).mean(axis=1)]
+
+
+def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> float:
+    candidate, fold = item
+    fitting, held_out = (shared.rows.take(index) for index in shared.folds[fold])
+    recipe = replace(shared.recipe, parameters={**shared.recipe.parameters, **candidate})
+    model = recipe.fit(fitting, shared.schema)
+    return shared.loss(held_out.y, model.predict(held_out.X), held_out.weight)

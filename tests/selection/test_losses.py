@@ -1,0 +1,85 @@
+"""Losses against scikit-learn's own, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from chaffinch.tasks.selection.losses import Loss, resolve_loss
+from chaffinch.tasks.selection.vocabulary import Schema
+
+REGRESSION = Schema(("a",), (0,))
+BINARY = Schema(("a",), (0,), n_classes=2)
+THREE = Schema(("a",), (0,), n_classes=3)
+rng = np.random.default_rng(0)
+VALUES, GUESSES = rng.normal(size=40), rng.normal(size=40)
+LABELS, PROBABILITIES = rng.integers(0, 3, 40), rng.dirichlet([1, 1, 1], 40)
+WEIGHT = rng.uniform(0.1, 3, 40)
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["unweighted", "weighted"])
+def test_losses_agree_with_scikit_learn(weight) -> None:
+    assert Loss("squared_error", "regression")(VALUES, GUESSES, weight) == pytest.approx(
+        metrics.mean_squared_error(VALUES, GUESSES, sample_weight=weight), rel=1e-14
+    )
+    assert Loss("absolute_error", "regression")(VALUES, GUESSES, weight) == pytest.approx(
+        metrics.mean_absolute_error(VALUES, GUESSES, sample_weight=weight), rel=1e-14
+    )
+    assert Loss("log_loss", "classification")(LABELS, PROBABILITIES, weight) == pytest.approx(
+        metrics.log_loss(LABELS, PROBABILITIES, sample_weight=weight), rel=1e-14
+    )
+
+
+def test_a_certain_and_wrong_probability_costs_much_but_not_infinitely() -> None:
+    loss = Loss("log_loss", "classification")(np.array([1]), np.array([[1.0, 0.0]]))
+    assert 30 < loss < 40
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "expected"),
+    [
+        ("accuracy", THREE, -metrics.accuracy_score(LABELS, PROBABILITIES.argmax(1))),
+        (
+            "roc_auc_ovr",
+            THREE,
+            -metrics.roc_auc_score(LABELS, PROBABILITIES, multi_class="ovr"),
+        ),
+        ("neg_log_loss", THREE, metrics.log_loss(LABELS, PROBABILITIES)),
+    ],
+)
+def test_a_scorer_is_negated(name: str, schema: Schema, expected: float) -> None:
+    assert resolve_loss(name, schema)(LABELS, PROBABILITIES) == pytest.approx(expected)
+
+
+def test_a_binary_scorer_reads_the_second_class() -> None:
+    y, p = np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8])
+    assert resolve_loss("roc_auc", BINARY)(y, np.column_stack([1 - p, p])) == -0.75
+    r2 = resolve_loss("r2", REGRESSION)(VALUES, GUESSES)
+    assert r2 == pytest.approx(-metrics.r2_score(VALUES, GUESSES))
+
+
+def test_the_default_follows_the_task() -> None:
+    assert resolve_loss(None, REGRESSION).name == "squared_error"
+    assert resolve_loss(None, THREE).name == "log_loss"
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "weighted", "message"),
+    [
+        ("nonsense", REGRESSION, False, "loss must be one of absolute_error, log_loss"),
+        ("log_loss", REGRESSION, False, "is for classification but the target asks for regression"),
+        ("squared_error", BINARY, False, "use 'log_loss'"),
+        ("roc_auc", THREE, False, "cannot score 3 classes"),
+        ("roc_auc", REGRESSION, False, "cannot score regression"),
+        ("neg_max_error", REGRESSION, True, "cannot score regression with sample weights"),
+    ],
+)
+def test_a_loss_that_does_not_fit_is_refused(name, schema, weighted, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        resolve_loss(name, schema, weighted=weighted)
+
+
+def test_a_score_has_no_value_per_row() -> None:
+    with pytest.raises(ValueError, match="has no value per row"):
+        Loss("r2", "regression").per_row(VALUES, GUESSES)
