@@ -27,7 +27,8 @@ def check_rows(rows: Rows, schema: Schema) -> None:
         if values is not None and values.shape != (n,):
             raise ValueError(f"{name} must have shape ({n},) as X has rows but has {values.shape}")
     if schema.n_classes and not (
-        np.issubdtype(rows.y.dtype, np.integer) and 0 <= rows.y.min() <= rows.y.max() < schema.n_classes
+        np.issubdtype(rows.y.dtype, np.integer)
+        and 0 <= rows.y.min() <= rows.y.max() < schema.n_classes
     ):
         raise ValueError(f"y must hold class indices in 0..{schema.n_classes - 1}")
     if not np.isfinite(rows.y).all():
@@ -65,5 +66,7 @@ def check_width(n_features: int, schema: Schema) -> None:
 def native_file(files: Mapping[str, bytes], name: str) -> bytes:
     """Return a model's file by its name; ValueError if it is not there."""
     if name not in files:
-        raise ValueError(f"the model's files must hold {name} but hold {sorted(files) or 'nothing'}")
+        raise ValueError(
+            f"the model's files must hold {name} but hold {sorted(files) or 'nothing'}"
+        )
     return files[name]

@@ -186,7 +186,9 @@ class LightGBMModel:
         prediction: Floats = self.booster.predict(X, num_threads=1)
         if self.schema.n_classes == 2:
             return np.column_stack((1 - prediction, prediction))
-        return prediction.reshape(-1, self.schema.n_classes) if self.schema.n_classes else prediction
+        return (
+            prediction.reshape(-1, self.schema.n_classes) if self.schema.n_classes else prediction
+        )
 
     @property
     def used_features(self) -> Mask:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Parameters: TypeAlias = Mapping[str, JSON]
 
 ONE_THREAD = "is fixed at one thread, so that results do not depend on the machine; leave it out"
@@ -98,5 +98,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def combinations(**values: Sequence[JSON]) -> list[dict[str, JSON]]:
     """Return every combination of the values given per parameter, the last varying fastest."""
     return [
-        dict(zip(values, candidate, strict=True)) for candidate in itertools.product(*values.values())
+        dict(zip(values, candidate, strict=True))
+        for candidate in itertools.product(*values.values())
     ]
