@@ -101,8 +101,15 @@ class FittedModel(Protocol):
         The features it was trained on.
     """
 
-    kind: str
-    schema: Schema
+    @property
+    def kind(self) -> str:
+        """See above."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """See above."""
+        ...
 
     def predict(self, X: Floats) -> Floats:
         """Predict every row of X (n, d): values (n,), or class probabilities (n, n_classes).

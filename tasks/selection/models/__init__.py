@@ -1,0 +1,155 @@
+"""Models: LightGBM, XGBoost, a neural network and scikit-learn's, all behind `FittedModel`.
+
+A model is known by its name: "lightgbm", "xgboost", "mlp", "linear", or the class name of a
+scikit-learn estimator such as "RandomForestClassifier". `check_model` says early what would go
+wrong, `fit` trains, `load` rebuilds from native files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+from chaffinch.tasks.selection.models import estimators, lightgbm, networks, xgboost
+from chaffinch.tasks.selection.models.checks import check_rows
+from chaffinch.tasks.selection.models.estimators import ScikitLearnModel, fit_estimator
+from chaffinch.tasks.selection.models.lightgbm import LightGBMModel
+from chaffinch.tasks.selection.models.networks import NeuralNetwork
+from chaffinch.tasks.selection.models.parameters import JSON, Parameters
+from chaffinch.tasks.selection.models.xgboost import XGBoostModel
+from chaffinch.tasks.selection.vocabulary import FittedModel, Rows, Schema, Task
+
+__all__ = [
+    "LightGBMModel",
+    "NeuralNetwork",
+    "ScikitLearnModel",
+    "XGBoostModel",
+    "check_model",
+    "fit",
+    "fit_estimator",
+    "load",
+    "parameter_grid",
+]
+
+_BUILT_IN: dict[str, ModuleType] = {"lightgbm": lightgbm, "xgboost": xgboost, "mlp": networks}
+_KINDS: dict[str, type[FittedModel]] = {
+    "lightgbm": LightGBMModel,
+    "xgboost": XGBoostModel,
+    "mlp": NeuralNetwork,
+    "sklearn": ScikitLearnModel,
+}
+
+
+def check_model(name: str, task: Task | None, parameters: Parameters) -> None:
+    """Raise unless a model of that name suits the task and takes the parameters.
+
+    Parameters
+    ----------
+    name : str
+        See the top of this module.
+    task : "regression", "classification" or None
+        What the target is; None while this is not known.
+    parameters : mapping of str to JSON
+        Hyper-parameters by the library's own names.
+
+    Raises
+    ------
+    ValueError
+        If there is no such model, it is for another task, or it does not take a parameter.
+    """
+    if name in _BUILT_IN:
+        _BUILT_IN[name].check(parameters)
+    else:
+        estimators.check(name, parameters, task)
+
+
+def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
+    """Train a model.
+
+    Parameters
+    ----------
+    name : str
+        See the top of this module.
+    rows : Rows
+        What to train on; never changed.
+    schema : Schema
+        What the columns mean.
+    parameters : mapping of str to JSON
+        Hyper-parameters by the library's own names; its defaults hold for the others.
+    seed : int
+        The only source of randomness, in 0..2**32-1. One seed gives one model to the last bit,
+        whatever the number of threads.
+
+    Returns
+    -------
+    FittedModel
+
+    Raises
+    ------
+    ValueError
+        As `check_model`, or if the rows do not fit the schema.
+    """
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed must be in 0..{2**32 - 1} but is {seed}")
+    check_model(name, schema.task, parameters)
+    check_rows(rows, schema)
+    if name in _BUILT_IN:
+        model: FittedModel = _BUILT_IN[name].fit(rows, schema, parameters, seed)
+        return model
+    return estimators.fit(name, rows, schema, parameters, seed)
+
+
+def load(kind: str, files: Mapping[str, bytes], schema: Schema) -> FittedModel:
+    """Rebuild a model from its native files.
+
+    Parameters
+    ----------
+    kind : str
+        The model's `kind`.
+    files : mapping of str to bytes
+        What its `to_files` gave.
+    schema : Schema
+        The features it was trained on.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind, or the files are not a model of this kind and schema.
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"model kind must be one of {', '.join(_KINDS)} but is {kind!r}")
+    return _KINDS[kind].from_files(files, schema)
+
+
+def parameter_grid(name: str, preset: str, task: Task) -> list[dict[str, JSON]]:
+    """Return the hyper-parameters to try, in a fixed order.
+
+    Parameters
+    ----------
+    name : str
+        See the top of this module.
+    preset : "none", "small" or "paper"
+        One candidate without parameters; at most four around a good default; or every
+        combination of Table 1 of "Binary mask optimisation" (arXiv 2401.12644), of which the
+        published runs tried 20.
+    task : "regression" or "classification"
+        What the target is.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset, or the paper has no grid for this model.
+    """
+    if preset not in ("none", "small", "paper"):
+        raise ValueError(f"tuning must be one of none, small, paper but is {preset!r}")
+    if preset == "none":
+        return [{}]
+    if name in _BUILT_IN:
+        candidates: list[dict[str, JSON]] = _BUILT_IN[name].grid(preset)
+        return candidates
+    if preset == "paper":
+        raise ValueError(
+            f"the paper has no grid for {name!r}, only for {', '.join(_BUILT_IN)}; "
+            "set tuning to small or none"
+        )
+    return estimators.grid(name, task)

@@ -1,0 +1,127 @@
+"""Arrow columns as numpy vectors: the one place that knows how a typed column becomes numbers."""
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.vocabulary import Floats
+
+ColumnKind = Literal["float64", "int64", "bool", "category", "timestamp"]
+
+
+def column_of(table: Any, name: str, role: str) -> Any:
+    """Return a column of the table.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    name : str
+    role : str
+        What the column is asked for as, such as ``"target"``.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name; says which names come near.
+    """
+    position = table.schema.get_field_index(name)
+    if position < 0:
+        names = table.column_names
+        nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        remedy = f"did you mean {quoted(nearest, 'or')}?" if nearest else f"it has {quoted(names)}"
+        raise InputError(f"{role} {name!r} is no column of the table; {remedy}")
+    return table.column(position)
+
+
+def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
+    """Return names as a phrase, such as ``'a', 'b' and 3 more``."""
+    phrases = [repr(name) for name in names[:limit]]
+    if len(names) > limit:
+        phrases.append(f"{len(names) - limit} more")
+    return f" {last} ".join(part for part in (", ".join(phrases[:-1]), phrases[-1]) if part)
+
+
+def kind_of(name: str, column: Any) -> ColumnKind:
+    """Return what a column of the table holds.
+
+    Raises
+    ------
+    InputError
+        If its Arrow type is none that ingestion makes.
+    """
+    arrow_type = column.type
+    if pa.types.is_dictionary(arrow_type):
+        return "category"
+    if pa.types.is_timestamp(arrow_type):
+        return "timestamp"
+    kinds: dict[Any, ColumnKind] = {
+        pa.float64(): "float64",
+        pa.int64(): "int64",
+        pa.bool_(): "bool",
+    }
+    if arrow_type not in kinds:
+        raise InputError(
+            f"column {name!r} has type {arrow_type} but must hold numbers, true/false, text or "
+            "timestamps: drop or convert it"
+        )
+    return kinds[arrow_type]
+
+
+def categories_of(column: Any) -> tuple[str, ...]:
+    """Return the categories that occur in a dictionary column, in the dictionary's order."""
+    merged = column.unify_dictionaries()
+    used = [np.unique(chunk.indices.drop_null().to_numpy()) for chunk in merged.chunks]
+    if not used:
+        return ()
+    occurring = pa.array(np.unique(np.concatenate(used)))
+    return tuple(merged.chunk(0).dictionary.take(occurring).to_pylist())
+
+
+def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
+    """Return a column as float64, shape (n,), with NaN where it is missing.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        A typed column; bool becomes 0 and 1, a timestamp its microseconds since 1970.
+    categories : sequence of str, optional
+        For a dictionary column: the categories whose positions are the codes; any other value
+        becomes NaN.
+    """
+    if pa.types.is_dictionary(column.type):
+        position = {category: float(code) for code, category in enumerate(categories or ())}
+        codes = [np.empty(0)]
+        for chunk in column.chunks:
+            known = [position.get(value, np.nan) for value in chunk.dictionary.to_pylist()]
+            # a missing value has index -1 and so reads the NaN at the end
+            codes.append(np.array([*known, np.nan])[chunk.indices.fill_null(-1).to_numpy()])
+        return np.concatenate(codes) if len(codes) > 2 else codes[-1]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    elif pa.types.is_boolean(column.type):
+        column = column.cast(pa.float64())
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def as_keys(column: Any) -> NDArray[Any]:
+    """Return a column without missing values as a vector that can be sorted and compared.
+
+    Integers and timestamps stay exact as int64; categories become their codes.
+    """
+    if pa.types.is_dictionary(column.type):
+        return as_numbers(column, categories_of(column)).astype(np.int64)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    keys: NDArray[Any] = column.to_numpy()
+    return keys
+
+
+def first_missing(column: Any) -> int:
+    """Return the first row, counted from 1, where a column is missing; 0 if none is."""
+    return int(pc.index(column.is_null(), True).as_py()) + 1

@@ -1,0 +1,286 @@
+"""The first look at a table: every reason to stop, and all that is worth saying.
+
+`describe_table` comes before any work. What it refuses, it refuses in one line that names the
+column and the remedy; what it returns says what each column is for, which columns are no use as
+features, and what a careful person would look at twice.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.arrow_columns import (
+    as_keys,
+    as_numbers,
+    categories_of,
+    column_of,
+    first_missing,
+    kind_of,
+    quoted,
+)
+from chaffinch.tasks.findings import Findings
+from chaffinch.tasks.profiling import ColumnProfile, profile_column
+from chaffinch.tasks.selection.vocabulary import Schema, Task
+from chaffinch.tasks.settings import ColumnSettings, Flbmo, Gbmo, SelectionSettings
+from chaffinch.tasks.splits import least_members, split_rows
+from chaffinch.tasks.target import describe_target, encode_target
+
+CONSTANT = "constant"
+EMPTY = "every value is missing"
+IDENTIFIER = "identifier: every value is different"
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """What the columns of a table are for.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Columns a selection starts from, in the table's order.
+    n_categories : tuple of int
+        For each feature its number of categories; 0 for numbers.
+    categories : dict of str to tuple of str
+        For each categorical feature its categories, in the order of their codes.
+    excluded : dict of str to str
+        Columns that are no use as features, and why.
+    task : "regression" or "classification"
+    task_reason : str
+        Why the target was taken for that.
+    classes : tuple of str
+        Labels as text, in the order of their class indices; empty for regression.
+    profile : list of dict
+        One row per column of the table: the fields of `profiling.ColumnProfile`.
+    warnings : tuple of str
+        What is worth a second look, one sentence each.
+    """
+
+    features: tuple[str, ...]
+    n_categories: tuple[int, ...]
+    categories: dict[str, tuple[str, ...]]
+    excluded: dict[str, str]
+    task: Task
+    task_reason: str
+    classes: tuple[str, ...]
+    profile: list[dict[str, Any]]
+    warnings: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """What a model is told of its columns."""
+        return Schema(self.features, self.n_categories, len(self.classes))
+
+
+def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
+    """Check a table against the settings, and describe it.
+
+    Every column is passed over once. Row numbers in errors count the rows of `table` from 1.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Typed columns: float64, int64, bool, dictionary of strings, or timestamp; missing is null.
+    settings : SelectionSettings
+        Names the target and what the other columns are for.
+
+    Raises
+    ------
+    InputError
+        If a named column is missing or unfit for its role, the target cannot be learned, the rows
+        are too few for the parts and the folds, or no feature, or not as many as asked for, is
+        left.
+    """
+    roles = _roles(table, settings)
+    _require_rows(table.num_rows, settings)
+    target_column = column_of(table, settings.target, "target")
+    target = describe_target(target_column, settings)
+    _check_weight(table, settings.columns)
+    _check_order(table, settings.columns)
+    y = encode_target(target_column, settings.target, target.task, target.classes)
+    _check_splits(table, settings, y, target.classes)
+    _refuse_timestamps(table, roles)
+
+    findings = Findings(y, target.classes)
+    profile: list[ColumnProfile] = []
+    categories: dict[str, tuple[str, ...]] = {}
+    excluded: dict[str, str] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kind = kind_of(name, column)
+        names = categories_of(column) if kind == "category" else ()
+        numbers = as_numbers(column, names)
+        row = profile_column(name, roles[name], kind, column, numbers, names)
+        if row.role == "feature":
+            reason = _no_use(row, kept=name in settings.columns.keep)
+            if reason:
+                excluded[name] = reason
+                row = replace(row, role="excluded")
+            else:
+                findings.add(row, numbers, names)
+                if kind == "category":
+                    categories[name] = names
+        profile.append(row)
+    features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
+    _check_features(features, excluded, settings)
+    return TableDescription(
+        features=features,
+        n_categories=tuple(len(categories.get(name, ())) for name in features),
+        categories=categories,
+        excluded=excluded,
+        task=target.task,
+        task_reason=target.reason,
+        classes=target.classes,
+        profile=[asdict(row) for row in profile],
+        warnings=findings.warnings(),
+    )
+
+
+def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
+    """Yield every role and the column named for it."""
+    for role in ("weight", "group", "time"):
+        name = getattr(columns, role)
+        if name is not None:
+            yield role, name
+    for role in ("keep", "drop", "categorical", "numeric"):
+        for name in getattr(columns, role):
+            yield role, name
+
+
+def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
+    """Return what each column is for, in the table's order."""
+    column_of(table, settings.target, "target")
+    roles = dict.fromkeys(table.column_names, "feature")
+    roles[settings.target] = "target"
+    for role, name in _named(settings.columns):
+        column_of(table, name, f"{role} column")
+        if role in ("drop", "weight", "group", "time"):
+            roles[name] = role
+    return roles
+
+
+def _require_rows(n_rows: int, settings: SelectionSettings) -> None:
+    needed = int(least_members(settings).sum())
+    if n_rows < needed:
+        raise InputError(
+            f"the table has {n_rows} rows but the parts and the folds need {needed}: give more "
+            "rows, or use fewer folds"
+        )
+
+
+def _check_weight(table: Any, columns: ColumnSettings) -> None:
+    name = columns.weight
+    if name is None:
+        return
+    column = column_of(table, name, "weight column")
+    kind = kind_of(name, column)
+    if kind not in ("float64", "int64"):
+        raise InputError(f"weight column {name!r} must hold numbers above 0 but holds {kind}")
+    _refuse_missing("weight", name, column)
+    weights = as_numbers(column)
+    if weights.min() <= 0:
+        row = int(np.argmax(weights <= 0))
+        raise InputError(
+            f"weight column {name!r} must be above 0 but is {weights[row]:g} in row {row + 1}: "
+            "remove these rows or mend the weights"
+        )
+
+
+def _check_order(table: Any, columns: ColumnSettings) -> None:
+    """Check the group column and the time column."""
+    if columns.group is not None:
+        column = column_of(table, columns.group, "group column")
+        _refuse_missing("group", columns.group, column)
+    if columns.time is not None:
+        column = column_of(table, columns.time, "time column")
+        kind = kind_of(columns.time, column)
+        if kind in ("category", "bool"):
+            held = "text" if kind == "category" else "true and false"
+            raise InputError(
+                f"time column {columns.time!r} holds {held}, which has no order in time: give "
+                "timestamps or numbers"
+            )
+        _refuse_missing("time", columns.time, column)
+
+
+def _refuse_missing(role: str, name: str, column: Any) -> None:
+    if column.null_count:
+        raise InputError(
+            f"{role} column {name!r} is missing in {column.null_count} of {len(column)} rows, "
+            f"first in row {first_missing(column)}: fill or remove these rows"
+        )
+
+
+def _check_splits(
+    table: Any, settings: SelectionSettings, y: Any, classes: tuple[str, ...]
+) -> None:
+    """Part the rows on trial; the one place that knows what parts need is the one that asks."""
+    columns = settings.columns
+    groups = times = None
+    if columns.group is not None:
+        groups = as_keys(column_of(table, columns.group, "group column"))
+    if columns.time is not None:
+        times = as_keys(column_of(table, columns.time, "time column"))
+    try:
+        split_rows(y, settings, groups=groups, times=times, classes=classes)
+    except InputError as error:
+        if (
+            settings.task == "auto"
+            and classes
+            and all(label.lstrip("-").isdigit() for label in classes)
+        ):
+            raise InputError(
+                f"{error}; if {settings.target!r} is a quantity, set task to regression"
+            ) from error
+        raise
+
+
+def _refuse_timestamps(table: Any, roles: dict[str, str]) -> None:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if roles[name] == "feature" and kind_of(name, column) == "timestamp":
+            raise InputError(
+                f"column {name!r} holds timestamps and cannot be a feature: name it as the time "
+                "column, or drop it"
+            )
+
+
+def _no_use(row: ColumnProfile, *, kept: bool) -> str | None:
+    """Return why a column cannot serve as a feature; raise if it was to be kept."""
+    if not row.distinct:
+        reason = EMPTY
+    elif row.distinct == 1 and not row.missing:
+        reason = CONSTANT
+    elif row.type == "category" and row.distinct == row.rows - row.missing > 1 and not kept:
+        return IDENTIFIER
+    else:
+        return None
+    if kept:
+        raise InputError(
+            f"keep column {row.name!r} is no use as a feature ({reason}): take it off the keep list"
+        )
+    return reason
+
+
+def _check_features(
+    features: tuple[str, ...], excluded: dict[str, str], settings: SelectionSettings
+) -> None:
+    if not features:
+        found = [
+            f"{quoted([n for n in excluded if excluded[n] == reason])} ({reason})"
+            for reason in dict.fromkeys(excluded.values())
+        ]
+        why = f": left out are {', '.join(found)}" if found else " besides target and roles"
+        raise InputError(f"the table has no feature{why}: give columns that vary")
+    lowest = max(1, len(settings.columns.keep))
+    for size in _sizes(settings.method):
+        if not lowest <= size <= len(features):
+            kept = f" ({lowest} are on the keep list)" if lowest > size else ""
+            raise InputError(f"n_features must be in {lowest}..{len(features)} but is {size}{kept}")
+
+
+def _sizes(method: Gbmo | Flbmo) -> list[int]:
+    """Return the numbers of features asked for; shares of all can never be out of range."""
+    if isinstance(method, Gbmo):
+        return [] if method.n_features is None else [method.n_features]
+    return [size for size in method.n_features if isinstance(size, int)]

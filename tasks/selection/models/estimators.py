@@ -1,0 +1,307 @@
+"""scikit-learn estimators: "linear", any other by its class name, or an instance.
+
+An estimator that takes missing values is given the numbers as they are; for any other, a missing
+number is its training mean and numbers are standardised. Categories are one-hot, or codes for
+HistGradientBoosting up to as many as it has bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from chaffinch.tasks.selection.models import skops_file
+from chaffinch.tasks.selection.models.checks import (
+    check_matrix,
+    check_rows,
+    check_width,
+    native_file,
+)
+from chaffinch.tasks.selection.models.columns import Columns, used_columns
+from chaffinch.tasks.selection.models.parameters import (
+    JSON,
+    ONE_THREAD,
+    QUIET,
+    SEEDED,
+    Parameters,
+    combinations,
+    nearest,
+)
+from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task
+
+_FILE = "model.skops"
+_LINEAR: dict[Task, str] = {"classification": "LogisticRegression", "regression": "Ridge"}
+# enough for the standardised tables of the tests; the library's 100 stops short on wide ones
+_DEFAULTS: dict[str, dict[str, JSON]] = {"LogisticRegression": {"max_iter": 1000}}
+_REFUSED = {
+    "n_jobs": ONE_THREAD,
+    "random_state": SEEDED,
+    "verbose": QUIET,
+    "categorical_features": "follows from the table; leave it out",
+}
+
+
+def check(name: str, parameters: Parameters, task: Task | None) -> None:
+    """Raise ValueError unless this is an estimator for the task that takes these parameters."""
+    tasks: Sequence[Task] = (task,) if task else ("regression", "classification")
+    errors = []
+    for candidate in tasks:
+        try:
+            _unfitted(name, parameters, candidate)
+        except ValueError as error:
+            errors.append(error)
+    if len(errors) == len(tasks):
+        raise errors[0]
+
+
+def grid(name: str, task: Task) -> list[dict[str, JSON]]:
+    """Return the candidates of the preset "small"; one without parameters where none is known."""
+    name = _LINEAR[task] if name == "linear" else name
+    if name == "Ridge":
+        return combinations(alpha=(0.1, 1.0, 10.0, 100.0))
+    if name == "LogisticRegression":
+        return combinations(C=(0.01, 0.1, 1.0, 10.0))
+    if name.startswith(("RandomForest", "ExtraTrees")):
+        return combinations(max_features=("sqrt", 0.5), min_samples_leaf=(1, 5))
+    if name.startswith("HistGradientBoosting"):
+        return combinations(learning_rate=(0.05, 0.1), max_leaf_nodes=(7, 31))
+    return [{}]
+
+
+def fit(
+    name: str, rows: Rows, schema: Schema, parameters: Parameters, seed: int
+) -> ScikitLearnModel:
+    """Train the estimator of that name; see the registry's `fit`."""
+    return fit_estimator(_unfitted(name, parameters, schema.task), rows, schema, seed=seed)
+
+
+def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> ScikitLearnModel:
+    """Train a copy of an estimator.
+
+    Parameters
+    ----------
+    estimator : object with the scikit-learn API
+        Any classifier or regressor, a Pipeline for example. It is cloned and never changed.
+    rows : Rows
+        What to train on.
+    schema : Schema
+        What the columns mean.
+    seed : int
+        Given to every `random_state` in the estimator.
+
+    Returns
+    -------
+    ScikitLearnModel
+
+    Raises
+    ------
+    ValueError
+        If the estimator does not follow the scikit-learn API, is not for the target, gives no
+        class probabilities, or takes no sample weights where the rows have them.
+    """
+    from sklearn.base import clone
+    from sklearn.pipeline import Pipeline
+
+    check_rows(rows, schema)
+    try:
+        copy = clone(estimator)
+    except TypeError as error:
+        raise ValueError(
+            "an estimator must be an instance with scikit-learn's get_params, fit and predict "
+            f"but is {estimator!r}"
+        ) from error
+    _check_task(copy, schema.task)
+    columns = _columns(copy, schema)
+    _make_reproducible(copy, seed)
+    if columns.codes:
+        copy.set_params(categorical_features=list(range(len(columns.codes))))
+    weights = {} if rows.weight is None else {_weight_argument(copy): rows.weight}
+    transformer = columns.transformer()
+    with single_thread():
+        X = rows.X if transformer == "passthrough" else transformer.fit_transform(rows.X)
+        copy.fit(X, rows.y, **weights)
+    return ScikitLearnModel(schema, Pipeline([("columns", transformer), ("estimator", copy)]))
+
+
+@dataclass(frozen=True, eq=False)
+class ScikitLearnModel:
+    """A trained scikit-learn estimator.
+
+    Attributes
+    ----------
+    schema : Schema
+        The features it was trained on.
+    pipeline : sklearn.pipeline.Pipeline
+        Two steps: "columns", a transformer or "passthrough", and "estimator".
+    """
+
+    schema: Schema
+    pipeline: Any
+
+    @property
+    def kind(self) -> str:
+        """Name of the family."""
+        return "sklearn"
+
+    @property
+    def estimator(self) -> Any:
+        """The trained estimator, without the columns' preparation."""
+        return self.pipeline.named_steps["estimator"]
+
+    def predict(self, X: Floats) -> Floats:
+        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
+
+        A class that the training rows did not have gets probability 0.
+        """
+        check_matrix(X, self.schema)
+        n_classes = self.schema.n_classes
+        prediction = np.zeros((len(X), n_classes) if n_classes else len(X))
+        if not len(X):
+            return prediction
+        with single_thread():
+            if n_classes:
+                prediction[:, self.estimator.classes_] = self.pipeline.predict_proba(X)
+            else:
+                prediction[:] = np.reshape(self.pipeline.predict(X), len(X))
+        return prediction
+
+    @property
+    def used_features(self) -> Mask:
+        """Features that a tree splits on or with a coefficient that is not 0, shape (d,).
+
+        Exact for trees, forests, gradient boosting and linear models, all True for others.
+        """
+        columns = used_columns(self.estimator)
+        if columns is None:
+            return np.ones(len(self.schema.features), dtype=bool)
+        used = np.zeros(len(self.schema.features), dtype=bool)
+        used[_columns(self.estimator, self.schema).feature_of_column[columns]] = True
+        return used
+
+    def to_files(self) -> dict[str, bytes]:
+        """Return a skops file."""
+        return {_FILE: skops_file.dump(self.pipeline)}
+
+    @classmethod
+    def from_files(
+        cls, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
+    ) -> Self:
+        """Rebuild from `to_files`.
+
+        Parameters
+        ----------
+        files : mapping of str to bytes
+            As `to_files` gave them.
+        schema : Schema
+            The features it was trained on.
+        trusted : sequence of str
+            Full names of the types to load besides scikit-learn's, such as a step of your own.
+
+        Raises
+        ------
+        ValueError
+            If the file holds types that are not trusted.
+        """
+        pipeline = skops_file.load(native_file(files, _FILE), trusted)
+        columns = pipeline.named_steps["columns"]
+        first = pipeline.named_steps["estimator"] if columns == "passthrough" else columns
+        check_width(first.n_features_in_, schema)
+        return cls(schema, pipeline)
+
+
+def _unfitted(name: str, parameters: Parameters, task: Task) -> Any:
+    """Return the estimator of that name for the task, its parameters checked."""
+    name = _LINEAR[task] if name == "linear" else name
+    estimator_class = _class(name)
+    for parameter in parameters:
+        if parameter in _REFUSED:
+            raise ValueError(f"{name} parameter {parameter!r} {_REFUSED[parameter]}")
+    try:
+        estimator = estimator_class()
+    except TypeError as error:
+        raise ValueError(
+            f"{name} is made of other estimators; pass an instance of it, not its name"
+        ) from error
+    for parameter in parameters:
+        if parameter not in estimator.get_params():
+            raise ValueError(
+                f"{name} has no parameter {parameter!r}; "
+                f"{nearest(parameter, estimator.get_params())}"
+            )
+    estimator.set_params(**{**_DEFAULTS.get(name, {}), **parameters})
+    estimator._validate_params()
+    _check_task(estimator, task)
+    return estimator
+
+
+def _class(name: str) -> Any:
+    """Return scikit-learn's classifier or regressor of that name."""
+    from sklearn import ensemble, linear_model
+    from sklearn.utils.discovery import all_estimators
+
+    for module in (linear_model, ensemble):
+        if name in module.__all__ and isinstance(getattr(module, name), type):
+            return getattr(module, name)
+    # the rest takes seconds, because it imports all of scikit-learn
+    known = dict(all_estimators(type_filter=["classifier", "regressor"]))
+    if name not in known:
+        built_in = ("lightgbm", "xgboost", "mlp", "linear")
+        raise ValueError(f"there is no model {name!r}; {nearest(name, (*built_in, *known))}")
+    return known[name]
+
+
+def _check_task(estimator: Any, task: Task) -> None:
+    from sklearn.base import is_classifier, is_regressor
+
+    name = type(estimator).__name__
+    if task == "regression" and not is_regressor(estimator):
+        raise ValueError(f"{name} is no regressor but the target is a number; use one, or linear")
+    if task == "classification" and not is_classifier(estimator):
+        raise ValueError(f"{name} is no classifier but the target is a class; use one, or linear")
+    if task == "classification" and not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"{name} gives no class probabilities with these parameters; pass the instance "
+            f"CalibratedClassifierCV({name}(), ensemble=False) instead"
+        )
+
+
+def _columns(estimator: Any, schema: Schema) -> Columns:
+    """Return the form of the columns that suits an estimator, fitted or not."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.utils import get_tags
+
+    natively = isinstance(estimator, HistGradientBoostingClassifier | HistGradientBoostingRegressor)
+    most_codes = estimator.max_bins if natively else 0
+    return Columns(schema, bool(get_tags(estimator).input_tags.allow_nan), most_codes)
+
+
+def _make_reproducible(estimator: Any, seed: int) -> None:
+    """Give the seed to every random_state and one thread to every n_jobs, in steps as well."""
+    changes: dict[str, int] = {}
+    for name, value in estimator.get_params(deep=True).items():
+        parameter = name.rpartition("__")[2]
+        if parameter == "random_state":
+            changes[name] = seed
+        elif parameter == "n_jobs" and value not in (None, 1):
+            changes[name] = 1
+    estimator.set_params(**changes)
+
+
+def _weight_argument(estimator: Any) -> str:
+    """Return the name under which fit takes sample weights."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+
+    if isinstance(estimator, Pipeline):
+        step, last = estimator.steps[-1]
+        return f"{step}__{_weight_argument(last)}"
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise ValueError(
+            f"{type(estimator).__name__} takes no sample weights; "
+            "leave the weight column out or use another model"
+        )
+    return "sample_weight"

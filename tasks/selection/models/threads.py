@@ -1,0 +1,21 @@
+"""One thread for numeric work, so that no result depends on how many there are."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+def single_thread() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS and OpenMP use one thread; the former number comes back."""
+    return _controller(len(sys.modules)).limit(limits=1)  # type: ignore[no-any-return]
+
+
+@functools.lru_cache(maxsize=1)
+def _controller(n_modules: int) -> Any:
+    """Find the libraries that have threads; 3 ms, so only anew after something was imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

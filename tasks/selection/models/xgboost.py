@@ -1,0 +1,189 @@
+"""XGBoost: gradient-boosted trees over histograms, categories and missing values natively.
+
+Parameters go by XGBoost's own names. XGBoost computes in float32: features are rounded to it
+before they are compared, and probabilities are scaled to sum to 1 in float64 afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from chaffinch.tasks.selection.models.checks import check_matrix, check_width, native_file
+from chaffinch.tasks.selection.models.parameters import (
+    FLAG,
+    FROM_TARGET,
+    JSON,
+    ONE_THREAD,
+    QUIET,
+    SEEDED,
+    Parameters,
+    check_parameters,
+    choice,
+    combinations,
+    real,
+    whole,
+)
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
+
+_FILE = "model.ubj"
+_DEFAULT_ROUNDS = 100
+_DEFAULT_BINS = 256
+_KNOWN = {
+    "booster": choice("gbtree", "dart"),
+    "n_estimators": whole(1),
+    "learning_rate": real(0, above_low=True),
+    "max_depth": whole(0),
+    "max_leaves": whole(0),
+    "grow_policy": choice("depthwise", "lossguide"),
+    "min_child_weight": real(0),
+    "gamma": real(0),
+    "max_delta_step": real(0),
+    "subsample": real(0, 1, above_low=True),
+    "colsample_bytree": real(0, 1, above_low=True),
+    "colsample_bylevel": real(0, 1, above_low=True),
+    "colsample_bynode": real(0, 1, above_low=True),
+    "num_parallel_tree": whole(1),
+    "reg_alpha": real(0),
+    "reg_lambda": real(0),
+    "max_bin": whole(2, 65535),
+    "max_cat_to_onehot": whole(1),
+    "max_cat_threshold": whole(1),
+    "scale_pos_weight": real(0, above_low=True),
+    "base_score": real(),
+    "sample_type": choice("uniform", "weighted"),
+    "normalize_type": choice("tree", "forest"),
+    "rate_drop": real(0, 1),
+    "skip_drop": real(0, 1),
+    "one_drop": FLAG,
+}
+_REFUSED = {
+    **dict.fromkeys(("nthread", "n_jobs"), ONE_THREAD),
+    **dict.fromkeys(("seed", "random_state"), SEEDED),
+    **dict.fromkeys(
+        ("objective", "num_class", "eval_metric", "enable_categorical", "feature_types"),
+        FROM_TARGET,
+    ),
+    **dict.fromkeys(("verbosity", "verbose"), QUIET),
+    "tree_method": "is fixed at 'hist', which is the fast one; leave it out",
+    "device": "is fixed at 'cpu', so that one seed gives one model; leave it out",
+    "eta": "goes by the name 'learning_rate' here",
+    "min_split_loss": "goes by the name 'gamma' here",
+    "alpha": "goes by the name 'reg_alpha' here",
+    "lambda": "goes by the name 'reg_lambda' here",
+    "num_boost_round": "goes by the name 'n_estimators' here",
+}
+
+
+def check(parameters: Parameters) -> None:
+    """Raise ValueError unless XGBoost takes these parameters."""
+    check_parameters("xgboost", parameters, _KNOWN, _REFUSED)
+
+
+def grid(preset: str) -> list[dict[str, JSON]]:
+    """Return the candidates of the preset "small" or "paper".
+
+    The paper has no XGBoost; its LightGBM grid is translated: trees grow by leaves, and
+    min_child_weight stands for min_child_samples, the same for squared error. `subsample` is
+    at work here, though it was not in the published LightGBM runs.
+    """
+    if preset == "paper":
+        return combinations(
+            grow_policy=("lossguide",),
+            max_depth=(0,),
+            max_leaves=(7, 15),
+            learning_rate=(0.01, 0.025, 0.05),
+            n_estimators=(10, 20),
+            subsample=(0.6, 0.8),
+            colsample_bytree=(0.6, 0.8),
+            min_child_weight=(5, 10),
+        )
+    return combinations(max_depth=(3, 6), learning_rate=(0.05,), n_estimators=(100, 300))
+
+
+def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> XGBoostModel:
+    """Train; see the registry's `fit`."""
+    import xgboost
+
+    settings: dict[str, Any] = {
+        **parameters,
+        "objective": "reg:squarederror",
+        "tree_method": "hist",
+        "seed": seed,
+        "nthread": 1,
+        "verbosity": 0,
+    }
+    if schema.n_classes:
+        settings["objective"] = "binary:logistic" if schema.n_classes == 2 else "multi:softprob"
+    if schema.n_classes > 2:
+        settings["num_class"] = schema.n_classes
+    rounds = settings.pop("n_estimators", _DEFAULT_ROUNDS)
+    table = xgboost.QuantileDMatrix(
+        rows.X,
+        rows.y,
+        weight=rows.weight,
+        feature_types=["c" if n else "q" for n in schema.n_categories],
+        enable_categorical=True,
+        max_bin=settings.get("max_bin", _DEFAULT_BINS),
+        nthread=1,
+    )
+    return XGBoostModel(schema, xgboost.train(settings, table, num_boost_round=rounds))
+
+
+@dataclass(frozen=True, eq=False)
+class XGBoostModel:
+    """A trained XGBoost model.
+
+    Attributes
+    ----------
+    schema : Schema
+        The features it was trained on.
+    booster : xgboost.Booster
+        The trees.
+    """
+
+    schema: Schema
+    booster: Any
+
+    @property
+    def kind(self) -> str:
+        """Name of the family."""
+        return "xgboost"
+
+    def predict(self, X: Floats) -> Floats:
+        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
+
+        A category code out of its range counts as another category, never as an error.
+        """
+        check_matrix(X, self.schema)
+        prediction = np.asarray(self.booster.inplace_predict(X), dtype=np.float64)
+        if self.schema.n_classes == 2:
+            return np.column_stack((1 - prediction, prediction))
+        if not self.schema.n_classes:
+            return prediction
+        prediction = prediction.reshape(-1, self.schema.n_classes)
+        return np.asarray(prediction / prediction.sum(axis=1, keepdims=True))
+
+    @property
+    def used_features(self) -> Mask:
+        """Features that some tree splits on, shape (d,)."""
+        used = np.zeros(len(self.schema.features), dtype=bool)
+        for name in self.booster.get_score(importance_type="weight"):
+            used[int(name.removeprefix("f"))] = True
+        return used
+
+    def to_files(self) -> dict[str, bytes]:
+        """Return XGBoost's own binary JSON."""
+        return {_FILE: bytes(self.booster.save_raw("ubj"))}
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
+        """Rebuild from `to_files`."""
+        import xgboost
+
+        booster = xgboost.Booster({"nthread": 1}, model_file=bytearray(native_file(files, _FILE)))
+        check_width(booster.num_features(), schema)
+        return cls(schema, booster)
