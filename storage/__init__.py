@@ -1,0 +1,1 @@
+"""Bytes in and out: sources, typed tables, runs. No statistics, no workflow engine, no cluster."""

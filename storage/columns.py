@@ -1,0 +1,228 @@
+"""Columns: every type a source may have becomes one of five, and missing becomes one thing.
+
+float64, int64, bool, category (dictionary of int32 codes and sorted texts) and timestamp
+(microseconds, UTC where a zone was given). What depends on the order of the rows, or is no
+feature at all, is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import check_known
+
+CATEGORY = pa.dictionary(pa.int32(), pa.string())
+TIMESTAMP = pa.timestamp("us")
+
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_WHOLE = r"^\s*[+-]?\d+\s*$"
+# A text column with at least this share of numbers, and this many, is a numeric one with a slip.
+_SLIP_SHARE, _SLIP_COUNT = 0.95, 10
+_EXACT = 2**53  # whole numbers below are exact in float64
+
+
+def type_columns(
+    table: pa.Table, *, categorical: Collection[str] = (), numeric: Collection[str] = ()
+) -> pa.Table:
+    """Give every column one of the five types.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As `chaffinch.storage.sources.read_source` returns it.
+    categorical : collection of str
+        Columns of numbers or dates that are really categories.
+    numeric : collection of str
+        Columns that must be numbers.
+
+    Returns
+    -------
+    pyarrow.Table
+        The same names and rows; one chunk per column.
+
+    Raises
+    ------
+    InputError
+        If a named column does not exist or is named as both; a value is infinite, no number
+        where there must be one, or a whole number beyond int64; a text column is numbers but for
+        a few values; or a type is none a model could take, such as lists, bytes or durations.
+        Rows are counted from 1 in the order of the source.
+
+    Notes
+    -----
+    NaN and empty text are missing. A text column of numbers alone is numeric, a column without
+    any value is float64. Whatever the source itself declares a category stays one. Categories
+    are sorted by value where all are numbers, else by code point; none is unused. Timestamps are
+    cut to whole microseconds.
+    """
+    check_known([*categorical, *numeric], table.column_names)
+    both = sorted(set(categorical) & set(numeric))
+    if both:
+        raise InputError(f"column {both[0]!r} is named categorical and numeric; name it once")
+    typed = [
+        _typed(name, column, name in categorical, name in numeric)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.table(typed, names=table.column_names)
+
+
+def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a category column in one chunk, its categories sorted as `type_columns` sorts them."""
+    whole = _one_chunk(column.unify_dictionaries())
+    return _category(whole.indices, whole.dictionary.to_pylist())
+
+
+def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        categorical = not numeric
+        column = _decoded(column)
+        kind = column.type
+    if column.null_count == len(column):
+        return pa.nulls(len(column), pa.float64())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _typed_text(name, column, categorical, numeric)
+    if pa.types.is_boolean(kind):
+        values = _one_chunk(column)
+    elif pa.types.is_integer(kind):
+        values = _integers(name, column)
+    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        values = _floats(name, _one_chunk(column.cast(pa.float64())))
+    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        if numeric:
+            raise InputError(
+                f"column {name!r} must hold numbers but holds dates; leave it out of numeric"
+            )
+        values = _one_chunk(_timestamps(name, column))
+    else:
+        raise InputError(f"column {name!r} is of type {kind}, which is no feature; drop it")
+    if values.null_count == len(values):
+        return pa.nulls(len(values), pa.float64())
+    if categorical:
+        encoded = values.dictionary_encode()
+        return _category(encoded.indices, [_text(v) for v in encoded.dictionary.to_pylist()])
+    return values
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    values = column.type.value_type
+    # Arrow takes rows of every kind of text but views, which polars gives
+    plain = pa.large_string() if pa.types.is_string_view(values) else values
+    parts = [chunk.dictionary.cast(plain).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(parts, plain)
+
+
+def _typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
+    encoded = _one_chunk(column.cast(pa.large_string())).dictionary_encode()
+    codes, texts = encoded.indices, encoded.dictionary
+    empty = pc.index(texts, "").as_py()
+    if empty >= 0:
+        codes = pc.if_else(pc.equal(codes, empty), pa.scalar(None, codes.type), codes)
+    present = codes.drop_null().to_numpy()
+    if not len(present):
+        return pa.nulls(len(codes), pa.float64())
+    is_number = pc.match_substring_regex(texts, _NUMBER).to_numpy(zero_copy_only=False)
+    n_numbers = int(np.count_nonzero(is_number[present]))
+    n_slips = len(present) - n_numbers
+    is_nearly_numeric = n_numbers >= max(_SLIP_COUNT, _SLIP_SHARE * len(present))
+    if categorical or (n_slips and not numeric and not is_nearly_numeric):
+        return _category(codes, texts.to_pylist())
+    if n_slips:
+        row = int(np.argmax(_taken(~is_number, codes, missing=False)))
+        text = texts[codes[row].as_py()].as_py()
+        remedy = "leave it out of numeric" if numeric else "name the column as categorical"
+        raise InputError(
+            f"column {name!r} must hold numbers but row {row + 1} holds {text!r}; "
+            f"mend it or {remedy}"
+        )
+    return _parsed(name, codes, pc.if_else(pa.array(is_number), texts, None))
+
+
+def _parsed(name: str, codes: pa.Array, texts: pa.Array) -> pa.Array:
+    """Return numbers out of their texts: whole where all are, and fit."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    if pc.all(pc.match_substring_regex(trimmed, _WHOLE)).as_py():
+        try:
+            return trimmed.cast(pa.int64()).take(codes)
+        except pa.ArrowInvalid:
+            pass  # too long for int64, or with a plus sign: float64 takes both
+    return _floats(name, trimmed.cast(pa.float64()).take(codes))
+
+
+def _floats(name: str, values: pa.Array) -> pa.Array:
+    data = values.to_numpy(zero_copy_only=False)
+    infinite = np.isinf(data)
+    if infinite.any():
+        raise InputError(
+            f"column {name!r} must hold finite numbers but row {int(np.argmax(infinite)) + 1} "
+            "is infinite; mend it or leave it empty"
+        )
+    # adding zero turns -0.0 into 0.0
+    return pa.array(data + 0.0, mask=np.isnan(data))
+
+
+def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
+    try:
+        return _one_chunk(column.cast(pa.int64()))
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {name!r} holds a whole number above {2**63 - 1}; "
+            "write it as a decimal number or name the column as text"
+        ) from error
+
+
+def _timestamps(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if not pa.types.is_timestamp(kind):
+        return column.cast(TIMESTAMP)
+    try:
+        cut = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {name!r} holds a time beyond the years microseconds can count; drop it"
+        ) from error
+    return cut.cast(TIMESTAMP)
+
+
+def _category(codes: pa.Array, texts: list[str]) -> pa.DictionaryArray:
+    """Return the category column in which row i holds ``texts[codes[i]]``, sorted, none unused."""
+    used = np.zeros(len(texts), dtype=bool)
+    used[codes.drop_null().to_numpy()] = True
+    kept = [i for i in range(len(texts)) if used[i]]
+    are_numbers = pc.match_substring_regex(pa.array(texts, pa.large_string()), _NUMBER)
+    if all(are_numbers[i].as_py() for i in kept):
+        kept.sort(key=lambda i: (float(texts[i]), texts[i]))
+    else:
+        kept.sort(key=lambda i: texts[i])
+    rank = np.zeros(len(texts), dtype=np.int32)
+    rank[kept] = np.arange(len(kept), dtype=np.int32)
+    new = pa.array(_taken(rank, codes, missing=0), mask=codes.is_null().to_numpy(False))
+    return pa.DictionaryArray.from_arrays(new, pa.array([texts[i] for i in kept], pa.string()))
+
+
+def _text(value: Any) -> str:
+    """Return a value as a category; a whole number is written alike whether int or float."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
+    return str(value)
+
+
+def _taken(table: NDArray[Any], codes: pa.Array, *, missing: Any) -> NDArray[Any]:
+    """Return ``table[codes]``, shape (n,), with `missing` where a code is null."""
+    result: NDArray[Any] = table[codes.fill_null(0).to_numpy(zero_copy_only=False)]
+    result[codes.is_null().to_numpy(zero_copy_only=False)] = missing
+    return result
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

@@ -1,0 +1,143 @@
+"""What is in a table, whatever it came from: the order of its rows and its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chaffinch.storage.columns import CATEGORY, TIMESTAMP
+
+Hashes = NDArray[np.uint64]
+
+_TYPES = {
+    pa.float64(): "float64",
+    pa.int64(): "int64",
+    pa.bool_(): "bool",
+    CATEGORY: "category",
+    TIMESTAMP: "timestamp",
+}
+_CONTENT_VERSION = 1
+_MISSING = np.uint64(0x9E6C63D0676A9A99)  # any constant that is unlikely as a value
+
+
+def column_types(table: pa.Table) -> dict[str, str]:
+    """Return each column's type by the name datasets give it.
+
+    Raises
+    ------
+    ValueError
+        If a column has none of the five types.
+    """
+    types = {}
+    for field in table.schema:
+        if field.type not in _TYPES:
+            known = ", ".join(_TYPES.values())
+            raise ValueError(f"column {field.name!r} must be one of {known} but is {field.type}")
+        types[field.name] = _TYPES[field.type]
+    return types
+
+
+def shuffle_rows(table: pa.Table) -> pa.Table:
+    """Return the rows in an order that only their content decides.
+
+    Each row has a hash of its values and their columns' names; rows are sorted by it. So neither
+    the order of rows or columns in the source, nor whether whole numbers were held as int64 or
+    float64, changes the order, and a row more leaves the order of all others alone. Rows of
+    equal content stay in the given order, which nobody can tell.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As `chaffinch.storage.columns.type_columns` returns it.
+
+    Returns
+    -------
+    pyarrow.Table
+        The same columns; one chunk each.
+    """
+    total = np.zeros(table.num_rows, dtype=np.uint64)
+    for name, array in _arrays(table):
+        total += _mix(_value_hashes(array) + _hash_of_text(name))
+    order = pa.array(np.argsort(_mix(total), kind="stable"))
+    return pa.table([array.take(order) for _, array in _arrays(table)], names=table.column_names)
+
+
+def content_hash(table: pa.Table) -> str:
+    """Return 64 hexadecimal digits over names, types, categories and values, all in their order.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As `shuffle_rows` returns it.
+
+    Raises
+    ------
+    ValueError
+        If a column has none of the five types.
+    """
+    types = column_types(table)
+    digest = hashlib.sha256(f"{_CONTENT_VERSION} {table.num_rows}\n".encode())
+    for name, array in _arrays(table):
+        categories = array.dictionary.to_pylist() if array.type == CATEGORY else None
+        digest.update(json.dumps([name, types[name], categories]).encode())
+        values, missing = _values(array)
+        digest.update(np.packbits(missing).data)
+        digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
+    return digest.hexdigest()
+
+
+def _values(array: pa.Array) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    """Return values with zero where missing, categories as codes, and where they are missing."""
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    if array.type == CATEGORY:
+        array = array.indices
+    elif array.type == TIMESTAMP:
+        array = array.view(pa.int64())
+    zero = False if array.type == pa.bool_() else 0
+    return array.fill_null(zero).to_numpy(zero_copy_only=False), missing
+
+
+def _value_hashes(array: pa.Array) -> Hashes:
+    """Return 64 bits per row, shape (n,), equal for equal values of any numeric type."""
+    values, missing = _values(array)
+    if array.type == CATEGORY:
+        texts = [_hash_of_text(text) for text in array.dictionary.to_pylist()]
+        bits = np.array(texts, dtype=np.uint64)[values.astype(np.int32, copy=False)]
+    elif array.type == TIMESTAMP:
+        bits = values.astype(np.int64).view(np.uint64)
+    else:
+        floats = values.astype(np.float64)
+        bits = floats.view(np.uint64)
+        if array.type == pa.int64():
+            # float64 cannot tell neighbours above 2**53 apart; the rest of the difference can
+            rounded = floats.clip(max=2.0**63 - 1024).astype(np.int64)
+            bits = bits + (values.astype(np.int64) - rounded).view(np.uint64)
+    bits[missing] = _MISSING
+    return bits
+
+
+def _hash_of_text(text: str) -> np.uint64:
+    return np.uint64(
+        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    )
+
+
+def _mix(bits: Hashes) -> Hashes:
+    """Return splitmix64 of each, so that sums of related numbers are unrelated."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits ^= bits >> np.uint64(30)
+    bits *= np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return bits
+
+
+def _arrays(table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        yield name, column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,228 @@
+"""Files that are there whole or not at all, their names and their fingerprints.
+
+Every file of the store is written aside in its own folder, flushed to the disk and renamed, so
+that a reader never sees half of one, whatever dies in between.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from chaffinch.storage.errors import InputError, StorageError
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+_ASIDE = ".aside-"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+_FULL = {
+    errno.ENOSPC: "no space left on the device of",
+    errno.EDQUOT: "the disk quota is used up for",
+    errno.EFBIG: "no space left for a file of this size on the device of",
+}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it can name a run or one level of a file name.
+
+    Raises
+    ------
+    InputError
+        If it is not 1 to 120 of the letters, digits, dots, dashes and underscores of ASCII, the
+        first a letter or a digit. That leaves out hidden names and every way out of a folder.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            "a name must be 1..120 of A-Z a-z 0-9 . _ - and begin with a letter or digit "
+            f"but is {name!r}"
+        )
+    return name
+
+
+def path_in(folder: Path, name: str) -> Path:
+    """Return the path of the file `name` inside `folder`, its levels parted by ``/``.
+
+    Raises
+    ------
+    InputError
+        If a level is no name, or a symbolic link leads out of the folder.
+    """
+    path = folder.joinpath(*map(check_name, name.split("/")))
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"{name!r} leads out of {folder} by a symbolic link; remove the link")
+    return path
+
+
+def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
+    """Write a file that appears whole or not at all; its folder is made where it is missing.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file shall be; what is there already is replaced at once.
+    data : bytes or callable
+        The bytes, or a function that writes the file at the path it is given. That path has the
+        same ending as `path`, because some libraries choose the format by it.
+
+    Raises
+    ------
+    StorageError
+        If the device is full or fails.
+    InputError
+        If writing there is not allowed.
+    """
+    aside = path.with_name(f"{_ASIDE}{uuid.uuid4().hex}{path.suffix}")
+    with _one_line_errors(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(data, bytes):
+                aside.write_bytes(data)
+            else:
+                data(aside)
+            _flush(aside)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+        _flush(path.parent)
+
+
+def make_folder(path: Path) -> Path:
+    """Make a folder and those above it where they are missing, and return it.
+
+    Raises
+    ------
+    StorageError
+        If the device is full or fails, or a file is in the way.
+    InputError
+        If making it is not allowed.
+    """
+    with _one_line_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Hold the lock file `path`, so that one process at a time works on `what`.
+
+    Another one waits and says so once in the log. The operating system frees the lock of a
+    process that dies, however it dies; the empty file stays.
+    """
+    make_folder(path.parent)
+    lock = FileLock(path)
+    with _one_line_errors(path):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            logger.warning("waiting for another process that works on %s", what)
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed writers left aside in `folder`; call it only while none is writing."""
+    for path in folder.rglob(f"{_ASIDE}*"):
+        path.unlink(missing_ok=True)
+
+
+def sha256_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def to_json(data: dict[str, Any]) -> bytes:
+    """Return JSON as the store writes it: in the given order, floats exact, no NaN, a last newline.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN or infinite, which JSON cannot hold.
+    """
+    text = json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False)
+    return f"{text}\n".encode()
+
+
+def read_json(path: Path, fields: Mapping[str, type]) -> dict[str, Any]:
+    """Return the object in a JSON file of the store.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    fields : mapping of str to type
+        What it must hold besides ``format_version``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    StorageError
+        If it is not such an object, or of a format version this release does not know.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise StorageError(f"{path} is damaged ({error}); remove it and run again") from error
+    version = data.get("format_version") if isinstance(data, dict) else None
+    if version != FORMAT_VERSION:
+        raise StorageError(
+            f"{path} must have format_version {FORMAT_VERSION} but has {version}; "
+            "read it with the release that wrote it, or remove it and run again"
+        )
+    for field, kind in fields.items():
+        if not isinstance(data.get(field), kind):
+            raise StorageError(
+                f"{path} is damaged (no {kind.__name__} {field}); remove it and run again"
+            )
+    return dict(data)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _one_line_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's errors while writing `path` into ours."""
+    try:
+        yield
+    except (InputError, StorageError):
+        raise
+    except OSError as error:
+        name, folder = path.name, path.parent
+        if error.errno in _FULL:
+            raise StorageError(
+                f"{_FULL[error.errno]} {folder} while writing {name}: "
+                "free some or name another store"
+            ) from error
+        if error.errno in _FORBIDDEN:
+            raise InputError(
+                f"writing {name} in {folder} is not allowed; "
+                "make the folder writable or name another store"
+            ) from error
+        raise StorageError(
+            f"cannot write {name} in {folder}: {error.strerror or error}; "
+            "mend it or name another store"
+        ) from error

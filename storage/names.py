@@ -1,0 +1,50 @@
+"""Names of columns: each has one, each its own, and a wrong one is answered with the nearest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from chaffinch.storage.errors import InputError
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return up to three known names like `name` as the end of a sentence; empty if none is."""
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"; nearest: {', '.join(close)}" if close else ""
+
+
+def check_columns(names: Sequence[str], where: str) -> None:
+    """Check that every column of the table called `where` has a name, and no two the same.
+
+    Raises
+    ------
+    InputError
+        Naming the column and its positions, counted from 1.
+    """
+    if not names:
+        raise InputError(f"{where} has no columns; give at least one")
+    seen: dict[str, int] = {}
+    for position, name in enumerate(names, start=1):
+        if not name.strip():
+            raise InputError(f"column {position} of {where} has no name; give it one or remove it")
+        if name in seen:
+            raise InputError(
+                f"{where} names column {name!r} twice, at positions {seen[name]} and {position}; "
+                "rename one"
+            )
+        seen[name] = position
+
+
+def check_known(names: Iterable[str], known: Iterable[str]) -> None:
+    """Check that columns a person named exist.
+
+    Raises
+    ------
+    InputError
+        For the first that does not, with the nearest that do.
+    """
+    there = dict.fromkeys(known)
+    for name in names:
+        if name not in there:
+            raise InputError(f"there is no column {name!r}{nearest(name, there)}")

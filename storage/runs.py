@@ -1,0 +1,213 @@
+"""The run catalog: every run is a folder of a store, found again by its name.
+
+See README.md in this folder for the format, and stages.py for what a run is made of.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    check_name,
+    locked,
+    make_folder,
+    path_in,
+    read_json,
+    sweep,
+    to_json,
+    write_file,
+)
+from chaffinch.storage.names import nearest
+from chaffinch.storage.stages import StageRecord, StageWriter, finished_stage, now, open_stage
+
+__all__ = ["Run", "StageRecord", "StageWriter", "Store"]
+
+logger = logging.getLogger(__name__)
+
+_STORE, _RUN = "store.json", "run.json"
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder that keeps datasets and runs.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    """
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path | str) -> Store:
+        """Return the store at `path`, made where there is none, after writing to it once.
+
+        Raises
+        ------
+        InputError
+            If a file is in the way or writing there is not allowed.
+        StorageError
+            If the device is full, or a later release wrote the store.
+        """
+        store = cls(Path(path).absolute())
+        for folder in (store.path, *store.path.parents):
+            if folder.exists() and not folder.is_dir():
+                raise InputError(
+                    f"store {store.path} cannot be made because {folder} is a file; "
+                    "name another store"
+                )
+        try:
+            read_json(store.path / _STORE, {})
+        except FileNotFoundError:
+            logger.info("making a store at %s", store.path)
+        # written every time: it proves that writing works
+        write_file(store.path / _STORE, to_json({"format_version": FORMAT_VERSION}))
+        return store
+
+    @property
+    def datasets(self) -> Path:
+        """The folder of the datasets."""
+        return self.path / "datasets"
+
+    def run(self, name: str) -> Run:
+        """Return the run of that name, made where there is none.
+
+        Raises
+        ------
+        InputError
+            If the name is none; see `chaffinch.storage.files.check_name`.
+        StorageError
+            If the device is full or fails.
+        """
+        run = Run(path_in(self._runs, check_name(name)))
+        make_folder(run.folder)
+        return run
+
+    def existing(self, name: str) -> Run:
+        """Return the run of that name.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        run = Run(path_in(self._runs, check_name(name)))
+        if not run.exists:
+            known = [other.name for other in self.runs()]
+            raise InputError(f"there is no run {name!r} in {self.path}{nearest(name, known)}")
+        return run
+
+    def runs(self) -> list[Run]:
+        """Return every run that was described, newest first.
+
+        Raises
+        ------
+        StorageError
+            If a ``run.json`` is damaged.
+        """
+        if not self._runs.is_dir():
+            return []
+        runs = [run for folder in self._runs.iterdir() if (run := Run(folder)).exists]
+        return sorted(runs, key=lambda run: (run.created, run.name), reverse=True)
+
+    @property
+    def _runs(self) -> Path:
+        return self.path / "runs"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its description, its stages and their files.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it is kept; its last part is the run's name.
+    """
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.folder.name
+
+    @property
+    def exists(self) -> bool:
+        """Whether the run was described."""
+        return (self.folder / _RUN).is_file()
+
+    @property
+    def created(self) -> str:
+        """When the run was described, UTC in ISO 8601 to the microsecond."""
+        return str(self._document()["created"])
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What the run was described with.
+
+        Raises
+        ------
+        StorageError
+            If ``run.json`` is missing or damaged.
+        """
+        return dict(self._document()["description"])
+
+    def describe(self, description: dict[str, Any]) -> None:
+        """Write down what the run is, once; the same again changes nothing.
+
+        Raises
+        ------
+        InputError
+            If the run was described otherwise before.
+        """
+        if not self.exists:
+            document = {
+                "format_version": FORMAT_VERSION,
+                "name": self.name,
+                "created": now(),
+                "description": description,
+            }
+            write_file(self.folder / _RUN, to_json(document))
+            return
+        before = self.description
+        asked = json.loads(to_json(description))
+        for field in [*before, *asked]:
+            if before.get(field) != asked.get(field):
+                raise InputError(
+                    f"run {self.name!r} began with {field} {before.get(field)!r} but is now asked "
+                    f"for {asked.get(field)!r}; give another run name or the same {field}"
+                )
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run, so that one process at a time works on it; see `locked`."""
+        with locked(self.folder / ".lock", f"run {self.name}"):
+            sweep(self.folder)
+            yield
+
+    def finished(self, stage: str, key: str) -> StageRecord | None:
+        """Return what a stage left, if it ended with this key and its files are all whole."""
+        return finished_stage(self.folder, stage, key)
+
+    def stage(self, stage: str, key: str) -> AbstractContextManager[StageWriter]:
+        """Return a context that takes a stage's files and records it when it ends cleanly.
+
+        See `chaffinch.storage.stages.open_stage`.
+        """
+        return open_stage(self.folder, stage, key)
+
+    def _document(self) -> dict[str, Any]:
+        try:
+            return read_json(self.folder / _RUN, {"created": str, "description": dict})
+        except FileNotFoundError as error:
+            raise StorageError(f"run {self.name} has no {_RUN} yet; start it again") from error

@@ -1,0 +1,208 @@
+"""Stages: the files and small results of one step of a run, and the manifest written last.
+
+The manifest is the commit point: what it lists is whole, and a stage without one is done again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    check_name,
+    path_in,
+    read_json,
+    sha256_of_file,
+    to_json,
+    write_file,
+)
+from chaffinch.storage.names import nearest
+
+logger = logging.getLogger(__name__)
+
+_FIELDS = {"stage": str, "key": str, "result": dict, "files": dict, "seconds": float}
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What a finished stage left.
+
+    Attributes
+    ----------
+    stage : str
+        Its name.
+    key : str
+        Everything its result depends on, as one text; an equal key means an equal result.
+    result : dict
+        Small results, as JSON holds them.
+    files : dict of str to str
+        SHA-256 of each file by its name in the run folder.
+    seconds : float
+        Wall-clock time it took.
+    folder : Path
+        The run folder.
+    """
+
+    stage: str
+    key: str
+    result: dict[str, Any]
+    files: dict[str, str]
+    seconds: float
+    folder: Path
+
+    def path(self, name: str) -> Path:
+        """Return where a file of this stage lies.
+
+        Raises
+        ------
+        StorageError
+            If the stage left no such file.
+        """
+        if name not in self.files:
+            raise StorageError(
+                f"stage {self.stage} left no file {name!r}{nearest(name, self.files)}; "
+                "remove its manifest and run again"
+            )
+        return path_in(self.folder, name)
+
+
+class StageWriter:
+    """Takes what a stage makes while it runs.
+
+    Attributes
+    ----------
+    result : dict
+        Small results to record, anything JSON can hold.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.result: dict[str, Any] = {}
+        self._folder = folder
+        self._files: dict[str, str] = {}
+        self._record: StageRecord | None = None
+
+    def write(self, name: str, data: bytes) -> Path:
+        """Write a file of the run, whole or not at all, and return where it lies.
+
+        Raises
+        ------
+        InputError
+            If the name is none; see `chaffinch.storage.files.path_in`.
+        StorageError
+            If the device is full or fails.
+        """
+        return self._write(name, data)
+
+    def write_with(self, name: str, write: Callable[[Path], None]) -> Path:
+        """Write a file with a function that is given a path; otherwise as `write`."""
+        return self._write(name, write)
+
+    @property
+    def record(self) -> StageRecord:
+        """What was recorded, once the stage has ended.
+
+        Raises
+        ------
+        RuntimeError
+            If it has not ended yet.
+        """
+        if self._record is None:
+            raise RuntimeError("a stage has a record only after its with block")
+        return self._record
+
+    def _write(self, name: str, data: bytes | Callable[[Path], None]) -> Path:
+        path = path_in(self._folder, name)
+        write_file(path, data)
+        self._files[name] = sha256_of_file(path)
+        return path
+
+    def _commit(self, stage: str, key: str, seconds: float) -> None:
+        manifest = {
+            "format_version": FORMAT_VERSION,
+            "stage": stage,
+            "key": key,
+            "result": self.result,
+            "files": self._files,
+            "seconds": seconds,
+            "finished": now(),
+        }
+        document = to_json(manifest)
+        write_file(_manifest(self._folder, stage), document)
+        # as it will be read again, so that a fresh stage and a resumed one give the same
+        result = json.loads(document)["result"]
+        self._record = StageRecord(stage, key, result, dict(self._files), seconds, self._folder)
+
+
+@contextmanager
+def open_stage(folder: Path, stage: str, key: str) -> Iterator[StageWriter]:
+    """Take a stage's files, and record the stage when the block ends without an exception.
+
+    Parameters
+    ----------
+    folder : Path
+        The run folder.
+    stage : str
+        Its name; no two stages of a run may write the same file.
+    key : str
+        Everything the result depends on, as one text.
+
+    Raises
+    ------
+    InputError
+        If the stage's name is none.
+    StorageError
+        If the device is full or fails.
+    """
+    check_name(stage)
+    began = time.perf_counter()
+    writer = StageWriter(folder)
+    yield writer
+    writer._commit(stage, key, time.perf_counter() - began)
+
+
+def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
+    """Return what a stage left, or None, and the log says why, if it must be done again.
+
+    It must if it was never recorded, its key is another, or a file is missing or changed.
+    """
+    path = _manifest(folder, stage)
+    try:
+        manifest = read_json(path, _FIELDS)
+        record = StageRecord(**{field: manifest[field] for field in _FIELDS}, folder=folder)
+        reason = _outdated(record, key)
+    except FileNotFoundError as error:
+        reason = f"{error.filename} is missing"
+    except (InputError, OSError) as error:
+        reason = str(error)
+    if reason:
+        logger.info("stage %s is to be done: %s", stage, reason)
+        return None
+    return record
+
+
+def now() -> str:
+    """Return the time, UTC in ISO 8601 to the microsecond."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _outdated(record: StageRecord, key: str) -> str:
+    """Return why a record does not hold any more, or an empty text."""
+    if record.key != key:
+        return "what it depends on has changed"
+    for name, sha256 in record.files.items():
+        if sha256_of_file(record.path(name)) != sha256:
+            return f"{name} has changed"
+    return ""
+
+
+def _manifest(folder: Path, stage: str) -> Path:
+    return folder / "stages" / f"{check_name(stage)}.json"

@@ -1,0 +1,188 @@
+"""The typed Parquet dataset: a table whose hash says what is in it, however it came.
+
+The same values give the same rows in the same order and the same hash, whether they came as CSV,
+Parquet, pandas or polars, and however their rows were ordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from chaffinch.storage.columns import CATEGORY, sorted_categories, type_columns
+from chaffinch.storage.content import column_types, content_hash, shuffle_rows
+from chaffinch.storage.errors import StorageError
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    locked,
+    read_json,
+    sha256_of_file,
+    sweep,
+    to_json,
+    write_file,
+)
+from chaffinch.storage.names import check_known
+from chaffinch.storage.sources import Source, read_source
+
+__all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
+
+_TABLE, _MANIFEST = "table.parquet", "dataset.json"
+_FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
+_ROWS_PER_GROUP = 131_072
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A typed, shuffled table on disk.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder, holding ``table.parquet`` and ``dataset.json``.
+    hash : str
+        64 hexadecimal digits over names, types, categories and values.
+    n_rows : int
+        At least 1.
+    columns : dict of str to str
+        Each column's type in the table's order: float64, int64, bool, category or timestamp.
+    """
+
+    path: Path
+    hash: str
+    n_rows: int
+    columns: dict[str, str]
+
+    @classmethod
+    def open(cls, folder: Path, hash: str) -> Dataset:  # noqa: A002
+        """Return the dataset with that hash after checking that its files are whole.
+
+        Raises
+        ------
+        StorageError
+            If it is missing or damaged.
+        """
+        path = _home(folder, hash)
+        try:
+            manifest = read_json(path / _MANIFEST, _FIELDS)
+            whole = manifest["hash"] == hash
+            whole = whole and manifest["files"].get(_TABLE) == sha256_of_file(path / _TABLE)
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"dataset {hash[:16]} is not in {folder}; ingest its source again"
+            ) from error
+        if not whole:
+            raise StorageError(f"dataset {path} is damaged; ingest its source again")
+        return cls(path, hash, manifest["n_rows"], manifest["columns"])
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the table, or only these columns in this order; others are never read.
+
+        Raises
+        ------
+        InputError
+            If there is no such column.
+        StorageError
+            If the file is missing or damaged.
+        """
+        names = list(self.columns if columns is None else columns)
+        check_known(names, self.columns)
+        try:
+            with pa.parquet.ParquetFile(self.path / _TABLE) as file:
+                table = file.read(columns=names).select(names)
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(
+                f"dataset {self.path} is damaged: {error}; ingest its source again"
+            ) from error
+        # Parquet numbers the categories of each row group by themselves
+        return pa.table(
+            [
+                sorted_categories(column) if column.type == CATEGORY else column.combine_chunks()
+                for column in table.columns
+            ],
+            names=names,
+        )
+
+
+def ingest(
+    source: Source,
+    folder: Path,
+    *,
+    categorical: Collection[str] = (),
+    numeric: Collection[str] = (),
+    drop: Collection[str] = (),
+) -> Dataset:
+    """Read a table, type its columns, shuffle its rows and keep it as a dataset in `folder`.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, or table
+        See `chaffinch.storage.sources.read_source`.
+    folder : Path
+        Where datasets are kept.
+    categorical, numeric : collection of str
+        See `chaffinch.storage.columns.type_columns`.
+    drop : collection of str
+        Columns that are left out before they are typed.
+
+    Raises
+    ------
+    InputError
+        If the source or a column cannot be used.
+    StorageError
+        If the store is full or fails.
+    """
+    table = read_source(source)
+    check_known(drop, table.column_names)
+    table = type_columns(table.drop_columns(list(drop)), categorical=categorical, numeric=numeric)
+    return write_dataset(shuffle_rows(table), folder)
+
+
+def write_dataset(table: pa.Table, folder: Path) -> Dataset:
+    """Keep a table as a dataset in `folder`, or return the one there if it is whole.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As `shuffle_rows` returns it: typed, at least one row.
+    folder : Path
+        Where datasets are kept; made where it is missing.
+
+    Raises
+    ------
+    ValueError
+        If a column has none of the five types.
+    StorageError
+        If the store is full or fails.
+    InputError
+        If writing to the folder is not allowed.
+    """
+    columns = column_types(table)
+    dataset_hash = content_hash(table)
+    home = _home(folder, dataset_hash)
+    with locked(folder / f".{home.name}.lock", f"dataset {home.name}"):
+        try:
+            return Dataset.open(folder, dataset_hash)
+        except StorageError:
+            sweep(home)
+        write_file(home / _TABLE, lambda path: _write_parquet(table, path))
+        manifest = {
+            "format_version": FORMAT_VERSION,
+            "hash": dataset_hash,
+            "n_rows": table.num_rows,
+            "columns": columns,
+            "files": {_TABLE: sha256_of_file(home / _TABLE)},
+        }
+        write_file(home / _MANIFEST, to_json(manifest))
+    return Dataset(home, dataset_hash, table.num_rows, columns)
+
+
+def _home(folder: Path, dataset_hash: str) -> Path:
+    return folder / dataset_hash[:16]
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    pa.parquet.write_table(table, path, compression="zstd", row_group_size=_ROWS_PER_GROUP)
