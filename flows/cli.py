@@ -154,4 +154,4 @@ def _exit_code(run_command: Callable[..., Any]) -> int:
 def _existing_store(store: str | None) -> Any:
     from chaffinch.storage.runs import Store
 
-    return Store.existing_at(Path(store) if store else ExecutionSettings().store)
+    return Store.find(Path(store) if store else ExecutionSettings().store)

@@ -72,10 +72,8 @@ def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
     content hash, where every door to the story finds it again.
     """
     name = step.__name__.replace("_", "-")
-    wrapped: Callable[..., Any] = task(
-        step, name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False
-    )
-    return wrapped
+    make_task = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
+    return make_task(step)
 
 
 def publish(result: SelectionResult) -> None:

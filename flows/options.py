@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 Command = Callable[..., Any]
 
 
-class Names(click.ParamType):
+class Names(click.ParamType[tuple[str, ...]]):
     """Names between commas; a name that has a comma in it goes in double quotes."""
 
     name = "names"
@@ -38,7 +38,7 @@ def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Co
     """
 
     def decorate(command: Command) -> Command:
-        for option, path in reversed(fields.items()):
+        for option, path in reversed(list(fields.items())):
             field = _find(settings, path)
             command = click.option(
                 option,
@@ -89,7 +89,7 @@ def _without_none(annotation: Any) -> Any:
     return annotation
 
 
-def _type_of(annotation: Any) -> click.ParamType | type:
+def _type_of(annotation: Any) -> click.ParamType[Any] | type:
     if _choices(annotation):
         return click.Choice(_choices(annotation))
     plain = _without_none(annotation)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import cast
 from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
@@ -43,9 +44,10 @@ class ProgressArtifact:
     def __init__(self, key: str) -> None:
         self._tell = _watcher.get()
         self._updated = time.monotonic()
-        self._id: UUID = create_progress_artifact(
+        created = create_progress_artifact(
             progress=0.0, key=key, description="Feature selection: starting"
         )
+        self._id = cast(UUID, created)  # a coroutine only where there is an event loop
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of the `total` items of `step` are done."""

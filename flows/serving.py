@@ -1,7 +1,10 @@
 """Deployments that one process serves: on demand from the UI, and every night."""
 
+from typing import Any, cast
+
 from prefect import serve
 from prefect.client.orchestration import get_client
+from prefect.deployments.runner import RunnerDeployment
 from prefect.schedules import Cron
 from prefect.settings import PREFECT_API_URL
 
@@ -43,17 +46,16 @@ def serve_feature_selection(
         "settings": SelectionSettings(target=target).model_dump(mode="json"),
         "execution": execution.model_dump(mode="json"),
     }
+    nightly: dict[str, Any] = {}
     try:
-        schedule = Cron(cron, timezone=timezone)
+        nightly["schedule"] = Cron(cron, timezone=timezone)
     except ValueError as error:
         raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
-    tags = ["chaffinch"]
-    serve(
-        feature_selection.to_deployment(ON_DEMAND, parameters=parameters, tags=tags),
-        feature_selection.to_deployment(
-            NIGHTLY, parameters=parameters, schedule=schedule, tags=tags
-        ),
-    )
+    served = [
+        feature_selection.to_deployment(name, parameters=parameters, tags=["chaffinch"], **when)
+        for name, when in ((ON_DEMAND, {}), (NIGHTLY, nightly))
+    ]
+    serve(*cast(list[RunnerDeployment], served))
 
 
 def _check_server() -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from chaffinch.flows.progress import STEPS
 from chaffinch.storage.runs import Store
-from chaffinch.tasks.result import SelectionResult
+from chaffinch.tasks.result import SelectionResult, summary
 from chaffinch.tasks.stage import OnProgress
 
 _NAMES_SHOWN = 40
@@ -83,14 +83,17 @@ def show(result: SelectionResult, *, as_json: bool) -> None:
 def show_runs(store: Store, *, as_json: bool) -> None:
     """Print the runs of a store, newest first."""
     console = Console()
-    catalog = [_summary(run) for run in store.runs()]
+    catalog = [summary(run) for run in store.runs()]
     if as_json:
         console.out(json.dumps(catalog, indent=2), highlight=False)
-        return
-    if not catalog:
-        console.print(Text(f"No runs in {store.root} yet."))
-        return
-    table = Table("run", "created", "state", "kept", "test loss, all", "selected", "verdict")
-    for entry in catalog:
-        table.add_row(*(str(entry[column]) for column in entry))
-    console.print(table)
+    elif not catalog:
+        console.print(Text(f"No runs in {store.path} yet."))
+    else:
+        table = Table(*(column.replace("_", " ") for column in catalog[0]))
+        for entry in catalog:
+            table.add_row(*("" if value is None else _short(value) for value in entry.values()))
+        console.print(table)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

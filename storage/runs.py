@@ -26,7 +26,14 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.names import nearest
-from chaffinch.storage.stages import StageRecord, StageWriter, finished_stage, now, open_stage
+from chaffinch.storage.stages import (
+    StageRecord,
+    StageWriter,
+    finished_stage,
+    now,
+    open_stage,
+    recorded_stages,
+)
 
 __all__ = ["Run", "StageRecord", "StageWriter", "Store"]
 
@@ -71,6 +78,22 @@ class Store:
             logger.info("making a store at %s", store.path)
         # written every time: it proves that writing works
         write_file(store.path / _STORE, to_json({"format_version": FORMAT_VERSION}))
+        return store
+
+    @classmethod
+    def find(cls, path: Path | str) -> Store:
+        """Return the store that is at `path`; makes and writes nothing.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        store = cls(Path(path).absolute())
+        if not (store.path / _STORE).is_file():
+            raise InputError(
+                f"there is no store at {store.path}; name the one that runs were given"
+            )
         return store
 
     @property
@@ -198,6 +221,10 @@ class Run:
     def finished(self, stage: str, key: str) -> StageRecord | None:
         """Return what a stage left, if it ended with this key and its files are all whole."""
         return finished_stage(self.folder, stage, key)
+
+    def records(self) -> list[StageRecord]:
+        """Return what every recorded stage left, in the order of their names; files unchecked."""
+        return recorded_stages(self.folder)
 
     def stage(self, stage: str, key: str) -> AbstractContextManager[StageWriter]:
         """Return a context that takes a stage's files and records it when it ends cleanly.

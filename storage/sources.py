@@ -75,6 +75,20 @@ def read_source(source: Source) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
+def check_source(source: Source) -> None:
+    """Refuse at once what `read_source` would refuse without a look inside.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or folder, its ending is unknown, or it is no table.
+    """
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        _check_exists(path)
+        _kind_of(path)
+
+
 def source_fingerprint(source: Source) -> str | None:
     """Return the SHA-256 of a source's bytes, 64 hexadecimal digits; None for a table in memory.
 
@@ -98,14 +112,21 @@ def source_fingerprint(source: Source) -> str | None:
 
 
 def _from_path(path: Path) -> pa.Table:
+    kind = _kind_of(path)
+    if kind in ENDINGS:
+        return read_delimited(path, kind)
+    return _read_parquet(_parquet_files(path) if path.is_dir() else [path])
+
+
+def _kind_of(path: Path) -> str:
+    """Return the ending that says how a path is read; a folder is one of Parquet files."""
     if path.is_dir():
-        return _read_parquet(_parquet_files(path))
+        _parquet_files(path)
+        return _PARQUET[0]
     endings = [ending.lower() for ending in path.suffixes]
-    if endings and endings[-1] in _PARQUET:
-        return _read_parquet([path])
     kind = endings[-2:-1] if endings[-1:] == [".gz"] else endings[-1:]
-    if kind and kind[0] in ENDINGS:
-        return read_delimited(path, kind[0])
+    if kind and (kind[0] in ENDINGS or endings[-1] in _PARQUET):
+        return kind[0]
     raise InputError(f"{path.name} has no known ending; give {_TAKEN}")
 
 

@@ -174,10 +174,8 @@ def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
 
     It must if it was never recorded, its key is another, or a file is missing or changed.
     """
-    path = _manifest(folder, stage)
     try:
-        manifest = read_json(path, _FIELDS)
-        record = StageRecord(**{field: manifest[field] for field in _FIELDS}, folder=folder)
+        record = _read(_manifest(folder, stage), folder)
         reason = _outdated(record, key)
     except FileNotFoundError as error:
         reason = f"{error.filename} is missing"
@@ -189,9 +187,25 @@ def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
     return record
 
 
+def recorded_stages(folder: Path) -> list[StageRecord]:
+    """Return every stage's record in the order of the stages' names, without a look at the files.
+
+    Raises
+    ------
+    StorageError
+        If a manifest is damaged.
+    """
+    return [_read(path, folder) for path in sorted((folder / "stages").glob("*.json"))]
+
+
 def now() -> str:
     """Return the time, UTC in ISO 8601 to the microsecond."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _read(manifest: Path, folder: Path) -> StageRecord:
+    content = read_json(manifest, _FIELDS)
+    return StageRecord(**{field: content[field] for field in _FIELDS}, folder=folder)
 
 
 def _outdated(record: StageRecord, key: str) -> str:

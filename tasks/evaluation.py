@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from chaffinch.storage.files import to_json
+from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.comparison import Comparison, compare, resampling_units
 from chaffinch.tasks.ingestion import (
-    PARTS,
     description_of,
+    part_roles,
     part_rows,
-    part_values,
-    schema_of,
 )
 from chaffinch.tasks.masking import mask_of
 from chaffinch.tasks.selection.vocabulary import Schema
-from chaffinch.tasks.stage import Context, StageRecord, StageWriter, stage, versions
+from chaffinch.tasks.splits import PARTS
+from chaffinch.tasks.stage import Context, stage, versions
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe, write_model
 
 CONTRACT_VERSION = 1
@@ -38,7 +38,7 @@ def retrain(
     Both on the training and mask-validation rows together: the published runs used the training
     rows alone, but once the mask is fixed nothing stands against the larger part.
     """
-    schema, mask = schema_of(described), mask_of(chosen)
+    schema, mask = description_of(described).schema, mask_of(chosen)
     rows = part_rows(context, described, divided, "train", "mask_validation")
     recipe = tuned_recipe(context, trained)
     write_model(writer, "model", recipe.fit(rows.select(mask), schema.select(mask)))
@@ -62,7 +62,7 @@ def evaluate(
 
     The only stage that reads the test rows, and it reads them once.
     """
-    schema, mask = schema_of(described), mask_of(chosen)
+    schema, mask = description_of(described).schema, mask_of(chosen)
     kind, loss = retrained.result["kind"], loss_of(context, schema)
     selected = read_model(retrained, "model", kind, schema.select(mask))
     everything = read_model(retrained, "all_features_model", kind, schema)
@@ -76,19 +76,15 @@ def evaluate(
             "selected": loss(rows.y, after, rows.weight),
         }
         if part == "test":
-            columns = context.settings.columns
-            units = resampling_units(
-                len(rows),
-                groups=part_values(context, divided, columns.group, part),
-                times=part_values(context, divided, columns.time, part),
-            )
+            roles = part_roles(context, described, divided, part)
+            units = resampling_units(len(rows), groups=roles.groups, times=roles.times)
             seed = context.settings.seed
             comparison = compare(loss, rows, before, after, mask, units, seed=seed)
         context.on_progress("evaluate", done + 1, len(PARTS))
     contract = _contract(context, described, divided, trained, eliminated, chosen)
     contract["losses"] = losses
     contract["comparison"] = asdict(comparison)
-    writer.write("selection.json", _json(contract))
+    writer.write("selection.json", to_json(contract))
     writer.result = {"losses": losses, "comparison": asdict(comparison)}
 
 
@@ -107,7 +103,8 @@ def _contract(
     chosen: StageRecord,
 ) -> dict[str, Any]:
     """Return what a reader of the feature contract needs, but for the losses."""
-    description, schema, mask = description_of(described), schema_of(described), mask_of(chosen)
+    description, mask = description_of(described), mask_of(chosen)
+    schema = description.schema
     settings, dataset = context.settings, context.dataset
     steps = pq.read_table(eliminated.path("elimination.parquet"))
     step_of = dict(zip(steps["feature"].to_pylist(), steps["step"].to_pylist(), strict=True))
@@ -169,7 +166,3 @@ def _feature(
         "step": step,
         "categories": known,
     }
-
-
-def _json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from chaffinch.storage import tables
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.runs import StageRecord, StageWriter
+from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import Dataset
-from chaffinch.storage.tables import ingest as ingest_source
 from chaffinch.tasks.checking import TableDescription, describe_table
-from chaffinch.tasks.matrix import load_rows, target_vector
-from chaffinch.tasks.selection.vocabulary import Rows, Schema
+from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.matrix import Roles, load_roles, load_rows
+from chaffinch.tasks.selection.vocabulary import Rows
 from chaffinch.tasks.settings import SelectionSettings
-from chaffinch.tasks.splits import split_rows
-from chaffinch.tasks.stage import Context, StageRecord, StageWriter, stage
+from chaffinch.tasks.splits import PARTS, split_rows
+from chaffinch.tasks.stage import Context, stage
 
-PARTS = ("train", "mask_validation", "model_validation", "test")
 _DESCRIPTION = TypeAdapter(TableDescription)
 
 
@@ -43,7 +46,29 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
         If the source cannot be read as a table.
     """
     columns = settings.columns
-    return ingest_source(source, datasets, categorical=columns.categorical, numeric=columns.numeric)
+    return tables.ingest(
+        source,
+        datasets,
+        categorical=columns.categorical,
+        numeric=columns.numeric,
+        drop=columns.drop,
+    )
+
+
+@contextmanager
+def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iterator[None]:
+    """Let an error inside name rows as the source has them, not as the shuffled dataset has.
+
+    Costs nothing unless there is an error: only then is the source read once more.
+    """
+    try:
+        yield
+    except InputError:
+        columns = settings.columns
+        table = read_source(source).drop_columns(list(columns.drop))
+        typed = tables.type_columns(table, categorical=columns.categorical, numeric=columns.numeric)
+        describe_table(typed, settings)
+        raise
 
 
 @stage
@@ -56,14 +81,16 @@ def describe(context: Context, writer: StageWriter) -> None:
 @stage
 def split(context: Context, writer: StageWriter, described: StageRecord) -> None:
     """Deal the rows out to the four parts."""
-    settings, columns = context.settings, context.settings.columns
-    roles = [name for name in (columns.group, columns.time) if name]
-    table = context.dataset.read([settings.target, *roles])
-    y = target_vector(table, settings, description_of(described))
+    description = description_of(described)
+    roles = load_roles(context.dataset, context.settings, description)
     splits = split_rows(
-        y, settings, groups=_values(table, columns.group), times=_values(table, columns.time)
+        roles.y,
+        context.settings,
+        groups=roles.groups,
+        times=roles.times,
+        classes=description.classes,
     )
-    part = np.empty(len(y), dtype=np.int8)
+    part = np.empty(len(roles.y), dtype=np.int8)
     for code, name in enumerate(PARTS):
         part[getattr(splits, name)] = code
     column = pa.table({"part": pa.DictionaryArray.from_arrays(part, list(PARTS))})
@@ -76,45 +103,25 @@ def description_of(described: StageRecord) -> TableDescription:
     return _DESCRIPTION.validate_json(described.path("profile.json").read_bytes())
 
 
-def schema_of(described: StageRecord) -> Schema:
-    """Return what the feature columns and the target mean."""
-    description = description_of(described)
-    n_classes = len(description.classes) if description.task == "classification" else 0
-    return Schema(description.features, description.n_categories, n_classes)
-
-
-def part_index(divided: StageRecord, parts: Collection[str]) -> NDArray[np.int64]:
+def part_index(divided: StageRecord, parts: Collection[str]) -> Index:
     """Return the positions of the rows in any of `parts`, in the dataset's order."""
-    codes = pq.read_table(divided.path("splits.parquet"))["part"].combine_chunks().indices
-    wanted = [PARTS.index(part) for part in parts]
-    return np.flatnonzero(np.isin(codes.to_numpy(), wanted))
+    part = pq.read_table(divided.path("splits.parquet"))["part"].cast(pa.string())
+    return np.flatnonzero(np.isin(part.to_numpy(), list(parts)))
 
 
 def part_rows(context: Context, described: StageRecord, divided: StageRecord, *parts: str) -> Rows:
     """Load the rows of some parts, and no others, as a model sees them."""
-    return load_rows(
-        context.dataset,
-        context.settings,
-        description_of(described),
-        part_index(divided, parts),
+    index = part_index(divided, parts)
+    return load_rows(context.dataset, context.settings, description_of(described), index)
+
+
+def part_roles(context: Context, described: StageRecord, divided: StageRecord, part: str) -> Roles:
+    """Load target, weights, groups and times of the rows of one part."""
+    roles = load_roles(context.dataset, context.settings, description_of(described))
+    index = part_index(divided, [part])
+    return Roles(
+        roles.y[index],
+        None if roles.weight is None else roles.weight[index],
+        None if roles.groups is None else roles.groups[index],
+        None if roles.times is None else roles.times[index],
     )
-
-
-def part_values(
-    context: Context, divided: StageRecord, column: str | None, *parts: str
-) -> NDArray[Any] | None:
-    """Load one column of some parts as plain values; None where no column is named."""
-    if column is None:
-        return None
-    values = _values(context.dataset.read([column]), column)
-    return None if values is None else values[part_index(divided, parts)]
-
-
-def _values(table: pa.Table, column: str | None) -> NDArray[Any] | None:
-    """Return a column's values, categories as their codes; None where no column is named."""
-    if column is None:
-        return None
-    values = table[column].combine_chunks()
-    if pa.types.is_dictionary(values.type):
-        values = values.indices
-    return np.asarray(values.to_numpy(zero_copy_only=False))

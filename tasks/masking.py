@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaffinch.tasks.ingestion import part_rows, schema_of
+from chaffinch.storage.runs import StageRecord, StageWriter
+from chaffinch.tasks.ingestion import description_of, part_rows
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema
 from chaffinch.tasks.settings import Gbmo, SelectionSettings
-from chaffinch.tasks.stage import Context, StageRecord, StageWriter, stage
+from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.training import Recipe, loss_of, read_model, tuned_recipe
 
 
@@ -38,7 +39,7 @@ def optimise_mask(
     trained: StageRecord,
 ) -> None:
     """Walk the elimination path of the base model on the mask-validation part."""
-    schema = schema_of(described)
+    schema = description_of(described).schema
     model = read_model(trained, "base_model", trained.result["kind"], schema)
     evaluator = MaskEvaluator(
         model,
@@ -78,7 +79,7 @@ def choose_mask(
 
     Of equals, the smaller mask wins.
     """
-    schema = schema_of(described)
+    schema = description_of(described).schema
     path = path_of(eliminated, schema)
     labels = candidate_sizes(path, context.settings)
     sizes = sorted(labels)

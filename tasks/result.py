@@ -37,7 +37,7 @@ class SelectionResult:
     steps : ndarray of int, shape (d,)
         Step of the elimination path at which each candidate is removed, from 1; 0 for those that
         outlast the path. The later, the more useful.
-    path : pyarrow.Table
+    path : pandas.DataFrame
         One row per step: step, feature, loss, features_left.
     losses : dict
         Part -> ``{"all_features": loss, "selected": loss}``, of models fitted on the training and
@@ -64,7 +64,7 @@ class SelectionResult:
     candidates: tuple[str, ...]
     mask: Mask = field(repr=False)
     steps: np.ndarray[Any, np.dtype[np.int64]] = field(repr=False)
-    path: pa.Table = field(repr=False)
+    path: pd.DataFrame = field(repr=False)
     losses: dict[str, dict[str, float]] = field(repr=False)
     comparison: dict[str, Any]
     seconds: float
@@ -151,7 +151,7 @@ def load_result(run: Run, *, keep_folder: bool = True) -> SelectionResult:
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
     try:
         contract = json.loads((run.folder / "selection.json").read_bytes())
-        path = pq.read_table(run.folder / "elimination.parquet")
+        path = pq.read_table(run.folder / "elimination.parquet").to_pandas()
         model_files = {f.name: f.read_bytes() for f in sorted((run.folder / "model").iterdir())}
         report = (run.folder / "report.html").read_bytes()
     except (OSError, ValueError, pa.ArrowInvalid) as error:
@@ -160,7 +160,7 @@ def load_result(run: Run, *, keep_folder: bool = True) -> SelectionResult:
         ) from error
     features = tuple(feature["name"] for feature in contract["features"])
     candidates = tuple(contract["candidates"])
-    step_of = dict(zip(path["feature"].to_pylist(), path["step"].to_pylist(), strict=True))
+    step_of = dict(zip(path["feature"], path["step"], strict=True))
     kept = set(features)
     return SelectionResult(
         features=features,
@@ -170,7 +170,7 @@ def load_result(run: Run, *, keep_folder: bool = True) -> SelectionResult:
         path=path,
         losses=contract["losses"],
         comparison=contract["comparison"],
-        seconds=run.seconds(),
+        seconds=sum(record.seconds for record in run.records()),
         seed=contract["seed"],
         settings=contract["settings"],
         versions=contract["versions"],
@@ -180,3 +180,25 @@ def load_result(run: Run, *, keep_folder: bool = True) -> SelectionResult:
         _model_files=model_files,
         _report=report,
     )
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return a run in one line of a catalog; what a run has not come to yet is None.
+
+    Raises
+    ------
+    StorageError
+        If the run is damaged.
+    """
+    stages = {record.stage: record.result for record in run.records()}
+    evaluated, chosen = stages.get("evaluate"), stages.get("choose_mask")
+    test = evaluated["losses"]["test"] if evaluated else {}
+    return {
+        "run": run.name,
+        "created": run.created[:19].replace("T", " "),
+        "state": "finished" if "write_report" in stages else "unfinished",
+        "kept": f"{sum(chosen['mask'])} of {len(chosen['mask'])}" if chosen else None,
+        "test_loss_all": test.get("all_features"),
+        "test_loss_selected": test.get("selected"),
+        "verdict": evaluated["comparison"]["verdict"] if evaluated else None,
+    }

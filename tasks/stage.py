@@ -8,7 +8,6 @@ intact files is read back instead of run again, so a killed run goes on where it
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import logging
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from chaffinch.storage.runs import Run, StageRecord, StageWriter
+from chaffinch.storage.runs import Run, StageRecord
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.cluster import InProcess, Workers
 from chaffinch.tasks.settings import SelectionSettings
@@ -78,7 +77,6 @@ def stage(body: StageBody) -> Stage:
     """Turn ``body(context, writer, *records)`` into a stage that is not done twice."""
     name = body.__name__
 
-    @functools.wraps(body)
     def resumable(context: Context, *records: StageRecord) -> StageRecord:
         key = _key(name, context, records)
         finished = context.run.finished(name, key)
@@ -90,11 +88,10 @@ def stage(body: StageBody) -> Stage:
         with context.run.stage(name, key) as writer:
             body(context, writer, *records)
         context.on_progress(name, 1, 1)
-        written = context.run.finished(name, key)
-        if written is None:
-            raise RuntimeError(f"stage {name} was written but cannot be read back")
-        return written
+        return writer.record
 
+    # Not functools.wraps: what is called takes no writer, and Prefect looks at the signature.
+    resumable.__name__, resumable.__doc__ = name, body.__doc__
     return resumable
 
 

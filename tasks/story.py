@@ -17,7 +17,7 @@ from chaffinch.storage.sources import check_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.evaluation import evaluate, retrain
-from chaffinch.tasks.ingestion import describe, ingest, split
+from chaffinch.tasks.ingestion import describe, ingest, rows_counted_in_the_source, split
 from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.selection import models
@@ -79,7 +79,8 @@ def select_features(
     )
     with run.lock(), open_workers(execution.cluster, execution.workers) as workers:
         context = Context(dataset, run, settings, workers, on_progress, estimator)
-        described = through(describe)(context)
+        with rows_counted_in_the_source(source, settings):
+            described = through(describe)(context)
         divided = through(split)(context, described)
         trained = through(train_base_model)(context, described, divided)
         eliminated = through(optimise_mask)(context, described, divided, trained)
@@ -109,8 +110,9 @@ def check_before_work(
     if estimator is None:
         model = settings.model
         try:
-            models.check_model(model.name, settings.task, model.parameters)
-            models.check_preset(model.name, model.tuning)
+            task = None if settings.task == "auto" else settings.task
+            models.check_model(model.name, task, model.parameters)
+            models.check_tuning(model.name, model.tuning)
         except ValueError as error:
             raise InputError(str(error)) from error
     Store.open(execution.store)

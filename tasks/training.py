@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.ingestion import (
-    description_of,
-    part_rows,
-    part_values,
-    schema_of,
-)
+from chaffinch.storage.runs import StageRecord, StageWriter
+from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 from chaffinch.tasks.selection.vocabulary import FittedModel, Rows, Schema
 from chaffinch.tasks.splits import fold_indices
-from chaffinch.tasks.stage import Context, StageRecord, StageWriter, stage
+from chaffinch.tasks.stage import Context, stage
 
 # The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
 _MOST_CANDIDATES = 20
@@ -72,8 +68,8 @@ def train_base_model(
     context: Context, writer: StageWriter, described: StageRecord, divided: StageRecord
 ) -> None:
     """Tune the model on the training part, fit it there, and note the baseline of each feature."""
-    settings, columns = context.settings, context.settings.columns
-    schema = schema_of(described)
+    settings = context.settings
+    schema = description_of(described).schema
     rows = part_rows(context, described, divided, "train")
     loss = loss_of(context, schema)
     recipe = Recipe(
@@ -82,12 +78,8 @@ def train_base_model(
     candidates = _candidates(context, schema)
     losses: list[float] | None = None
     if len(candidates) > 1:
-        folds = fold_indices(
-            rows.y,
-            settings,
-            part_values(context, divided, columns.group, "train"),
-            part_values(context, divided, columns.time, "train"),
-        )
+        roles = part_roles(context, described, divided, "train")
+        folds = fold_indices(rows.y, settings, groups=roles.groups, times=roles.times)
         shared = _CrossValidation(rows, schema, tuple(folds), loss, recipe)
         losses = _cross_validate(context, shared, candidates)
     best = 0 if losses is None else int(np.argmin(losses))
@@ -140,7 +132,7 @@ def _candidates(context: Context, schema: Schema) -> list[dict[str, Any]]:
     settings = context.settings.model
     if context.estimator is not None:
         return [{}]
-    grid = models.parameter_grid(settings.name, settings.tuning, schema)
+    grid = models.parameter_grid(settings.name, settings.tuning, schema.task)
     free = [{k: v for k, v in c.items() if k not in settings.parameters} for c in grid]
     distinct = [c for i, c in enumerate(free) if c not in free[:i]]
     if len(distinct) <= _MOST_CANDIDATES:

@@ -44,7 +44,7 @@ class Parts:
 
 def equation_22(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return X (300, 100) and y (300,): ten informative features, no noise, numpy's old seed."""
-    random = np.random.RandomState(seed)  # noqa: NPY002 - as published
+    random = np.random.RandomState(seed)
     X = np.hstack([random.rand(300, INFORMATIVE), random.rand(300, 90)])
     informative = X[:, :INFORMATIVE]
     return X, (informative**2 + np.sin(informative)).sum(axis=1)

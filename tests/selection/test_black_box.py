@@ -1,4 +1,4 @@
-"""The masked loss of any model: by definition, the loss of a table whose masked columns are baseline."""
+"""The masked loss of any model: by definition, that of a table with baseline in its columns."""
 
 from __future__ import annotations
 

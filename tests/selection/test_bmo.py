@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -127,7 +129,7 @@ def test_masks_are_nested_and_a_larger_slack_keeps_no_more(prices, slacks) -> No
     path = eliminate(Additive(prices))
     assert sorted(path.removed) == sorted(set(path.removed))
     masks = [path.flbmo(size) for size in range(1, len(prices) + 1)]
-    for smaller, larger in zip(masks, masks[1:], strict=False):
+    for smaller, larger in itertools.pairwise(masks):
         assert (larger | smaller == larger).all()
     tight, loose = (path.gbmo(slack) for slack in sorted(slacks))
     assert loose.sum() <= tight.sum()

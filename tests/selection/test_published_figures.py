@@ -1,4 +1,4 @@
-"""The authors' own synthetic run, to the last mask; its spread over seeds is `make bench-fidelity`."""
+"""The authors' own synthetic run, to the last mask; over seeds it is `make bench-fidelity`."""
 
 from __future__ import annotations
 

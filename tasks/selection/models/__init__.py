@@ -153,3 +153,8 @@ def parameter_grid(name: str, preset: str, task: Task) -> list[dict[str, JSON]]:
             "set tuning to small or none"
         )
     return estimators.grid(name, task)
+
+
+def check_tuning(name: str, preset: str) -> None:
+    """Raise ValueError unless there is such a preset of hyper-parameters for the model."""
+    parameter_grid(name, preset, "regression")
