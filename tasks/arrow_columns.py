@@ -112,10 +112,11 @@ def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
 def as_keys(column: Any) -> NDArray[Any]:
     """Return a column without missing values as a vector that can be sorted and compared.
 
-    Integers and timestamps stay exact as int64; categories become their codes.
+    Integers and timestamps stay exact as int64; categories become their place in
+    alphabetical order.
     """
     if pa.types.is_dictionary(column.type):
-        return as_numbers(column, categories_of(column)).astype(np.int64)
+        return as_numbers(column, sorted(categories_of(column))).astype(np.int64)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     keys: NDArray[Any] = column.to_numpy()
