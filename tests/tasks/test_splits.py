@@ -187,6 +187,16 @@ def test_times_with_many_rows_each_are_cut_as_near_as_they_come():
     assert [len(part) for part in parts_of(splits)] == [40, 30, 10, 20]
 
 
+def test_training_gets_times_for_its_folds_however_many_rows_one_time_has():
+    times = np.repeat(np.arange(12), [60] + [1] * 11)
+    splits = split_rows(np.zeros(71), settings_of(), times=times)
+
+    assert [sorted(set(times[part])) for part in parts_of(splits)] == [
+        [0, 1, 2, 3, 4, 5], [6], [7], [8, 9, 10, 11],
+    ]  # fmt: skip
+    assert len(fold_indices(np.zeros(65), settings_of(), times=times[splits.train])) == 5
+
+
 def test_members_that_parts_need():
     assert least_members(settings_of(folds=3)).tolist() == [3, 1, 1, 1]
     assert least_members(settings_of(folds=3), by_time=True).tolist() == [4, 1, 1, 1]
