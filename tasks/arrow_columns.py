@@ -34,7 +34,8 @@ def column_of(table: Any, name: str, role: str) -> Any:
     if position < 0:
         names = table.column_names
         nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        remedy = f"did you mean {quoted(nearest, 'or')}?" if nearest else f"it has {quoted(names)}"
+        has = f"it has {quoted(names)}" if names else "it has no columns"
+        remedy = f"did you mean {quoted(nearest, 'or')}?" if nearest else has
         raise InputError(f"{role} {name!r} is no column of the table; {remedy}")
     return table.column(position)
 
@@ -44,7 +45,7 @@ def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
     phrases = [repr(name) for name in names[:limit]]
     if len(names) > limit:
         phrases.append(f"{len(names) - limit} more")
-    return f" {last} ".join(part for part in (", ".join(phrases[:-1]), phrases[-1]) if part)
+    return f" {last} ".join(filter(None, [", ".join(phrases[:-1]), *phrases[-1:]]))
 
 
 def kind_of(name: str, column: Any) -> ColumnKind:
@@ -112,10 +113,11 @@ def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
 def as_keys(column: Any) -> NDArray[Any]:
     """Return a column without missing values as a vector that can be sorted and compared.
 
-    Integers and timestamps stay exact as int64; categories become their codes.
+    Integers and timestamps stay exact as int64; categories become their place in
+    alphabetical order.
     """
     if pa.types.is_dictionary(column.type):
-        return as_numbers(column, categories_of(column)).astype(np.int64)
+        return as_numbers(column, sorted(categories_of(column))).astype(np.int64)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     keys: NDArray[Any] = column.to_numpy()

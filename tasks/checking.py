@@ -266,13 +266,14 @@ def _check_features(
     features: tuple[str, ...], excluded: dict[str, str], settings: SelectionSettings
 ) -> None:
     if not features:
-        found = [
-            f"{quoted([n for n in excluded if excluded[n] == reason])} ({reason})"
-            for reason in dict.fromkeys(excluded.values())
+        reasons = dict.fromkeys(excluded.values())
+        left_out = [
+            f"{quoted([name for name in excluded if excluded[name] == reason])} ({reason})"
+            for reason in reasons
         ]
-        why = f": left out are {', '.join(found)}" if found else " besides target and roles"
-        raise InputError(f"the table has no feature{why}: give columns that vary")
-    lowest = max(1, len(settings.columns.keep))
+        why = f"left out are {', '.join(left_out)}" if left_out else "every column has another role"
+        raise InputError(f"the table has no feature: {why}; give columns that vary")
+    lowest = max(1, len(set(settings.columns.keep)))
     for size in _sizes(settings.method):
         if not lowest <= size <= len(features):
             kept = f" ({lowest} are on the keep list)" if lowest > size else ""

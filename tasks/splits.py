@@ -19,6 +19,7 @@ from chaffinch.tasks.settings import SelectionSettings
 PARTS = ("train", "mask_validation", "model_validation", "test")
 # Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
 PERCENT = np.array([45, 30, 10, 15])
+PERCENT.setflags(write=False)
 
 Keys = NDArray[np.generic]
 
@@ -151,8 +152,13 @@ def fold_indices(
         _require_for_folds(rarest, n_folds, "rows of its rarest class")
     if groups is not None:
         _require_for_folds(len(np.unique(groups)), n_folds, "groups")
-        kind = model_selection.StratifiedGroupKFold if by_class else model_selection.GroupKFold
-        folds = list(kind(n_folds, shuffle=True, random_state=seed).split(y, y, groups))
+        # without classes, scikit-learn balances the folds' rows only if it does not shuffle
+        splitter = (
+            model_selection.StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+            if by_class
+            else model_selection.GroupKFold(n_folds)
+        )
+        folds = list(splitter.split(y, y, groups))
     elif times is not None:
         distinct, moment = np.unique(times, return_inverse=True)
         _require_for_folds(len(distinct) - 1, n_folds, "different times after the first")
