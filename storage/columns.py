@@ -101,6 +101,8 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
                 f"column {name!r} must hold numbers but holds dates; leave it out of numeric"
             )
         values = _one_chunk(_timestamps(name, column))
+        if categorical:
+            values = values.cast(pa.string())
     else:
         raise InputError(f"column {name!r} is of type {kind}, which is no feature; drop it")
     if values.null_count == len(values):

@@ -114,9 +114,10 @@ def _value_hashes(array: pa.Array) -> Hashes:
         floats = values.astype(np.float64)
         bits = floats.view(np.uint64)
         if array.type == pa.int64():
-            # float64 cannot tell neighbours above 2**53 apart; the rest of the difference can
+            # above 2**53 float64 cannot tell neighbours apart: what it loses counts as well
             rounded = floats.clip(max=2.0**63 - 1024).astype(np.int64)
-            bits = bits + (values.astype(np.int64) - rounded).view(np.uint64)
+            lost = (values.astype(np.int64) - rounded).view(np.uint64)
+            bits = bits + lost * np.uint64(0xD1342543DE82EF95)
     bits[missing] = _MISSING
     return bits
 

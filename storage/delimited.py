@@ -49,8 +49,6 @@ def read_delimited(path: Path, kind: str) -> pa.Table:
     try:
         text = _open(path, kind)
         table = _read_guessing(text)
-    except UnicodeDecodeError as error:
-        raise InputError(f"the header of {path.name} is not UTF-8; save it as UTF-8") from error
     except pa.ArrowInvalid as error:
         raise InputError(_first_bad_row(text, error)) from error
     except PermissionError:
@@ -88,7 +86,8 @@ def _conversion(options: dict[str, Any]) -> pa.csv.ConvertOptions:
 
 def _open(path: Path, kind: str) -> _Text:
     open_text = gzip.open if path.suffix.lower() == ".gz" else open
-    with open_text(path, "rt", encoding="utf-8-sig", newline="") as text:
+    # bytes that are no UTF-8 may follow the header: read_delimited finds their row
+    with open_text(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
         first = next((line for line in text if line.strip()), "")
         if not first:
             raise InputError(f"{path.name} is empty; give a header and at least one row")
@@ -101,6 +100,10 @@ def _open(path: Path, kind: str) -> _Text:
             names = next(row for row in csv.reader(text, delimiter=delimiter) if row)
         except csv.Error as error:
             raise InputError(f"{path.name} has no readable header ({error}); mend it") from error
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"the header of {path.name} is not UTF-8; save it as UTF-8") from error
     check_columns(names, path.name)
     # a row must fit into a block, and very wide tables have very long headers
     return _Text(path, delimiter, names, max(_BLOCK, 16 * len(first)))
@@ -141,6 +144,11 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
     with suppress(pa.ArrowInvalid), pa.csv.open_csv(text.path, **options) as stream:
         for _ in stream:
             pass
+    if "straddling" in str(error):
+        return (
+            f"a row of {text.path.name} is longer than {text.block} bytes; "
+            "mend it, perhaps a quote is never closed"
+        )
     if not found:
         return f"{text.path.name} cannot be read ({error}); mend it"
     row = found[0]

@@ -66,16 +66,20 @@ class Store:
             If the device is full, or a later release wrote the store.
         """
         store = cls(Path(path).absolute())
-        for folder in (store.path, *store.path.parents):
-            if folder.exists() and not folder.is_dir():
-                raise InputError(
-                    f"store {store.path} cannot be made because {folder} is a file; "
-                    "name another store"
-                )
         try:
             read_json(store.path / _STORE, {})
         except FileNotFoundError:
             logger.info("making a store at %s", store.path)
+        except NotADirectoryError as error:
+            raise InputError(
+                f"store {store.path} cannot be made because a file has its place; "
+                "name another store"
+            ) from error
+        except PermissionError as error:
+            raise InputError(
+                f"reading store {store.path} is not allowed; "
+                "change its permissions or name another store"
+            ) from error
         # written every time: it proves that writing works
         write_file(store.path / _STORE, to_json({"format_version": FORMAT_VERSION}))
         return store

@@ -11,7 +11,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +60,13 @@ def read_source(source: Source) -> pa.Table:
     In text a field is missing if it is empty or one of pyarrow's defaults such as NA, NaN and
     null, as in pandas. A column's type is the narrowest that all its rows allow.
     """
-    if not isinstance(source, str | os.PathLike):
-        table, where = _from_memory(source), "the table"
-    else:
+    if isinstance(source, str | os.PathLike):
         path = Path(source)
-        where = path.name
-        _check_exists(path)
-        try:
+        with _reading(path):
             table = _from_path(path)
-        except PermissionError as error:
-            raise InputError(f"reading {path} is not allowed; change its permissions") from error
+        where = path.name
+    else:
+        table, where = _from_memory(source), "the table"
     check_columns(table.column_names, where)
     if not table.num_rows:
         raise InputError(f"{where} has columns but no rows; give at least one")
@@ -102,13 +100,26 @@ def source_fingerprint(source: Source) -> str | None:
     if not isinstance(source, str | os.PathLike):
         return None
     path = Path(source)
-    _check_exists(path)
-    if not path.is_dir():
-        return sha256_of_file(path)
-    digest = hashlib.sha256()
-    for part in _parquet_files(path):
-        digest.update(f"{part.name}\0{sha256_of_file(part)}\n".encode())
-    return digest.hexdigest()
+    with _reading(path):
+        if not path.is_dir():
+            return sha256_of_file(path)
+        digest = hashlib.sha256()
+        for part in _parquet_files(path):
+            digest.update(f"{part.name}\0{sha256_of_file(part)}\n".encode())
+        return digest.hexdigest()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say what is wrong with a path that is missing or may not be read."""
+    try:
+        if not path.exists():
+            folder = path.parent
+            known = (p.name for p in folder.iterdir()) if folder.is_dir() else ()
+            raise InputError(f"there is no file {path}{nearest(path.name, known)}")
+        yield
+    except PermissionError as error:
+        raise InputError(f"reading {path} is not allowed; change its permissions") from error
 
 
 def _from_path(path: Path) -> pa.Table:
@@ -128,14 +139,6 @@ def _kind_of(path: Path) -> str:
     if kind and (kind[0] in ENDINGS or endings[-1] in _PARQUET):
         return kind[0]
     raise InputError(f"{path.name} has no known ending; give {_TAKEN}")
-
-
-def _check_exists(path: Path) -> None:
-    if path.exists():
-        return
-    folder = path.parent
-    known = (p.name for p in folder.iterdir()) if folder.is_dir() else ()
-    raise InputError(f"there is no file {path}{nearest(path.name, known)}")
 
 
 def _from_memory(source: Any) -> pa.Table:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.vocabulary import Schema
+from chaffinch.tasks.selection.vocabulary import Floats, Schema
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which features an estimator is given in which form.
+def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: int) -> Any:
+    """Return what prepares the features for an estimator.
 
-    The order is: codes, numbers, one-hot. HistGradientBoosting moves its categorical columns to
-    the front, so that with codes in front already its own order is this one.
+    The columns' order is: codes, numbers, one-hot. HistGradientBoosting moves its categorical
+    columns to the front, so that with codes in front already its own order is this one.
+    A prepared feature that is constant in the training rows is left out: rounding would give it
+    a coefficient of 1e-18, and a feature without information should not be used.
 
-    Attributes
+    Parameters
     ----------
+    X : ndarray of float64, shape (n, d)
+        Training rows.
     schema : Schema
         The features.
     takes_missing : bool
@@ -28,59 +30,62 @@ class Columns:
         all are standardised.
     most_codes : int
         Categorical features of at most this many categories go in as codes; larger ones one-hot.
+
+    Returns
+    -------
+    sklearn.compose.ColumnTransformer or "passthrough"
+        Unfitted; "passthrough" where every feature goes in as it is.
     """
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    schema: Schema
-    takes_missing: bool
-    most_codes: int
+    codes = [i for i in schema.categorical if schema.n_categories[i] <= most_codes]
+    one_hot = [i for i in schema.categorical if schema.n_categories[i] > most_codes]
+    numeric = [i for i, size in enumerate(schema.n_categories) if not size]
+    if takes_missing and codes + numeric == list(range(len(schema.features))):
+        return "passthrough"
+    prepared = one_hot if takes_missing else one_hot + numeric
+    varying = {i for i in prepared if _varies(X[:, i], missing_counts=i in one_hot)}
+    if codes or varying or (takes_missing and numeric):  # an estimator needs one column at least
+        one_hot = [i for i in one_hot if i in varying]
+        numeric = [i for i in numeric if takes_missing or i in varying]
+    standardise = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+    encode = OneHotEncoder(
+        categories=[np.arange(float(schema.n_categories[i])) for i in one_hot],
+        handle_unknown="ignore",
+        sparse_output=False,
+    )
+    return ColumnTransformer(
+        [
+            ("codes", "passthrough", codes),
+            ("numeric", "passthrough" if takes_missing else standardise, numeric),
+            ("one_hot", encode, one_hot),
+        ]
+    )
 
-    @property
-    def codes(self) -> list[int]:
-        """Features given as category codes."""
-        return [i for i in self.schema.categorical if self._is_code(i)]
 
-    @property
-    def one_hot(self) -> list[int]:
-        """Features given as one column for each category."""
-        return [i for i in self.schema.categorical if not self._is_code(i)]
+def given_features(fitted: Any, schema: Schema) -> dict[str, list[int]]:
+    """Return the features that a fitted transformer gives as "codes", "numeric" and "one_hot"."""
+    if fitted == "passthrough":
+        numeric = [i for i, size in enumerate(schema.n_categories) if not size]
+        return {"codes": list(schema.categorical), "numeric": numeric, "one_hot": []}
+    return {name: list(features) for name, _, features in fitted.transformers_}
 
-    @property
-    def numeric(self) -> list[int]:
-        """Features that are numbers."""
-        return [i for i, size in enumerate(self.schema.n_categories) if not size]
 
-    @property
-    def feature_of_column(self) -> NDArray[np.int64]:
-        """The feature each column comes from, shape (width,)."""
-        one_hot = [i for i in self.one_hot for _ in range(self.schema.n_categories[i])]
-        return np.array(self.codes + self.numeric + one_hot, dtype=np.int64)
+def feature_of_column(fitted: Any, schema: Schema) -> NDArray[np.int64]:
+    """Return the feature each column of a fitted transformer comes from, shape (width,)."""
+    given = given_features(fitted, schema)
+    one_hot = [i for i in given["one_hot"] for _ in range(schema.n_categories[i])]
+    return np.array(given["codes"] + given["numeric"] + one_hot, dtype=np.int64)
 
-    def transformer(self) -> Any:
-        """Return an unfitted scikit-learn transformer, or "passthrough" where nothing changes."""
-        from sklearn.compose import ColumnTransformer
-        from sklearn.impute import SimpleImputer
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-        in_order = self.codes + self.numeric == list(range(len(self.schema.features)))
-        if self.takes_missing and in_order:
-            return "passthrough"
-        standardise = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
-        encode = OneHotEncoder(
-            categories=[np.arange(float(self.schema.n_categories[i])) for i in self.one_hot],
-            handle_unknown="ignore",
-            sparse_output=False,
-        )
-        return ColumnTransformer(
-            [
-                ("codes", "passthrough", self.codes),
-                ("numeric", "passthrough" if self.takes_missing else standardise, self.numeric),
-                ("one_hot", encode, self.one_hot),
-            ]
-        )
-
-    def _is_code(self, feature: int) -> bool:
-        return self.schema.n_categories[feature] <= self.most_codes
+def _varies(values: Floats, *, missing_counts: bool) -> bool:
+    present = values[~np.isnan(values)]
+    if missing_counts and 0 < len(present) < len(values):
+        return True
+    return len(present) > 0 and bool(present.min() != present.max())
 
 
 def used_columns(estimator: Any) -> NDArray[np.int64] | None:

@@ -2,7 +2,8 @@
 
 An estimator that takes missing values is given the numbers as they are; for any other, a missing
 number is its training mean and numbers are standardised. Categories are one-hot, or codes for
-HistGradientBoosting up to as many as it has bins.
+HistGradientBoosting up to as many as it has bins. A Pipeline is given what suits its first step;
+one that starts with a ColumnTransformer is given the matrix as it is, codes and all.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from chaffinch.tasks.selection.models.checks import (
     check_width,
     native_file,
 )
-from chaffinch.tasks.selection.models.columns import Columns, used_columns
+from chaffinch.tasks.selection.models.columns import (
+    feature_of_column,
+    given_features,
+    transformer,
+    used_columns,
+)
 from chaffinch.tasks.selection.models.parameters import (
     JSON,
     ONE_THREAD,
@@ -115,16 +121,16 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
             f"but is {estimator!r}"
         ) from error
     _check_task(copy, schema.task)
-    columns = _columns(copy, schema)
     _make_reproducible(copy, seed)
-    if columns.codes:
-        copy.set_params(categorical_features=list(range(len(columns.codes))))
     weights = {} if rows.weight is None else {_weight_argument(copy): rows.weight}
-    transformer = columns.transformer()
+    columns = _columns(copy, rows.X, schema)
     with single_thread():
-        X = rows.X if transformer == "passthrough" else transformer.fit_transform(rows.X)
+        X = rows.X if columns == "passthrough" else columns.fit_transform(rows.X)
+        n_codes = len(given_features(columns, schema)["codes"])
+        if n_codes and _takes_codes(copy):
+            copy.set_params(categorical_features=list(range(n_codes)))
         copy.fit(X, rows.y, **weights)
-    return ScikitLearnModel(schema, Pipeline([("columns", transformer), ("estimator", copy)]))
+    return ScikitLearnModel(schema, Pipeline([("columns", columns), ("estimator", copy)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +179,13 @@ class ScikitLearnModel:
     def used_features(self) -> Mask:
         """Features that a tree splits on or with a coefficient that is not 0, shape (d,).
 
-        Exact for trees, forests, gradient boosting and linear models, all True for others.
+        Exact for trees, forests, gradient boosting and linear models. For others, all that the
+        estimator was given.
         """
+        features = feature_of_column(self.pipeline.named_steps["columns"], self.schema)
         columns = used_columns(self.estimator)
-        if columns is None:
-            return np.ones(len(self.schema.features), dtype=bool)
         used = np.zeros(len(self.schema.features), dtype=bool)
-        used[_columns(self.estimator, self.schema).feature_of_column[columns]] = True
+        used[features if columns is None else features[columns]] = True
         return used
 
     def to_files(self) -> dict[str, bytes]:
@@ -269,14 +275,26 @@ def _check_task(estimator: Any, task: Task) -> None:
         )
 
 
-def _columns(estimator: Any, schema: Schema) -> Columns:
-    """Return the form of the columns that suits an estimator, fitted or not."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+def _columns(estimator: Any, X: Floats, schema: Schema) -> Any:
+    """Return the transformer that suits an estimator, or "passthrough"."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
     from sklearn.utils import get_tags
 
-    natively = isinstance(estimator, HistGradientBoostingClassifier | HistGradientBoostingRegressor)
-    most_codes = estimator.max_bins if natively else 0
-    return Columns(schema, bool(get_tags(estimator).input_tags.allow_nan), most_codes)
+    first = estimator
+    while isinstance(first, Pipeline):
+        first = next(step for _, step in first.steps if step not in (None, "passthrough"))
+    if isinstance(first, ColumnTransformer):
+        return "passthrough"
+    takes_missing = bool(get_tags(first).input_tags.allow_nan)
+    most_codes = estimator.max_bins if _takes_codes(estimator) else 0
+    return transformer(X, schema, takes_missing=takes_missing, most_codes=most_codes)
+
+
+def _takes_codes(estimator: Any) -> bool:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    return isinstance(estimator, HistGradientBoostingClassifier | HistGradientBoostingRegressor)
 
 
 def _make_reproducible(estimator: Any, seed: int) -> None:

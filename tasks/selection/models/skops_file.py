@@ -8,8 +8,10 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-# scikit-learn's own holders of fitted numbers that skops leaves to its callers to trust
+# what scikit-learn's own estimators hold and skops leaves to its callers to trust
 _TRUSTED = (
+    "functools.partial",
+    "numpy.dtype",
     "sklearn._loss.loss.HalfTweedieLossIdentity",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
@@ -22,6 +24,7 @@ _TRUSTED = (
     "sklearn.neighbors._kd_tree.KDTree",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.tree._tree.Tree",
+    "sklearn.utils.validation.check_array",
 )
 _ADDRESS = re.compile(r'(?<="__id__": )\d+|(?<=")\d+(?=\.np[yz]")')
 _SCHEMA = "schema.json"

@@ -1,0 +1,251 @@
+"""Files appear whole or not at all, whatever happens to their writer."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import (
+    check_name,
+    path_in,
+    read_json,
+    sha256_of_file,
+    sweep,
+    to_json,
+    write_file,
+)
+
+EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def run_python(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", ["a", "run-1", "2024.01.31_night", "A" * 120])
+def test_a_name_of_letters_digits_dots_dashes_underscores_is_taken(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "-x", "a/b", "a\\b", "a b", "a\n", "é", "A" * 121, "a\0"]
+)
+def test_any_other_name_is_refused_with_the_rule_and_the_name(name: str) -> None:
+    with pytest.raises(InputError, match=r"must be 1..120 of") as caught:
+        check_name(name)
+    assert repr(name) in str(caught.value)
+
+
+def test_a_file_name_may_have_levels_but_none_that_leads_out(tmp_path: Path) -> None:
+    assert path_in(tmp_path, "model/trees.txt") == tmp_path / "model" / "trees.txt"
+    for name in ("../x", "/etc/passwd", "a/../../x", "a//b", "a/", "a/.hidden"):
+        with pytest.raises(InputError, match="a name must be"):
+            path_in(tmp_path, name)
+
+
+def test_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model").symlink_to(tmp_path)
+    with pytest.raises(InputError, match=r"leads out of .* by a symbolic link; remove the link"):
+        path_in(tmp_path / "run", "model/x")
+
+
+def test_bytes_are_written_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "down" / "x.json"
+    write_file(path, b"one")
+    write_file(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_writing_function_sees_the_ending_and_not_the_final_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.png"
+    seen: list[Path] = []
+
+    def write(aside: Path) -> None:
+        seen.append(aside)
+        aside.write_bytes(b"data")
+        assert not path.exists()
+
+    write_file(path, write)
+    assert path.read_bytes() == b"data"
+    assert seen[0].suffix == ".png"
+    assert seen[0].name.startswith(".")
+    assert seen[0].parent == tmp_path
+
+
+def test_after_a_failure_the_old_file_stays_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    write_file(path, b"old")
+
+    def fail(aside: Path) -> None:
+        aside.write_bytes(b"half")
+        raise RuntimeError("the model library gave up")
+
+    with pytest.raises(RuntimeError, match="gave up"):
+        write_file(path, fail)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from chaffinch.storage.errors import StorageError
+from chaffinch.storage.files import write_file
+import pyarrow as pa, pyarrow.parquet
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+folder = Path(sys.argv[1])
+table = pa.table({"x": [i * 0.1 for i in range(100_000)]})
+for name, data in {
+    "model.txt": b"x" * 20_000,
+    "table.parquet": lambda path: pa.parquet.write_table(table, path),
+}.items():
+    try:
+        write_file(folder / name, data)
+    except StorageError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    done = run_python(FULL_DISK, tmp_path)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        f"no space left for a file of this size on the device of {tmp_path} while writing {name}: "
+        "free some or name another store"
+        for name in ("model.txt", "table.parquet")
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is full")
+def test_no_space_left_is_said_in_one_line(tmp_path: Path) -> None:
+    def write_to_full_device(aside: Path) -> None:
+        aside.symlink_to("/dev/full")
+        aside.write_bytes(b"x")
+
+    with pytest.raises(StorageError) as caught:
+        write_file(tmp_path / "report.html", write_to_full_device)
+    assert str(caught.value) == (
+        f"no space left on the device of {tmp_path} while writing report.html: "
+        "free some or name another store"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+FORBIDDEN = """
+import os, sys
+from pathlib import Path
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import write_file
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    write_file(Path(sys.argv[1]) / "x", b"")
+except InputError as error:
+    print(error)
+"""
+
+
+def test_a_folder_that_may_not_be_written_is_an_input_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    done = run_python(FORBIDDEN, tmp_path)
+    tmp_path.chmod(0o700)
+    assert done.stderr == ""
+    assert done.stdout == (
+        f"writing x in {tmp_path} is not allowed; make the folder writable or name another store\n"
+    )
+
+
+def test_a_file_in_the_place_of_a_folder_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"cannot write x in .*model: .*name another store"):
+        write_file(tmp_path / "model" / "x", b"")
+
+
+def test_sweeping_removes_what_killed_writers_left_and_nothing_else(tmp_path: Path) -> None:
+    script = """
+import os, signal, sys
+from pathlib import Path
+from chaffinch.storage.files import write_file
+def die(aside):
+    aside.write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+write_file(Path(sys.argv[1]) / "model" / "x.txt", die)
+"""
+    write_file(tmp_path / "kept", b"")
+    assert run_python(script, tmp_path).returncode == -9
+    left = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert len(left) == 2
+    assert not (tmp_path / "model" / "x.txt").exists()
+    sweep(tmp_path)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == [tmp_path / "kept"]
+
+
+def test_sha256_of_known_bytes(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    assert sha256_of_file(tmp_path / "empty") == EMPTY_SHA256
+
+
+def test_json_keeps_order_and_floats_and_ends_with_a_newline(tmp_path: Path) -> None:
+    data = {"format_version": 1, "z": 0.1 + 0.2, "a": ["é", None, True]}
+    document = to_json(data)
+    assert document.endswith(b"}\n")
+    assert document.index(b'"z"') < document.index(b'"a"')
+    write_file(tmp_path / "x.json", document)
+    assert read_json(tmp_path / "x.json", {"z": float, "a": list}) == data
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_json_holds_no_nan_and_no_infinity(number: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        to_json({"x": number})
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (b'{"format_version": 1', r"is damaged \(.*\); remove it and run again"),
+        (b"\xff\xfe\x00", r"is damaged"),
+        (b"[1]", "must have format_version 1 but has None"),
+        (b'{"format_version": 2, "x": 1}', "must have format_version 1 but has 2; read it with"),
+        (b'{"format_version": 1}', r"is damaged \(no int x\)"),
+        (b'{"format_version": 1, "x": "1"}', r"is damaged \(no int x\)"),
+    ],
+)
+def test_a_damaged_document_is_a_storage_error(
+    tmp_path: Path, document: bytes, message: str
+) -> None:
+    (tmp_path / "x.json").write_bytes(document)
+    with pytest.raises(StorageError, match=message):
+        read_json(tmp_path / "x.json", {"x": int})
+
+
+def test_a_file_is_flushed_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    flush, rename = os.fsync, Path.replace
+
+    def noted_flush(descriptor: int) -> None:
+        steps.append("flush")
+        flush(descriptor)
+
+    def noted_rename(self: Path, target: Path) -> Path:
+        steps.append("rename")
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted_flush)
+    monkeypatch.setattr(Path, "replace", noted_rename)
+    write_file(tmp_path / "x", b"data")
+    assert steps == ["flush", "rename", "flush"]

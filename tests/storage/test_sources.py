@@ -1,0 +1,304 @@
+"""Any table a person has at hand is read as it is, or refused in one line."""
+
+import gzip
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from sklearn.datasets import load_iris
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import read_source, source_fingerprint
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    data = text if isinstance(text, bytes) else text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.csv", "a,b\n1,red\n,\n"),
+        ("x.csv.gz", "a,b\n1,red\n,\n"),
+        ("x.CSV", "\ufeffa,b\r\n1,red\r\n,\r\n"),
+        ("x.v2.csv", 'a,"b"\n1,"red"\n,""\n'),
+        ("x.tsv", "a\tb\n1\tred\n\t\n"),
+        ("x.tsv.gz", "a\tb\n1\tred\n\t\n"),
+        ("x.txt", "a\tb\n1\tred\n\t\n"),
+        ("x.txt", "a,b\n1,red\n,\n"),
+        ("x.txt.gz", "a;b\n1;red\n;\n"),
+        ("x.csv", "a;b\n1;red\n;\n"),
+    ],
+)
+def test_delimited_text_in_every_dress(tmp_path: Path, name: str, text: str) -> None:
+    table = read_source(write(tmp_path / name, text))
+    assert table.to_pydict() == {"a": [1, None], "b": ["red", None]}
+    assert table.schema.types == [pa.int64(), pa.string()]
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"), [("1.5", pa.float64()), ("x", pa.string()), ("", pa.int64())]
+)
+def test_a_type_is_that_of_the_whole_column(tmp_path: Path, late: str, expected: Any) -> None:
+    rows = "7,1,2024-01-01\n" * 200_000  # more than the block types are guessed from
+    path = write(tmp_path / "x.csv", f"a,b,t\n{rows}{late},1,2024-01-01 10:00:00\n")
+    table = read_source(path)
+    assert table.schema.types == [expected, pa.int64(), pa.timestamp("s")]
+    assert str(table["a"][0].as_py()) in ("7", "7.0")
+    assert table["a"][-1].as_py() == {"1.5": 1.5, "x": "x", "": None}[late]
+
+
+def test_many_late_surprises_and_late_beginnings(tmp_path: Path) -> None:
+    n = 15
+    early = ",".join(["1"] * n + [""] * n) + "\n"
+    late = ",".join(["1.5"] * n + ["late"] * n) + "\n"
+    header = ",".join(f"c{i}" for i in range(2 * n)) + "\n"
+    table = read_source(write(tmp_path / "x.csv", header + early * 40_000 + late))
+    assert table.schema.types == [pa.float64()] * n + [pa.string()] * n
+    assert table["c0"].to_pylist()[-2:] == [1.0, 1.5]
+    assert table["c29"].to_pylist()[-2:] == [None, "late"]
+
+
+def test_a_row_may_be_wider_than_a_block(tmp_path: Path) -> None:
+    names = [f"feature_{i:06d}" for i in range(55_000)]
+    text = ",".join(names) + "\n" + ",".join(["0.12345678901234567"] * len(names)) + "\n"
+    table = read_source(write(tmp_path / "x.csv", text))
+    assert (table.num_rows, table.num_columns) == (1, 55_000)
+
+
+def test_quoted_fields_hold_delimiters_quotes_and_lines_across_blocks(tmp_path: Path) -> None:
+    value = 'one, "two"\nthree'
+    quoted = '"' + value.replace('"', '""') + '"'
+    table = read_source(write(tmp_path / "x.csv", "a,b\n" + f"{quoted},1\n" * 100_000))
+    assert table["a"].unique().to_pylist() == [value]
+    assert table.num_rows == 100_000
+
+
+def test_parquet_files_and_folders_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name, value in (("b.parquet", 2), ("a.pq", 1), ("c.parquet", 3)):
+        pa.parquet.write_table(pa.table({"x": [value]}), tmp_path / name)
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".b.parquet.crc").touch()
+    assert read_source(tmp_path)["x"].to_pylist() == [1, 2, 3]
+    assert read_source(str(tmp_path / "a.pq"))["x"].to_pylist() == [1]
+
+
+def test_a_folder_named_like_a_partition_adds_no_column(tmp_path: Path) -> None:
+    (tmp_path / "year=2024").mkdir()
+    path = tmp_path / "year=2024" / "x.parquet"
+    pa.parquet.write_table(pa.table({"x": [1]}), path)
+    assert read_source(path).column_names == ["x"]
+
+
+IRIS = load_iris(as_frame=True).frame
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        IRIS,
+        pl.from_pandas(IRIS),
+        pa.Table.from_pandas(IRIS),
+        pa.Table.from_pandas(IRIS).to_reader(),
+        pa.RecordBatch.from_pandas(IRIS),
+    ],
+    ids=["pandas", "polars", "arrow", "stream", "batch"],
+)
+def test_tables_in_memory(table: Any) -> None:
+    read = read_source(table)
+    assert read.column_names == list(IRIS.columns)
+    assert np.array_equal(read["petal width (cm)"].to_numpy(), IRIS["petal width (cm)"])
+    assert read.schema.metadata is None
+
+
+def test_of_a_pandas_index_named_levels_become_columns(tmp_path: Path) -> None:
+    data = {"x": [1.0, 2.0]}
+    named = pd.DataFrame(data, index=pd.Index(["u", "v"], name="customer"))
+    unnamed = pd.DataFrame(data, index=["u", "v"])
+    named.to_parquet(tmp_path / "named.parquet")
+    unnamed.to_parquet(tmp_path / "unnamed.parquet")
+    for source in (named, tmp_path / "named.parquet"):
+        assert read_source(source).to_pydict() == {**data, "customer": ["u", "v"]}
+    for source in (unnamed, tmp_path / "unnamed.parquet", pd.DataFrame(data)):
+        assert read_source(source).to_pydict() == data
+
+
+def test_names_that_are_no_text_become_text() -> None:
+    assert read_source(pd.DataFrame({1: [0], "b": [0]})).column_names == ["1", "b"]
+
+
+@pytest.mark.parametrize(
+    "source", [{"a": [1]}, np.zeros((2, 2)), [[1]], None, 3, pl.LazyFrame({"a": [1]})]
+)
+def test_anything_else_is_refused_with_what_is_taken(source: Any) -> None:
+    with pytest.raises(InputError, match=r"a source must be a path to .csv.* but is "):
+        read_source(source)
+
+
+@pytest.mark.parametrize(
+    "source", [pd.DataFrame({"a": [1, "x", [2]]}), pd.Series([1]), pl.Series([1]), pa.array([1])]
+)
+def test_what_arrow_cannot_hold_as_a_table_is_an_input_error(source: Any) -> None:
+    with pytest.raises(InputError, match=r"table cannot be read|a source must be"):
+        read_source(source)
+
+
+def test_a_missing_file_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    write(tmp_path / "customers.csv", "a\n1\n")
+    for ask in (read_source, source_fingerprint):
+        with pytest.raises(InputError, match=r"no file .*custmers.csv; nearest: customers.csv"):
+            ask(tmp_path / "custmers.csv")
+    with pytest.raises(InputError, match=r"there is no file .*nowhere/x.csv$"):
+        read_source(tmp_path / "nowhere" / "x.csv")
+
+
+BAD_TEXT = {
+    "nothing": ("x.csv", "", r"x.csv is empty; give a header and at least one row"),
+    "blank lines": ("x.csv", "\n \n\n", r"x.csv is empty"),
+    "no rows": ("x.csv", "a,b\n", r"x.csv has columns but no rows; give at least one"),
+    "same name": ("x.csv", "a,b,a\n1,2,3\n", r"names column 'a' twice, at positions 1 and 3"),
+    "no name": ("x.csv", ",b\n1,2\n", r"column 1 of x.csv has no name"),
+    "too many": ("x.csv", "a,b\n1,2\n1,2,3\n", r"row 2 of x.csv must have 2 fields .* has 3;"),
+    "too few": ("x.csv", "a,b\n1,2\n1,2\n1\n", r"row 3 of x.csv must have 2 fields .* has 1;"),
+    "too many late": (
+        "x.csv",
+        "a,b\n" + "1,2\n" * 500_000 + "1,2,3\n",
+        r"row 500001 of x.csv must have 2 fields as the header but has 3; mend it, or quote",
+    ),
+    "header not UTF-8": ("x.csv", b"caf\xe9,b\n1,2\n", r"the header of x.csv is not UTF-8"),
+    "UTF-16": ("x.csv", "a,b\n1,2\n".encode("utf-16"), r"header of x.csv is not UTF-8"),
+    "value not UTF-8": ("x.csv", b"a,b\n1,x\n2,caf\xe9\n", r"row 2 of column 'b' .* not UTF-8"),
+    "late value not UTF-8": (
+        "x.csv",
+        b"a,b\n" + b"1,x\n" * 500_000 + b"2,caf\xe9\n",
+        r"row 500001 of column 'b' of x.csv is not UTF-8; save it as UTF-8",
+    ),
+    "decimal commas": ("x.csv", "a;b\n1;2,5\n2;3\n", r"'b' of x.csv is written with decimal comma"),
+    "open quote": (
+        "x.csv",
+        'a,b\n1,"2\n' + "3,4\n" * 600_000,
+        r"a row of x.csv is longer than 1048576 bytes; mend it, perhaps a quote is never closed",
+    ),
+    "ending": ("x.xlsx", "a\n1\n", r"x.xlsx has no known ending; give a path to .csv"),
+    "only gz": ("x.gz", "a\n1\n", r"x.gz has no known ending"),
+    "damaged Parquet": ("x.parquet", "PAR1PAR1", r"x.parquet is no readable Parquet file"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "message"), BAD_TEXT.values(), ids=BAD_TEXT.keys())
+def test_bad_files_are_refused_in_one_line(
+    tmp_path: Path, name: str, text: str | bytes, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_source(write(tmp_path / name, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    text = "a,b\n" + "".join(f"{x},{y}\n" for x, y in rng.normal(size=(20_000, 2)))
+    whole = gzip.compress(text.encode())
+    for name, data in (("cut.csv.gz", whole[: len(whole) // 2]), ("plain.csv.gz", text.encode())):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(InputError, match=rf"{name} is damaged \(.*\); write it again"):
+            read_source(tmp_path / name)
+
+
+def test_a_cut_parquet_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pa.parquet.write_table(pa.table({"x": list(range(1000))}), path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"x.parquet is no readable Parquet file"):
+        read_source(path)
+
+
+def test_folders_without_parquet_with_partitions_or_with_two_schemas(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no .parquet files"):
+        read_source(tmp_path)
+    pa.parquet.write_table(pa.table({"x": [1], "y": [1]}), tmp_path / "a.parquet")
+    for other, message in (
+        ({"x": [1.5], "y": [1]}, "column 'x' is int64 in a.parquet but double in b.parquet"),
+        ({"x": [1]}, "column 'y' is int64 in a.parquet but missing in b.parquet"),
+        ({"y": [1], "x": [1]}, "a.parquet and b.parquet order their columns differently"),
+    ):
+        pa.parquet.write_table(pa.table(other), tmp_path / "b.parquet")
+        with pytest.raises(InputError, match=message):
+            read_source(tmp_path)
+    (tmp_path / "year=2024").mkdir()
+    with pytest.raises(InputError, match="holds the folder year=2024"):
+        read_source(tmp_path)
+
+
+def test_columns_of_the_same_name_in_memory_and_in_parquet(tmp_path: Path) -> None:
+    arrow = pa.table([[1], [2]], names=["a", "a"])
+    pa.parquet.write_table(arrow, tmp_path / "x.parquet")
+    for source in (
+        arrow,
+        tmp_path / "x.parquet",
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        pd.DataFrame([[1, 2]], columns=["1", 1]),
+    ):
+        with pytest.raises(InputError, match=r"twice, at positions 1 and 2; rename one"):
+            read_source(source)
+
+
+def test_a_table_without_rows_or_columns_in_memory() -> None:
+    with pytest.raises(InputError, match="the table has columns but no rows"):
+        read_source(pd.DataFrame({"a": []}))
+    with pytest.raises(InputError, match="the table has no columns"):
+        read_source(pd.DataFrame())
+
+
+def test_a_fingerprint_is_of_the_bytes(tmp_path: Path) -> None:
+    one, other = write(tmp_path / "a.csv", "a\n1\n"), write(tmp_path / "b.csv", "a\n1\n")
+    assert source_fingerprint(one) == source_fingerprint(str(other))
+    write(other, "a\n2\n")
+    assert source_fingerprint(one) != source_fingerprint(other)
+    assert source_fingerprint(IRIS) is None
+
+
+def test_the_fingerprint_of_a_folder_covers_names_and_bytes(tmp_path: Path) -> None:
+    pa.parquet.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    before = source_fingerprint(tmp_path)
+    (tmp_path / "_SUCCESS").touch()
+    assert source_fingerprint(tmp_path) == before
+    (tmp_path / "a.parquet").rename(tmp_path / "b.parquet")
+    assert source_fingerprint(tmp_path) != before
+
+
+FORBIDDEN = """
+import os, sys
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import read_source, source_fingerprint
+if os.getuid() == 0:
+    os.setuid(65534)
+for ask in (read_source, source_fingerprint):
+    try:
+        ask(sys.argv[1])
+    except InputError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "x.parquet"])
+def test_a_file_that_may_not_be_read(name: str) -> None:
+    # not below tmp_path, which only its owner may enter
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / name
+        path.touch(0o000)
+        done = subprocess.run(
+            [sys.executable, "-c", FORBIDDEN, path], capture_output=True, text=True, check=False
+        )
+    assert done.stderr == ""
+    assert done.stdout == f"reading {path} is not allowed; change its permissions\n" * 2

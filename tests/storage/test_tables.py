@@ -1,0 +1,306 @@
+"""The same content is the same dataset, however it came."""
+
+import datetime
+import hashlib
+import json
+import string
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_wine
+
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import sha256_of_file
+from chaffinch.storage.tables import Dataset, ingest, shuffle_rows, type_columns, write_dataset
+
+
+def mixed_frame(n: int = 500) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "whole": rng.integers(-5, 5, n),
+            "real": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "yes": rng.random(n) < 0.5,
+            "colour": rng.choice(["red", "green", "blue", None], n),
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 10**6, n), "s"),
+        }
+    )
+    frame.loc[3, "day"] = pd.NaT
+    return frame
+
+
+def test_one_table_in_nine_formats_is_one_dataset(tmp_path: Path) -> None:
+    frame = mixed_frame()
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_csv(tmp_path / "x.csv.gz", index=False)
+    frame.to_csv(tmp_path / "x.tsv", index=False, sep="\t")
+    frame.to_csv(tmp_path / "x.txt", index=False, sep=";")
+    frame.to_parquet(tmp_path / "x.parquet")
+    (tmp_path / "parts").mkdir()
+    frame[:200].to_parquet(tmp_path / "parts" / "1.parquet")
+    frame[200:].to_parquet(tmp_path / "parts" / "2.parquet")
+    files = [tmp_path / name for name in ("x.csv", "x.csv.gz", "x.tsv", "x.txt", "x.parquet")]
+    sources = [
+        *files,
+        tmp_path / "parts",
+        frame,
+        pl.from_pandas(frame),
+        pa.Table.from_pandas(frame),
+        frame.sample(frac=1, random_state=1),
+        frame.astype({"whole": "int8", "colour": "category"}),
+    ]
+    datasets = [ingest(source, tmp_path / "datasets") for source in sources]
+    assert {dataset.hash for dataset in datasets} == {datasets[0].hash}
+    assert datasets[0].columns == {
+        "whole": "int64",
+        "real": "float64",
+        "yes": "bool",
+        "colour": "category",
+        "day": "timestamp",
+    }
+    assert datasets[0].n_rows == 500
+
+
+def test_other_content_is_another_dataset(tmp_path: Path) -> None:
+    frame = mixed_frame()
+    others = [
+        frame,
+        frame.iloc[1:],
+        frame.rename(columns={"real": "float"}),
+        frame[["real", "whole", "yes", "colour", "day"]],
+        frame.replace({"colour": {"red": "pink"}}),
+        frame.astype({"whole": "float64"}),
+        frame.assign(real=frame["real"].fillna(0.0)),
+        frame.assign(yes=~frame["yes"]),
+        frame.assign(day=frame["day"] + pd.Timedelta("1us")),
+    ]
+    hashes = {ingest(other, tmp_path).hash for other in others}
+    assert len(hashes) == len(others)
+
+
+def test_a_dataset_is_read_as_it_was_written(tmp_path: Path) -> None:
+    table = shuffle_rows(type_columns(pa.Table.from_pandas(mixed_frame(), preserve_index=False)))
+    dataset = write_dataset(table, tmp_path)
+    assert dataset.read().equals(table)
+    assert Dataset.open(tmp_path, dataset.hash) == dataset
+    assert dataset.path == tmp_path / dataset.hash[:16]
+
+
+def test_categories_have_one_numbering_over_many_row_groups(tmp_path: Path) -> None:
+    n = 300_000
+    colours = pa.array([f"colour {i % 7}" for i in range(n - 1)] + ["a last one"])
+    table = shuffle_rows(type_columns(pa.table({"x": range(n), "colour": colours})))
+    dataset = write_dataset(table, tmp_path)
+    file = pa.parquet.ParquetFile(dataset.path / "table.parquet")
+    groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+    assert [group.num_rows for group in groups] == [131_072, 131_072, 37_856]
+    assert {group.column(0).compression for group in groups} == {"ZSTD"}
+    assert dataset.read().equals(table)
+    assert dataset.read(["colour"])["colour"].num_chunks == 1
+
+
+def test_only_the_asked_columns_in_the_asked_order(tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2], "a.b": [3, 4], "b": ["x", "y"]})
+    dataset = ingest(table, tmp_path)
+    assert dataset.read(["b", "a"]).column_names == ["b", "a"]
+    assert dataset.read(["a.b"]).column_names == ["a.b"]
+    with pytest.raises(InputError, match="there is no column 'colour'"):
+        dataset.read(["a", "colour"])
+
+
+def test_roles_reach_the_columns_and_dropped_ones_are_never_typed(tmp_path: Path) -> None:
+    table = pa.table({"zip": [10, 9], "size": ["1", "2"], "junk": [[1], [2]]})
+    dataset = ingest(table, tmp_path, categorical=["zip"], numeric=["size"], drop=["junk"])
+    assert dataset.columns == {"zip": "category", "size": "int64"}
+    with pytest.raises(InputError, match="there is no column 'junkk'; nearest: junk"):
+        ingest(table, tmp_path, drop=["junkk"])
+
+
+# --- the order of the rows ---------------------------------------------------------------------
+
+CELLS = {
+    "number": st.one_of(st.none(), st.integers(-(2**53), 2**53).map(float), st.floats(-9, 9)),
+    "whole": st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+    "yes": st.one_of(st.none(), st.booleans()),
+    "text": st.one_of(st.none(), st.text(string.ascii_letters, min_size=1, max_size=3)),
+}
+KINDS = {"number": pa.float64(), "whole": pa.int64(), "yes": pa.bool_(), "text": pa.string()}
+ROWS = st.lists(st.tuples(*CELLS.values()), min_size=1, max_size=30)
+
+
+def table_of(rows: list[tuple[Any, ...]]) -> pa.Table:
+    columns = zip(*rows, strict=True)
+    return type_columns(
+        pa.table({n: pa.array(c, KINDS[n]) for n, c in zip(CELLS, columns, strict=True)}),
+        categorical=["text"],
+    )
+
+
+@given(ROWS, st.randoms())
+def test_the_order_of_rows_and_columns_in_the_source_changes_nothing(
+    rows: list[tuple[Any, ...]], random: Any
+) -> None:
+    names = list(CELLS)
+    random.shuffle(names)
+    other = random.sample(rows, len(rows))
+    shuffled = shuffle_rows(table_of(rows))
+    assert shuffle_rows(table_of(other).select(names)).select(list(CELLS)).equals(shuffled)
+    assert sorted(map(str, shuffled.to_pylist())) == sorted(map(str, table_of(rows).to_pylist()))
+
+
+@given(st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=30))
+def test_whole_numbers_are_ordered_alike_as_int_and_as_float(values: list[int]) -> None:
+    as_int = shuffle_rows(pa.table({"x": pa.array(values, pa.int64())}))
+    as_float = shuffle_rows(pa.table({"x": pa.array(values, pa.float64())}))
+    assert as_int["x"].to_pylist() == as_float["x"].to_pylist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=ROWS, random=st.randoms())
+def test_the_order_of_rows_does_not_change_the_hash(
+    rows: list[tuple[Any, ...]], random: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("datasets")
+    other = random.sample(rows, len(rows))
+    one = write_dataset(shuffle_rows(table_of(rows)), folder)
+    assert write_dataset(shuffle_rows(table_of(other)), folder) == one
+    assert one.read().equals(shuffle_rows(table_of(other)))
+
+
+def test_numbers_that_float64_cannot_tell_apart_still_have_one_order() -> None:
+    values = [2**63 - 1 - i for i in range(700)] + [2**60 + i for i in range(700)]
+    one = shuffle_rows(pa.table({"x": pa.array(values)}))
+    other = shuffle_rows(pa.table({"x": pa.array(values[::-1])}))
+    assert one.equals(other)
+
+
+def test_one_row_more_leaves_the_order_of_the_others_alone() -> None:
+    table = type_columns(pa.table({"x": np.random.default_rng(0).normal(size=100)}))
+    all_rows = shuffle_rows(table)["x"].to_pylist()
+    fewer = shuffle_rows(table.slice(1))["x"].to_pylist()
+    assert fewer == [x for x in all_rows if x != table["x"][0].as_py()]
+
+
+def test_the_order_tells_nothing_about_the_values() -> None:
+    frame = load_breast_cancer(as_frame=True).frame.sort_values("target")
+    table = shuffle_rows(type_columns(pa.Table.from_pandas(frame, preserve_index=False)))
+    position = np.arange(table.num_rows)
+    for name in table.column_names:
+        correlation = np.corrcoef(position, table[name].to_numpy())[0, 1]
+        assert abs(correlation) < 4 / np.sqrt(table.num_rows), name
+
+
+def text_hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def splitmix64(state: int) -> int:
+    z = (state + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def value_hash(value: Any) -> int:
+    if value is None:
+        return 0x9E6C63D0676A9A99
+    if isinstance(value, str):
+        return text_hash(value)
+    if isinstance(value, datetime.datetime):
+        return round((value - datetime.datetime(1970, 1, 1)).total_seconds() * 10**6) % 2**64
+    bits = int.from_bytes(struct.pack("<d", float(value)), "little")
+    lost = value - min(int(float(value)), 2**63 - 1024) if isinstance(value, int) else 0
+    return (bits + lost * 0xD1342543DE82EF95) % 2**64
+
+
+def test_the_order_is_the_one_the_format_describes() -> None:
+    frame = mixed_frame(50).assign(large=2**63 - 1 - 7 * np.arange(50))
+    table = type_columns(pa.Table.from_pandas(frame, preserve_index=False))
+    rows = table.to_pylist()
+
+    def row_hash(row: dict[str, Any]) -> int:
+        return splitmix64(sum(splitmix64(value_hash(v) + text_hash(n)) for n, v in row.items()))
+
+    assert shuffle_rows(table).to_pylist() == sorted(rows, key=row_hash)
+
+
+def test_a_known_hash_and_order(tmp_path: Path) -> None:
+    # what one release wrote, the next must find again
+    table = pa.table({"x": [0.0, 1.0, 2.0, None], "colour": ["a", "b", None, "a"]})
+    dataset = ingest(table, tmp_path)
+    assert dataset.read()["x"].to_pylist() == [1.0, 0.0, 2.0, None]
+    assert dataset.hash[:16] == "953526dfffb15a2d"
+
+
+# --- what is on disk ---------------------------------------------------------------------------
+
+
+def test_a_whole_dataset_is_not_written_again_and_a_damaged_one_is(tmp_path: Path) -> None:
+    frame = load_wine(as_frame=True).frame
+    dataset = ingest(frame, tmp_path)
+    path = dataset.path / "table.parquet"
+    before = path.stat().st_mtime_ns
+    assert ingest(frame, tmp_path) == dataset
+    assert path.stat().st_mtime_ns == before
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert ingest(frame, tmp_path) == dataset
+    assert path.read_bytes() == whole
+
+
+def test_the_manifest_says_what_is_there(tmp_path: Path) -> None:
+    dataset = ingest(pa.table({"b": [1, 2], "a": ["x", "y"]}), tmp_path)
+    assert json.loads((dataset.path / "dataset.json").read_bytes()) == {
+        "format_version": 1,
+        "hash": dataset.hash,
+        "n_rows": 2,
+        "columns": {"b": "int64", "a": "category"},
+        "files": {"table.parquet": sha256_of_file(dataset.path / "table.parquet")},
+    }
+    assert sorted(p.name for p in dataset.path.iterdir()) == ["dataset.json", "table.parquet"]
+
+
+def test_missing_and_damaged_datasets_are_storage_errors_with_a_remedy(tmp_path: Path) -> None:
+    dataset = ingest(pa.table({"x": [1, 2]}), tmp_path)
+    with pytest.raises(StorageError, match=r"dataset 0000000000000000 is not in .*ingest its"):
+        Dataset.open(tmp_path, "0" * 64)
+    manifest = dataset.path / "dataset.json"
+    good = manifest.read_bytes()
+    for bad, message in (
+        (b"{", "is damaged"),
+        (b"{}", "must have format_version 1 but has None"),
+        (good.replace(dataset.hash.encode(), b"0" * 64), "is damaged; ingest its source again"),
+        (good.replace(b"n_rows", b"rows"), "no int n_rows"),
+        (good.replace(b"table.parquet", b"other.parquet"), "is damaged; ingest"),
+    ):
+        assert bad != good
+        manifest.write_bytes(bad)
+        with pytest.raises(StorageError, match=message):
+            Dataset.open(tmp_path, dataset.hash)
+    manifest.write_bytes(good)
+    (dataset.path / "table.parquet").write_bytes(b"PAR1")
+    with pytest.raises(StorageError, match="is damaged; ingest its source again"):
+        Dataset.open(tmp_path, dataset.hash)
+    with pytest.raises(StorageError, match=r"is damaged: .*; ingest its source again"):
+        dataset.read()
+
+
+def test_a_table_that_was_not_typed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"column 'x' must be one of float64, .* but is int8"):
+        write_dataset(pa.table({"x": pa.array([1], pa.int8())}), tmp_path)
+
+
+def test_ingesting_leaves_the_callers_table_alone(tmp_path: Path) -> None:
+    frame = mixed_frame()
+    before = frame.copy(deep=True)
+    ingest(frame, tmp_path)
+    pd.testing.assert_frame_equal(frame, before)
