@@ -69,20 +69,21 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
     from chaffinch.flows.prefect_environment import prepare
 
     prepare(quiet=True)
+    from chaffinch.flows import terminal
     from chaffinch.tasks.select import execution_settings, method_settings, selection_settings
-    from chaffinch.tasks.story import check_before_work
+    from chaffinch.tasks.story import check
 
     chosen = {**nested(given, _SELECTION), "method": method_settings(method, n_features)}
     settings = selection_settings(**chosen)
     execution = execution_settings(**nested(given, _EXECUTION))
-    check_before_work(data, settings, execution)
+    with terminal.progress() as on_progress:
+        check(data, settings, execution, on_progress=on_progress)
+        on_progress(terminal.STARTING_PREFECT, 0, 1)
+        from chaffinch.flows.feature_selection import feature_selection
+        from chaffinch.flows.progress import watching
 
-    from chaffinch.flows import terminal
-    from chaffinch.flows.feature_selection import feature_selection
-    from chaffinch.flows.progress import watching
-
-    with terminal.progress() as on_progress, watching(on_progress):
-        result = feature_selection(data, settings, execution)
+        with watching(on_progress):
+            result = feature_selection(data, settings, execution)
     terminal.show(result, as_json=as_json)
 
 

@@ -9,22 +9,12 @@ from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
+from chaffinch.flows.terminal import STARTING_PREFECT
 from chaffinch.tasks.stage import OnProgress, tell_nobody
+from chaffinch.tasks.story import STEPS
 
 _watcher: ContextVar[OnProgress] = ContextVar("watcher", default=tell_nobody)
 
-# The steps of the story, in order; each weighs the same.
-STEPS = (
-    "ingest",
-    "describe",
-    "split",
-    "train_base_model",
-    "optimise_mask",
-    "choose_mask",
-    "retrain",
-    "evaluate",
-    "write_report",
-)
 _SECONDS_BETWEEN_UPDATES = 1.0
 
 
@@ -43,6 +33,7 @@ class ProgressArtifact:
 
     def __init__(self, key: str) -> None:
         self._tell = _watcher.get()
+        self._tell(STARTING_PREFECT, 1, 1)
         self._updated = time.monotonic()
         created = create_progress_artifact(
             progress=0.0, key=key, description="Feature selection: starting"

@@ -10,11 +10,12 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-from chaffinch.flows.progress import STEPS
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.result import SelectionResult, summary
 from chaffinch.tasks.stage import OnProgress
+from chaffinch.tasks.story import STEPS
 
+STARTING_PREFECT = "starting Prefect"
 _NAMES_SHOWN = 40
 
 
@@ -30,15 +31,12 @@ def progress() -> Iterator[OnProgress]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as bars:
-        starting = bars.add_task("starting Prefect", total=1)
         lines: dict[str, Any] = {}
 
         def on_progress(step: str, done: int, total: int) -> None:
-            bars.update(starting, completed=1)
             if step not in lines:
-                number = STEPS.index(step) + 1
-                text = f"{number}/{len(STEPS)} {step.replace('_', ' ')}"
-                lines[step] = bars.add_task(text, total=total)
+                number = f"{STEPS.index(step) + 1}/{len(STEPS)} " if step in STEPS else "    "
+                lines[step] = bars.add_task(number + step.replace("_", " "), total=total)
             bars.update(lines[step], completed=done, total=total)
 
         yield on_progress

@@ -82,9 +82,7 @@ def check_source(source: Source) -> None:
         If there is no such file or folder, its ending is unknown, or it is no table.
     """
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        _check_exists(path)
-        _kind_of(path)
+        _kind_of(_existing(source))
 
 
 def source_fingerprint(source: Source) -> str | None:

@@ -6,6 +6,9 @@ Parquet, pandas or polars, and however their rows were ordered.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +29,11 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.names import check_known
-from chaffinch.storage.sources import Source, read_source
+from chaffinch.storage.sources import Source, read_source, source_fingerprint
 
 __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
+
+logger = logging.getLogger(__name__)
 
 _TABLE, _MANIFEST = "table.parquet", "dataset.json"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
@@ -134,11 +139,28 @@ def ingest(
         If the source or a column cannot be used.
     StorageError
         If the store is full or fails.
+
+    Notes
+    -----
+    What became of a file is noted by the SHA-256 of its bytes and of these arguments, so that the
+    same file is not parsed twice. A table in memory is.
     """
+    fingerprint = source_fingerprint(source)
+    asked = [sorted(set(names)) for names in (categorical, numeric, drop)]
+    digest = hashlib.sha256(json.dumps([fingerprint, *asked]).encode()).hexdigest()
+    note = folder / f"source-{digest[:16]}.json"
+    if fingerprint is not None:
+        try:
+            return Dataset.open(folder, read_json(note, {"hash": str})["hash"])
+        except (FileNotFoundError, StorageError) as error:
+            logger.info("%s is to be read: %s", source, error)
     table = read_source(source)
     check_known(drop, table.column_names)
     table = type_columns(table.drop_columns(list(drop)), categorical=categorical, numeric=numeric)
-    return write_dataset(shuffle_rows(table), folder)
+    dataset = write_dataset(shuffle_rows(table), folder)
+    if fingerprint is not None:
+        write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
+    return dataset
 
 
 def write_dataset(table: pa.Table, folder: Path) -> Dataset:

@@ -171,7 +171,7 @@ class OverDask:
         }
         results: list[Any] = [None] * len(items)
         done = 0
-        for future in as_completed(start_of):
+        for future in as_completed(start_of, loop=self.client.loop):
             start = start_of[future]
             batch = _result(future, start, len(items))
             results[start : start + len(batch)] = batch

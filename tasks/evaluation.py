@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from chaffinch.storage.files import to_json
+from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.comparison import Comparison, compare, resampling_units
 from chaffinch.tasks.ingestion import (
@@ -20,8 +20,6 @@ from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.splits import PARTS
 from chaffinch.tasks.stage import Context, stage, versions
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe, write_model
-
-CONTRACT_VERSION = 1
 
 
 @stage
@@ -118,8 +116,8 @@ def _contract(
     dropped += [{"name": n, "reason": why} for n, why in description.excluded.items()]
     dropped += [{"name": name, "reason": "left out as asked"} for name in settings.columns.drop]
     return {
+        "format_version": FORMAT_VERSION,
         "format": "chaffinch feature contract",
-        "format_version": CONTRACT_VERSION,
         "dataset": {
             "hash": dataset.hash,
             "rows": dataset.n_rows,

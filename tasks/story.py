@@ -7,12 +7,13 @@ task of each step. Neither knows more of it than this file says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.runs import Run, Store
+from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.cluster import open_workers
@@ -26,6 +27,18 @@ from chaffinch.tasks.stage import Context, OnProgress, identity, tell_nobody, ve
 from chaffinch.tasks.training import train_base_model
 
 Through = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+STEPS = (
+    "ingest",
+    "describe",
+    "split",
+    "train_base_model",
+    "optimise_mask",
+    "choose_mask",
+    "retrain",
+    "evaluate",
+    "write_report",
+)
 
 
 def select_features(
@@ -63,24 +76,8 @@ def select_features(
     WorkersError
         If the workers die again and again.
     """
-    check_before_work(source, settings, execution, estimator)
-    store = Store.open(execution.store)
-    on_progress("ingest", 0, 1)
-    dataset = through(ingest)(source, settings, store.datasets)
-    on_progress("ingest", 1, 1)
-    run = store.run(run_name(source, settings, dataset, estimator))
-    run.describe(
-        {
-            "source": source_label(source),
-            "dataset": dataset.hash,
-            "settings": settings.model_dump(mode="json"),
-            "versions": versions(),
-        }
-    )
-    with run.lock(), open_workers(execution.cluster, execution.workers) as workers:
-        context = Context(dataset, run, settings, workers, on_progress, estimator)
-        with rows_counted_in_the_source(source, settings):
-            described = through(describe)(context)
+    begun = _begun(source, settings, execution, through, on_progress, estimator)
+    with begun as (context, described):
         divided = through(split)(context, described)
         trained = through(train_base_model)(context, described, divided)
         eliminated = through(optimise_mask)(context, described, divided, trained)
@@ -92,30 +89,75 @@ def select_features(
         through(write_report)(
             context, described, divided, trained, eliminated, chosen, retrained, evaluated
         )
-    return run
+    return context.run
 
 
-def check_before_work(
-    source: Any, settings: SelectionSettings, execution: ExecutionSettings, estimator: Any = None
+def check(
+    source: Any,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    *,
+    on_progress: OnProgress = tell_nobody,
 ) -> None:
-    """Refuse at once what needs no look at the rows to be refused.
+    """Refuse whatever can be refused before anything is trained.
+
+    Runs the first two steps, ingestion and description, which the run itself then finds done.
 
     Raises
     ------
     InputError
-        If there is no such source, the model is unknown or its parameters do not fit it, or the
-        store cannot be written.
+        See `select_features`.
     """
+    with _begun(source, settings, execution, _plainly, on_progress, None):
+        """Nothing more: the table is fine."""
+
+
+@contextmanager
+def _begun(
+    source: Any,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    through: Through,
+    on_progress: OnProgress,
+    estimator: Any,
+) -> Iterator[tuple[Context, StageRecord]]:
+    """Open the run of a table that has been read, typed and found fit."""
     check_source(source)
-    if estimator is None:
-        model = settings.model
-        try:
-            task = None if settings.task == "auto" else settings.task
-            models.check_model(model.name, task, model.parameters)
-            models.check_tuning(model.name, model.tuning)
-        except ValueError as error:
-            raise InputError(str(error)) from error
-    Store.open(execution.store)
+    _check_model(settings, estimator)
+    store = Store.open(execution.store)
+    on_progress("ingest", 0, 1)
+    dataset = through(ingest)(source, settings, store.datasets)
+    on_progress("ingest", 1, 1)
+    run = store.run(run_name(source, settings, dataset, estimator))
+    with run.lock(), open_workers(execution.cluster, execution.workers) as workers:
+        context = Context(dataset, run, settings, workers, on_progress, estimator)
+        with rows_counted_in_the_source(source, settings):
+            described = through(describe)(context)
+        run.describe(
+            {
+                "source": source_label(source),
+                "dataset": dataset.hash,
+                "settings": settings.model_dump(mode="json"),
+                "versions": versions(),
+            }
+        )
+        yield context, described
+
+
+def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Call a step as it is."""
+    return step
+
+
+def _check_model(settings: SelectionSettings, estimator: Any) -> None:
+    if estimator is not None:
+        return
+    model, task = settings.model, None if settings.task == "auto" else settings.task
+    try:
+        models.check_model(model.name, task, model.parameters)
+        models.check_tuning(model.name, model.tuning)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def source_label(source: Any) -> str:
