@@ -206,8 +206,7 @@ def _scale_sizes(axes: Axes, sizes: Any) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.set_xlabel("features left")
-        margin = 0.03 * (most - fewest) + 0.2
-        axes.set_xlim(fewest - margin, most + margin)
+        axes.set_xlim(fewest - 0.75, most + 0.75)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
 
