@@ -21,10 +21,7 @@ _MEANING = {
     "cannot tell": "The interval holds zero: on rows that took no part in the choice, the two "
     "models do equally well as far as these rows can show. The smaller one is cheaper to feed.",
 }
-_NOTHING_REMOVED = (
-    "Every feature was kept, so both models are the same. The features carry information; there is "
-    "nothing here to save."
-)
+_NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
 # Control characters would be lost or break a name; their pictures show that they are there.
 _PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
