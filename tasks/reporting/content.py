@@ -1,0 +1,60 @@
+"""What a report is made from: the feature contract and what the stages recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PathStep = tuple[int, str, float, int]
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """Everything that a report says.
+
+    Attributes
+    ----------
+    title : str
+        Name of the run.
+    contract : mapping
+        The feature contract, as in ``selection.json``.
+    unmasked_loss : float
+        Loss of the base model on the mask-validation part with every feature kept.
+    path : sequence of (step, feature, loss, features_left)
+        The elimination path: the loss on the mask-validation part once `feature` is masked too.
+    candidates : sequence of mapping
+        The sizes that stood for choice: ``n_features``, the ``settings`` that led there (slacks,
+        or sizes asked for), and the ``model_validation_loss``.
+    tuning : sequence of mapping
+        The hyper-parameters that were tried: ``parameters``, and the cross-validated ``loss``, or
+        None where there was nothing to choose from.
+    warnings : sequence of str
+        What is odd about the table.
+    profile : sequence of mapping
+        A row per column of the table: ``name``, ``role``, ``type``, ``missing``, ``distinct``,
+        ``minimum``, ``mean``, ``maximum``, ``standard_deviation``, ``most_frequent``. What does
+        not apply to a column may be left out.
+    seconds : mapping
+        Duration of every stage.
+    """
+
+    title: str
+    contract: Mapping[str, Any]
+    unmasked_loss: float
+    path: Sequence[PathStep]
+    candidates: Sequence[Mapping[str, Any]]
+    tuning: Sequence[Mapping[str, Any]]
+    warnings: Sequence[str]
+    profile: Sequence[Mapping[str, Any]]
+    seconds: Mapping[str, float]
+
+    @property
+    def n_kept(self) -> int:
+        """Number of features kept."""
+        return len(self.contract["features"])
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of features that selection could choose from."""
+        return len(self.contract["candidates"])

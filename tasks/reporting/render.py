@@ -1,0 +1,125 @@
+"""From content to page: the template, filled with tables and charts."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.tasks.reporting import charts, tables
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.wording import interval, loss_name, number
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_MEANING = {
+    "helps": "The whole interval lies below zero: on rows that took no part in the choice, the "
+    "model does better without the dropped features.",
+    "does not help": "The whole interval lies above zero: on rows that took no part in the choice, "
+    "the model does better with all of its features. They carry information; keep them.",
+    "cannot tell": "The interval holds zero: on rows that took no part in the choice, the two "
+    "models do equally well as far as these rows can show. The smaller one is cheaper to feed.",
+}
+_NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
+# Control characters would be lost or break a name; their pictures show that they are there.
+_PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
+
+
+def render_report(content: ReportContent) -> bytes:
+    """Return the report as one HTML file in UTF-8.
+
+    The file asks nothing of the network and runs nothing; equal content gives equal bytes.
+
+    Parameters
+    ----------
+    content : ReportContent
+        What to report.
+
+    Raises
+    ------
+    ValueError
+        If the contract's verdict is none that a comparison can come to.
+    """
+    verdict = content.contract["comparison"]["verdict"]
+    if verdict not in _MEANING:
+        raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")
+    return _template().render(_view(content)).encode()
+
+
+def _view(content: ReportContent) -> dict[str, Any]:
+    """Return what the template names."""
+    contract = content.contract
+    comparison, test = contract["comparison"], contract["losses"]["test"]
+    verdict = comparison["verdict"]
+    is_all = content.n_kept == content.n_candidates
+    return {
+        "title": content.title,
+        "target": contract["target"],
+        "rows": number(contract["dataset"]["rows"]),
+        "verdict": verdict,
+        "sentence": comparison["sentence"],
+        "meaning": _NOTHING_REMOVED if is_all else _MEANING[verdict],
+        "n_kept": number(content.n_kept),
+        "n_candidates": number(content.n_candidates),
+        "loss_name": loss_name(contract["loss"]),
+        "selected_loss": number(test["selected"]),
+        "all_features_loss": number(test["all_features"]),
+        "difference": number(comparison["difference"], "+"),
+        "interval": interval(comparison["interval"]),
+        "confidence": f"{comparison['confidence']:.0%}",
+        "units": number(comparison["units"]),
+        "interval_chart": charts.interval_chart(
+            comparison["difference"], comparison["interval"], comparison["confidence"]
+        ),
+        "elimination_chart": _elimination_chart(content),
+        "unmasked_loss": number(content.unmasked_loss),
+        "baseline": contract["settings"].get("baseline"),
+        "method": contract["settings"]["method"]["kind"],
+        "losses_by_part": tables.losses_by_part(content),
+        "kept": tables.kept_features(content),
+        "dropped": tables.dropped_features(content),
+        "candidates": tables.candidate_sizes(content),
+        "warnings": content.warnings,
+        "profile": tables.profile(content),
+        "n_columns": number(len(content.profile)),
+        "is_profile_cut": len(content.profile) > tables.MOST_PROFILE_ROWS,
+        "tuning": tables.tuning(content),
+        "origins": tables.origins(content),
+        "settings": tables.settings(content),
+        "versions": tables.versions(content),
+        "seconds": tables.seconds(content),
+    }
+
+
+def _elimination_chart(content: ReportContent) -> Any:
+    """Return the chart, or None where nothing could be removed."""
+    if not content.path:
+        return None
+    return charts.elimination_chart(
+        [content.n_candidates, *(left for _, _, _, left in content.path)],
+        [content.unmasked_loss, *(loss for _, _, loss, _ in content.path)],
+        candidates=[candidate["n_features"] for candidate in content.candidates],
+        chosen=content.n_kept,
+        loss_name=f"{loss_name(content.contract['loss'])}, mask-validation rows",
+    )
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html")
+
+
+def _visible(value: Any) -> Any:
+    """Show the control characters of a text; leave markup and all else as it is."""
+    return value.translate(_PICTURES) if type(value) is str else value

@@ -1,0 +1,260 @@
+"""The report's tables: rows of text made from the content, strongest or most recent first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.wording import (
+    NOTHING,
+    flattened,
+    loss_name,
+    number,
+    plain,
+    share,
+)
+
+MOST_PROFILE_ROWS = 200
+_LONG = 60
+
+Kind = Literal["name", "text", "number"]
+
+_PURPOSE = {
+    "train": "tuning, fitting, the baseline",
+    "mask_validation": "which feature to mask next; then fitting",
+    "model_validation": "how many features to keep",
+    "test": "the verdict, and nothing else",
+}
+_PROFILE: dict[str, Kind] = {
+    "role": "text",
+    "type": "text",
+    "missing": "number",
+    "distinct": "number",
+    "minimum": "number",
+    "mean": "number",
+    "maximum": "number",
+    "standard_deviation": "number",
+    "most_frequent": "name",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Attributes
+    ----------
+    caption : str
+        What it shows.
+    columns : mapping
+        Heading -> what its cells hold: a name, which may be long and breaks anywhere, other text,
+        or a number. The first column names the row.
+    rows : sequence of sequence of str
+        Cells, one per column.
+    marked : int or None
+        Position of the row that stands out.
+    """
+
+    caption: str
+    columns: Mapping[str, Kind]
+    rows: Sequence[Sequence[str]]
+    marked: int | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the table is better opened on demand."""
+        return len(self.rows) > _LONG
+
+
+def losses_by_part(content: ReportContent) -> Table:
+    """Return the losses of both final models on each part."""
+    rows_of = content.contract["dataset"]["rows_by_part"]
+    rows = [
+        (
+            _words(part),
+            number(rows_of[part]),
+            number(losses["all_features"]),
+            number(losses["selected"]),
+            number(losses["selected"] - losses["all_features"], "+"),
+            _PURPOSE.get(part, NOTHING),
+        )
+        for part, losses in content.contract["losses"].items()
+    ]
+    columns: dict[str, Kind] = {
+        "Part": "text",
+        "Rows": "number",
+        "All features": "number",
+        "Selected": "number",
+        "Difference": "number",
+        "Used for": "text",
+    }
+    test = next((i for i, row in enumerate(rows) if row[0] == "test"), None)
+    caption = f"Losses of the two final models ({loss_name(content.contract['loss'])})"
+    return Table(caption, columns, rows, test)
+
+
+def kept_features(content: ReportContent) -> Table:
+    """Return the kept features, those that the model can spare least first."""
+    asked = set(content.contract["settings"].get("columns", {}).get("keep", ()))
+    loss_after = _loss_after_removal(content)
+    rows = []
+    for feature in sorted(content.contract["features"], key=_latest_first):
+        name, step = feature["name"], feature["step"]
+        stays = "kept as asked" if name in asked else "outlasts the path"
+        rows.append(
+            (
+                name,
+                _type(feature),
+                plain(feature["baseline"]),
+                stays if step is None else number(step),
+                number(loss_after.get(name)),
+            )
+        )
+    columns: dict[str, Kind] = {
+        "Feature": "name",
+        "Type": "text",
+        "Baseline": "name",
+        "Step": "number",
+        "Loss once masked": "number",
+    }
+    return Table(f"Kept features ({number(len(rows))})", columns, rows)
+
+
+def dropped_features(content: ReportContent) -> Table:
+    """Return the dropped columns, those that came closest to being kept first."""
+    loss_after = _loss_after_removal(content)
+    dropped = content.contract["dropped"]
+    removed = sorted((d for d in dropped if d.get("step") is not None), key=_latest_first)
+    others = [d for d in dropped if d.get("step") is None]
+    rows = [
+        (d["name"], d["reason"], number(d.get("step")), number(loss_after.get(d["name"])))
+        for d in [*removed, *others]
+    ]
+    columns: dict[str, Kind] = {
+        "Column": "name",
+        "Reason": "text",
+        "Step": "number",
+        "Loss once masked": "number",
+    }
+    return Table(f"Dropped columns ({number(len(rows))})", columns, rows)
+
+
+def candidate_sizes(content: ReportContent) -> Table:
+    """Return the sizes that stood for choice."""
+    is_slack = content.contract["settings"]["method"]["kind"] == "gbmo"
+    rows = [
+        (
+            number(candidate["n_features"]),
+            ", ".join(number(s) if is_slack else _size(s) for s in candidate["settings"]),
+            number(candidate["model_validation_loss"]),
+            "chosen" if candidate["n_features"] == content.n_kept else "",
+        )
+        for candidate in content.candidates
+    ]
+    columns: dict[str, Kind] = {
+        "Features": "number",
+        "Slack" if is_slack else "Size asked for": "number",
+        "Model-validation loss": "number",
+        "Choice": "text",
+    }
+    chosen = next((i for i, row in enumerate(rows) if row[-1]), None)
+    return Table("Candidate sizes", columns, rows, chosen)
+
+
+def profile(content: ReportContent) -> Table:
+    """Return what is in each column of the table, for the first columns of a wide one."""
+    rows = [
+        (str(column.get("name")), *(plain(column.get(key)) for key in _PROFILE))
+        for column in content.profile[:MOST_PROFILE_ROWS]
+    ]
+    columns: dict[str, Kind] = {"Column": "name"}
+    columns |= {_words(key).capitalize(): kind for key, kind in _PROFILE.items()}
+    return Table(f"Columns of the table ({number(len(content.profile))})", columns, rows)
+
+
+def tuning(content: ReportContent) -> Table:
+    """Return the hyper-parameters that were tried."""
+    losses = [candidate["loss"] for candidate in content.tuning]
+    scored = [i for i, loss in enumerate(losses) if loss is not None]
+    best = min(scored, key=lambda i: losses[i], default=None)
+    rows = [
+        (plain(candidate["parameters"]), number(loss), "chosen" if i == best else "")
+        for i, (candidate, loss) in enumerate(zip(content.tuning, losses, strict=True))
+    ]
+    columns: dict[str, Kind] = {
+        "Hyper-parameters": "name",
+        "Cross-validated loss": "number",
+        "Choice": "text",
+    }
+    return Table("Hyper-parameters tried", columns, rows, best)
+
+
+def origins(content: ReportContent) -> Table:
+    """Return what the result was made from."""
+    contract = content.contract
+    target, model = contract["target"], contract["model"]
+    rows = [
+        ("Dataset", contract["dataset"]["hash"]),
+        ("Rows", number(contract["dataset"]["rows"])),
+        ("Target", target["name"]),
+        ("Task", target["task"]),
+        ("Classes", plain(target["classes"])),
+        ("Loss", contract["loss"]),
+        ("Model", model["name"] if model["name"] == model["kind"] else _named(model)),
+        ("Model parameters", plain(model["parameters"])),
+        ("Seed", str(contract["seed"])),
+    ]
+    columns: dict[str, Kind] = {"What": "text", "Value": "name"}
+    return Table("What the result was made from", columns, rows)
+
+
+def settings(content: ReportContent) -> Table:
+    """Return the settings by their dotted names."""
+    rows = list(flattened(content.contract["settings"]))
+    columns: dict[str, Kind] = {"Setting": "text", "Value": "name"}
+    return Table("Settings", columns, rows)
+
+
+def versions(content: ReportContent) -> Table:
+    """Return the versions of everything that can change a number."""
+    rows = list(content.contract["versions"].items())
+    columns: dict[str, Kind] = {"Package": "text", "Version": "text"}
+    return Table("Versions", columns, rows)
+
+
+def seconds(content: ReportContent) -> Table:
+    """Return the duration of every stage and of all of them."""
+    rows = [(_words(stage), f"{taken:,.2f}") for stage, taken in content.seconds.items()]
+    rows.append(("all stages", f"{sum(content.seconds.values()):,.2f}"))
+    columns: dict[str, Kind] = {"Stage": "text", "Seconds": "number"}
+    return Table("Seconds per stage", columns, rows, len(rows) - 1)
+
+
+def _loss_after_removal(content: ReportContent) -> dict[str, float]:
+    return {feature: loss for _, feature, loss, _ in content.path}
+
+
+def _latest_first(feature: Mapping[str, Any]) -> float:
+    step = feature.get("step")
+    return float("-inf") if step is None else -step
+
+
+def _type(feature: Mapping[str, Any]) -> str:
+    categories = feature.get("categories")
+    if not categories:
+        return str(feature["type"])
+    return f"{feature['type']} ({number(len(categories))} values)"
+
+
+def _size(asked: float) -> str:
+    return number(asked) if isinstance(asked, int) else share(asked)
+
+
+def _named(model: Mapping[str, Any]) -> str:
+    return f"{model['name']} ({model['kind']})"
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")

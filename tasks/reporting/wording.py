@@ -1,0 +1,85 @@
+"""How numbers, settings and losses are put into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+NOTHING = "\N{EN DASH}"
+_LONGEST_LIST = 30
+_LOSSES = {
+    "squared_error": "squared error",
+    "absolute_error": "absolute error",
+    "log_loss": "log loss",
+}
+
+
+def number(value: float | None, sign: str = "") -> str:
+    """Return a number to four significant digits, thousands separated.
+
+    Parameters
+    ----------
+    value : float or None
+        None becomes a dash.
+    sign : "" or "+"
+        "+" marks numbers above 0 as well.
+    """
+    if value is None:
+        return NOTHING
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return f"{value:{sign}}"
+    if isinstance(value, int) or 999.95 <= abs(value) < 1e15:
+        return f"{value:{sign},.0f}"
+    return f"{value:{sign}.4g}"
+
+
+def interval(ends: Iterable[float]) -> str:
+    """Return an interval of signed numbers."""
+    return f"[{', '.join(number(end, '+') for end in ends)}]"
+
+
+def share(value: float) -> str:
+    """Return a number in 0..1 as per cent."""
+    return f"{number(round(100 * value, 10))} %"
+
+
+def plain(value: Any) -> str:
+    """Return any setting, figure or label as text."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return listed(f"{key} = {plain(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return listed(plain(item) for item in value)
+    return str(value)
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return texts with commas between them; of a long list, the start and how many follow."""
+    items = list(texts)
+    if not items:
+        return "none"
+    more = len(items) - _LONGEST_LIST
+    shown = ", ".join(items[:_LONGEST_LIST])
+    return f"{shown} and {number(more)} more" if more > 0 else shown
+
+
+def loss_name(name: str) -> str:
+    """Return what a loss is called in prose; a score is negated, so that lower is better."""
+    return _LOSSES.get(name, f"{name}, negated")
+
+
+def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield nested settings as dotted names and text."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from flattened(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", plain(value)

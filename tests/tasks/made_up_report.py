@@ -1,0 +1,167 @@
+"""A report's content made on the spot, and a parser that reads the page back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+from chaffinch.tasks.reporting import ReportContent
+
+ENDS = {
+    "helps": (-0.0312, -0.00101),
+    "does not help": (0.0021, 0.0413),
+    "cannot tell": (-0.0093, 0.0121),
+}
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+def made_up(
+    names: Sequence[str], n_kept: int, verdict: str = "helps", method: str = "gbmo"
+) -> ReportContent:
+    """Content in which the features leave in the table's order and the last one outlasts all."""
+    n = len(names)
+    path = [(s, names[s - 1], 0.1 + 0.9 / (n - s), n - s) for s in range(1, n)]
+    steps: dict[str, int | None] = {name: step for step, name, _, _ in path}
+    low, high = ENDS[verdict]
+    difference = (low + high) / 2
+    how: dict[str, Any] = {"kind": method}
+    how |= {"slacks": [0.001, 0.01]} if method == "gbmo" else {"n_features": [1 / 6, 4]}
+    contract = {
+        "dataset": {
+            "hash": "3b1f" * 16,
+            "rows": 1234567,
+            "rows_by_part": {
+                "train": 555555,
+                "mask_validation": 370370,
+                "model_validation": 123457,
+                "test": 185185,
+            },
+        },
+        "target": {"name": "diagnosis", "task": "classification", "classes": ["benign", "bad"]},
+        "features": [
+            {"name": name, "type": "number", "baseline": 3.14159, "step": steps.get(name)}
+            for name in names[n - n_kept :]
+        ],
+        "dropped": [
+            {"name": name, "reason": f"removed by {method}", "step": steps[name]}
+            for name in names[: n - n_kept]
+        ]
+        + [{"name": "customer_id", "reason": "identifier: every value is different"}],
+        "candidates": list(names),
+        "model": {
+            "kind": "lightgbm",
+            "name": "lightgbm",
+            "parameters": {"num_leaves": 15, "learning_rate": 0.05},
+        },
+        "loss": "log_loss",
+        "settings": {
+            "target": "diagnosis",
+            "method": how,
+            "columns": {"keep": [], "weight": None},
+            "baseline": "median",
+            "seed": 4711,
+        },
+        "seed": 4711,
+        "versions": {"chaffinch": "0.1.0", "lightgbm": "4.6.99"},
+        "losses": {
+            part: {"all_features": loss, "selected": loss + difference}
+            for part, loss in (
+                ("train", 0.01234),
+                ("mask_validation", 0.0321),
+                ("model_validation", 0.1021),
+                ("test", 0.0987),
+            )
+        },
+        "comparison": {
+            "difference": difference,
+            "interval": [low, high],
+            "confidence": 0.95,
+            "units": 185185,
+            "verdict": verdict,
+            "sentence": f"The sentence of a selection that {verdict}.",
+        },
+    }
+    return ReportContent(
+        title="breast_cancer-3b1f09ac",
+        contract=contract,
+        unmasked_loss=0.1302,
+        path=path,
+        candidates=[
+            {"n_features": n_kept, "settings": how.get("slacks", [1 / 6]), **_loss(0.0771)},
+            {"n_features": n, "settings": [0.0] if method == "gbmo" else [4], **_loss(0.0772)},
+        ],
+        tuning=[
+            {"parameters": {"num_leaves": 7}, "loss": 0.2718},
+            {"parameters": {"num_leaves": 15}, "loss": 0.1618},
+        ],
+        warnings=["3 duplicate rows", "class 'bad' has <1 % of the rows"],
+        profile=[
+            {"name": name, "role": "feature", "type": "number", "missing": 0, "mean": 98765.4}
+            for name in names
+        ],
+        seconds={"train_base_model": 12.345, "evaluate": 1.0},
+    )
+
+
+def _loss(value: float) -> dict[str, float]:
+    return {"model_validation_loss": value}
+
+
+def numbered(n: int) -> list[str]:
+    return [f"feature {i}" for i in range(n)]
+
+
+def with_contract(content: ReportContent, **changes: Any) -> ReportContent:
+    return replace(content, contract={**content.contract, **changes})
+
+
+class Page(HTMLParser):
+    """The parsed page: its elements, its text, its tables, and whether every element is closed."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.headings: list[str] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.open: list[str] = []
+        self.feed(page.decode())
+        self.close()
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.texts))
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "caption":
+            self.rows: list[list[str]] = []
+        elif tag == "tr":
+            self.rows.append([])
+        elif tag in {"th", "td"}:
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self.open:
+            return
+        self.texts.append(data)
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data.strip())
+        if self.open and self.open[-1] == "caption":
+            self.tables[data] = self.rows
+        elif self.open and self.open[-1] in {"th", "td"}:
+            self.rows[-1][-1] += data
