@@ -82,7 +82,9 @@ def check_source(source: Source) -> None:
         If there is no such file or folder, its ending is unknown, or it is no table.
     """
     if isinstance(source, str | os.PathLike):
-        _kind_of(_existing(source))
+        path = Path(source)
+        with _reading(path):
+            _kind_of(path)
 
 
 def source_fingerprint(source: Source) -> str | None:

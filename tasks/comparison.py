@@ -42,7 +42,8 @@ class Comparison:
     units : int
         Number of things resampled: rows, groups, or blocks of time.
     verdict : "helps", "does not help" or "cannot tell"
-        By where the interval lies: below 0, above 0, or over it.
+        By where the interval lies: below 0, above 0, or over it; with every feature kept,
+        selection does not help.
     sentence : str
         The verdict in words.
     """
@@ -116,7 +117,9 @@ def compare(
     tail = (1 - _CONFIDENCE) / 2
     low, high = (float(q) for q in np.nanquantile(spread, [tail, 1 - tail]))
     difference = loss_after - loss_before
-    verdict: Verdict = "helps" if high < 0 else "does not help" if low > 0 else "cannot tell"
+    verdict: Verdict = "helps" if high < 0 else "cannot tell"
+    if low > 0 or mask.all():
+        verdict = "does not help"
     sentence = _sentence(verdict, loss, mask, loss_before, loss_after, (low, high))
     return Comparison(difference, (low, high), _CONFIDENCE, n_units, verdict, sentence)
 
@@ -181,7 +184,7 @@ def _sentence(
         f"{_CONFIDENCE:.0%} interval [{interval[0]:+.4g}, {interval[1]:+.4g}]."
     )
     if kept == total:
-        return f"Selection does not help here: no feature was removed; {measured}"
+        return f"Selection does not help here: all {total} features are worth keeping."
     return {
         "helps": f"Selection helps: {measured}",
         "does not help": f"Selection does not help here: {measured}",

@@ -2,5 +2,6 @@
 
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.render import render_report
+from chaffinch.tasks.reporting.writing import write_report
 
-__all__ = ["ReportContent", "render_report"]
+__all__ = ["ReportContent", "render_report", "write_report"]
