@@ -17,7 +17,7 @@ from chaffinch.tasks.selection.models.parameters import (
 from chaffinch.tasks.selection.vocabulary import Task
 
 _LINEAR: dict[Task, str] = {"classification": "LogisticRegression", "regression": "Ridge"}
-# enough for the standardised tables of the tests; the library's 100 stops short on wide ones
+# the library's 100 stops short, with a warning, on tables whose classes can be parted exactly
 _DEFAULTS: dict[str, dict[str, JSON]] = {"LogisticRegression": {"max_iter": 1000}}
 _REFUSED = {
     "n_jobs": ONE_THREAD,
