@@ -174,8 +174,9 @@ def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
 
     It must if it was never recorded, its key is another, or a file is missing or changed.
     """
+    manifest = _manifest(folder, stage)
     try:
-        record = _read(_manifest(folder, stage), folder)
+        record = _read(manifest, folder)
         reason = _outdated(record, key)
     except FileNotFoundError as error:
         reason = f"{error.filename} is missing"

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from chaffinch.tasks.selection.models import estimators, lightgbm, networks, xgboost
+from chaffinch.tasks.selection.models import (
+    estimator_names,
+    estimators,
+    lightgbm,
+    networks,
+    xgboost,
+)
 from chaffinch.tasks.selection.models.checks import check_rows
 from chaffinch.tasks.selection.models.estimators import ScikitLearnModel, fit_estimator
 from chaffinch.tasks.selection.models.lightgbm import LightGBMModel
@@ -25,6 +31,7 @@ __all__ = [
     "ScikitLearnModel",
     "XGBoostModel",
     "check_model",
+    "check_tuning",
     "fit",
     "fit_estimator",
     "load",
@@ -60,7 +67,7 @@ def check_model(name: str, task: Task | None, parameters: Parameters) -> None:
     if name in _BUILT_IN:
         _BUILT_IN[name].check(parameters)
     else:
-        estimators.check(name, parameters, task)
+        estimator_names.check(name, parameters, task)
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
@@ -152,7 +159,7 @@ def parameter_grid(name: str, preset: str, task: Task) -> list[dict[str, JSON]]:
             f"the paper has no grid for {name!r}, only for {', '.join(_BUILT_IN)}; "
             "set tuning to small or none"
         )
-    return estimators.grid(name, task)
+    return estimator_names.grid(name, task)
 
 
 def check_tuning(name: str, preset: str) -> None:

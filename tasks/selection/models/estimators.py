@@ -27,62 +27,19 @@ from chaffinch.tasks.selection.models.columns import (
     transformer,
     used_columns,
 )
-from chaffinch.tasks.selection.models.parameters import (
-    JSON,
-    ONE_THREAD,
-    QUIET,
-    SEEDED,
-    Parameters,
-    combinations,
-    nearest,
-)
+from chaffinch.tasks.selection.models.estimator_names import check_task, unfitted
+from chaffinch.tasks.selection.models.parameters import Parameters
 from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
 
 _FILE = "model.skops"
-_LINEAR: dict[Task, str] = {"classification": "LogisticRegression", "regression": "Ridge"}
-# enough for the standardised tables of the tests; the library's 100 stops short on wide ones
-_DEFAULTS: dict[str, dict[str, JSON]] = {"LogisticRegression": {"max_iter": 1000}}
-_REFUSED = {
-    "n_jobs": ONE_THREAD,
-    "random_state": SEEDED,
-    "verbose": QUIET,
-    "categorical_features": "follows from the table; leave it out",
-}
-
-
-def check(name: str, parameters: Parameters, task: Task | None) -> None:
-    """Raise ValueError unless this is an estimator for the task that takes these parameters."""
-    tasks: Sequence[Task] = (task,) if task else ("regression", "classification")
-    errors = []
-    for candidate in tasks:
-        try:
-            _unfitted(name, parameters, candidate)
-        except ValueError as error:
-            errors.append(error)
-    if len(errors) == len(tasks):
-        raise errors[0]
-
-
-def grid(name: str, task: Task) -> list[dict[str, JSON]]:
-    """Return the candidates of the preset "small"; one without parameters where none is known."""
-    name = _LINEAR[task] if name == "linear" else name
-    if name == "Ridge":
-        return combinations(alpha=(0.1, 1.0, 10.0, 100.0))
-    if name == "LogisticRegression":
-        return combinations(C=(0.01, 0.1, 1.0, 10.0))
-    if name.startswith(("RandomForest", "ExtraTrees")):
-        return combinations(max_features=("sqrt", 0.5), min_samples_leaf=(1, 5))
-    if name.startswith("HistGradientBoosting"):
-        return combinations(learning_rate=(0.05, 0.1), max_leaf_nodes=(7, 31))
-    return [{}]
 
 
 def fit(
     name: str, rows: Rows, schema: Schema, parameters: Parameters, seed: int
 ) -> ScikitLearnModel:
     """Train the estimator of that name; see the registry's `fit`."""
-    return fit_estimator(_unfitted(name, parameters, schema.task), rows, schema, seed=seed)
+    return fit_estimator(unfitted(name, parameters, schema.task), rows, schema, seed=seed)
 
 
 def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> ScikitLearnModel:
@@ -120,7 +77,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
             "an estimator must be an instance with scikit-learn's get_params, fit and predict "
             f"but is {estimator!r}"
         ) from error
-    _check_task(copy, schema.task)
+    check_task(copy, schema.task)
     _make_reproducible(copy, seed)
     weights = {} if rows.weight is None else {_weight_argument(copy): rows.weight}
     columns = _columns(copy, rows.X, schema)
@@ -217,62 +174,6 @@ class ScikitLearnModel:
         first = pipeline.named_steps["estimator"] if columns == "passthrough" else columns
         check_width(first.n_features_in_, schema)
         return cls(schema, pipeline)
-
-
-def _unfitted(name: str, parameters: Parameters, task: Task) -> Any:
-    """Return the estimator of that name for the task, its parameters checked."""
-    name = _LINEAR[task] if name == "linear" else name
-    estimator_class = _class(name)
-    for parameter in parameters:
-        if parameter in _REFUSED:
-            raise ValueError(f"{name} parameter {parameter!r} {_REFUSED[parameter]}")
-    try:
-        estimator = estimator_class()
-    except TypeError as error:
-        raise ValueError(
-            f"{name} is made of other estimators; pass an instance of it, not its name"
-        ) from error
-    for parameter in parameters:
-        if parameter not in estimator.get_params():
-            raise ValueError(
-                f"{name} has no parameter {parameter!r}; "
-                f"{nearest(parameter, estimator.get_params())}"
-            )
-    estimator.set_params(**{**_DEFAULTS.get(name, {}), **parameters})
-    estimator._validate_params()
-    _check_task(estimator, task)
-    return estimator
-
-
-def _class(name: str) -> Any:
-    """Return scikit-learn's classifier or regressor of that name."""
-    from sklearn import ensemble, linear_model
-    from sklearn.utils.discovery import all_estimators
-
-    for module in (linear_model, ensemble):
-        if name in module.__all__ and isinstance(getattr(module, name), type):
-            return getattr(module, name)
-    # the rest takes seconds, because it imports all of scikit-learn
-    known = dict(all_estimators(type_filter=["classifier", "regressor"]))
-    if name not in known:
-        built_in = ("lightgbm", "xgboost", "mlp", "linear")
-        raise ValueError(f"there is no model {name!r}; {nearest(name, (*built_in, *known))}")
-    return known[name]
-
-
-def _check_task(estimator: Any, task: Task) -> None:
-    from sklearn.base import is_classifier, is_regressor
-
-    name = type(estimator).__name__
-    if task == "regression" and not is_regressor(estimator):
-        raise ValueError(f"{name} is no regressor but the target is a number; use one, or linear")
-    if task == "classification" and not is_classifier(estimator):
-        raise ValueError(f"{name} is no classifier but the target is a class; use one, or linear")
-    if task == "classification" and not hasattr(estimator, "predict_proba"):
-        raise ValueError(
-            f"{name} gives no class probabilities with these parameters; pass the instance "
-            f"CalibratedClassifierCV({name}(), ensemble=False) instead"
-        )
 
 
 def _columns(estimator: Any, X: Floats, schema: Schema) -> Any:

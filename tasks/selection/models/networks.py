@@ -1,9 +1,9 @@
 """The multilayer perceptron.
 
 Parameters go by the names and defaults of scikit-learn's MLPClassifier and MLPRegressor, but one
-hidden layer of 20. Two things differ: a regression target is standardised while training, and
-columns that are constant in the training rows take no part, so that a feature without information
-cannot disturb a prediction.
+hidden layer of 20. Three things differ: the loss that says when to stop has no penalty in it; a
+regression target is standardised while training; and columns that are constant in the training
+rows take no part, so that a feature without information cannot disturb a prediction.
 
 Training is in float32. A prediction is computed in float64 from the float32 weights and in numpy:
 two masks are then compared to 1e-15 rather than to the 1e-6 of a float32 sum, which is as large
