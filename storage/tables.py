@@ -25,7 +25,7 @@ from chaffinch.storage.files import (
     to_json,
     write_file,
 )
-from chaffinch.storage.names import check_known
+from chaffinch.storage.names import check_columns, check_known
 from chaffinch.storage.sources import Source, read_source
 
 __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
@@ -33,6 +33,7 @@ __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
 _TABLE, _MANIFEST = "table.parquet", "dataset.json"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
 _ROWS_PER_GROUP = 131_072
+_MOST_NUMBERED = 10_000
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,9 @@ def ingest(
     """
     table = read_source(source)
     check_known(drop, table.column_names)
-    table = type_columns(table.drop_columns(list(drop)), categorical=categorical, numeric=numeric)
+    table = table.drop_columns(list(drop))
+    check_columns(table.column_names, "the table after dropping")
+    table = type_columns(table, categorical=categorical, numeric=numeric)
     return write_dataset(shuffle_rows(table), folder)
 
 
@@ -185,4 +188,17 @@ def _home(folder: Path, dataset_hash: str) -> Path:
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
-    pa.parquet.write_table(table, path, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+    pa.parquet.write_table(
+        table,
+        path,
+        compression="zstd",
+        row_group_size=_ROWS_PER_GROUP,
+        use_dictionary=[n for n in table.column_names if _repeats(table[n])],
+    )
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether values repeat so often that Parquet writes them faster and smaller by number."""
+    if column.type == CATEGORY:
+        return all(len(chunk.dictionary) <= _MOST_NUMBERED for chunk in column.chunks)
+    return bool(column.type != pa.float64())
