@@ -117,8 +117,11 @@ def test_a_category_per_row_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_only_the_asked_columns_in_the_asked_order(tmp_path: Path) -> None:
     table = pa.table({"a": [1, 2], "a.b": [3, 4], "b": ["x", "y"]})
     dataset = ingest(table, tmp_path)
-    assert dataset.read(["b", "a"]).column_names == ["b", "a"]
-    assert dataset.read(["a.b"]).column_names == ["a.b"]
+    values = {name: dataset.read()[name].to_pylist() for name in dataset.columns}
+    for names in (["b", "a"], ["a.b"], ["a"], ["b", "a.b", "a"]):
+        read = dataset.read(names)
+        assert read.to_pydict() == {name: values[name] for name in names}
+        assert read.column_names == names
     with pytest.raises(InputError, match="there is no column 'colour'"):
         dataset.read(["a", "colour"])
 
