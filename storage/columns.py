@@ -76,7 +76,7 @@ def type_columns(
 def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return a category column in one chunk, its categories sorted as `type_columns` sorts them."""
     whole = _one_chunk(column.unify_dictionaries())
-    return _category(whole.indices, whole.dictionary.to_pylist())
+    return _category(whole.indices, whole.dictionary)
 
 
 def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
@@ -109,7 +109,8 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
         return pa.nulls(len(values), pa.float64())
     if categorical:
         encoded = values.dictionary_encode()
-        return _category(encoded.indices, [_text(v) for v in encoded.dictionary.to_pylist()])
+        texts = [_text(value) for value in encoded.dictionary.to_pylist()]
+        return _category(encoded.indices, pa.array(texts, pa.string()))
     return values
 
 
@@ -135,7 +136,7 @@ def _typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: 
     n_slips = len(present) - n_numbers
     is_nearly_numeric = n_numbers >= max(_SLIP_COUNT, _SLIP_SHARE * len(present))
     if categorical or (n_slips and not numeric and not is_nearly_numeric):
-        return _category(codes, texts.to_pylist())
+        return _category(codes, texts)
     if n_slips:
         row = int(np.argmax(_taken(~is_number, codes, missing=False)))
         text = texts[codes[row].as_py()].as_py()
@@ -193,20 +194,20 @@ def _timestamps(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     return cut.cast(TIMESTAMP)
 
 
-def _category(codes: pa.Array, texts: list[str]) -> pa.DictionaryArray:
+def _category(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
     """Return the category column in which row i holds ``texts[codes[i]]``, sorted, none unused."""
     used = np.zeros(len(texts), dtype=bool)
     used[codes.drop_null().to_numpy()] = True
-    kept = [i for i in range(len(texts)) if used[i]]
-    are_numbers = pc.match_substring_regex(pa.array(texts, pa.large_string()), _NUMBER)
-    if all(are_numbers[i].as_py() for i in kept):
-        kept.sort(key=lambda i: (float(texts[i]), texts[i]))
-    else:
-        kept.sort(key=lambda i: texts[i])
+    places = np.flatnonzero(used)
+    text = texts.take(pa.array(places)).cast(pa.string())
+    keys = {"text": text}
+    if pc.all(pc.match_substring_regex(text, _NUMBER)).as_py():
+        keys = {"value": pc.utf8_trim_whitespace(text).cast(pa.float64()), **keys}
+    order = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
     rank = np.zeros(len(texts), dtype=np.int32)
-    rank[kept] = np.arange(len(kept), dtype=np.int32)
+    rank[places[order.to_numpy()]] = np.arange(len(places), dtype=np.int32)
     new = pa.array(_taken(rank, codes, missing=0), mask=codes.is_null().to_numpy(False))
-    return pa.DictionaryArray.from_arrays(new, pa.array([texts[i] for i in kept], pa.string()))
+    return pa.DictionaryArray.from_arrays(new, text.take(order))
 
 
 def _text(value: Any) -> str:

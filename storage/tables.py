@@ -28,7 +28,7 @@ from chaffinch.storage.files import (
     to_json,
     write_file,
 )
-from chaffinch.storage.names import check_known
+from chaffinch.storage.names import check_columns, check_known
 from chaffinch.storage.sources import Source, read_source, source_fingerprint
 
 __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 _TABLE, _MANIFEST = "table.parquet", "dataset.json"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
 _ROWS_PER_GROUP = 131_072
+_MOST_NUMBERED = 10_000
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,9 @@ def ingest(
             logger.info("%s is to be read: %s", source, error)
     table = read_source(source)
     check_known(drop, table.column_names)
-    table = type_columns(table.drop_columns(list(drop)), categorical=categorical, numeric=numeric)
+    table = table.drop_columns(list(drop))
+    check_columns(table.column_names, "the table after dropping")
+    table = type_columns(table, categorical=categorical, numeric=numeric)
     dataset = write_dataset(shuffle_rows(table), folder)
     if fingerprint is not None:
         write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
@@ -207,4 +210,17 @@ def _home(folder: Path, dataset_hash: str) -> Path:
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
-    pa.parquet.write_table(table, path, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+    pa.parquet.write_table(
+        table,
+        path,
+        compression="zstd",
+        row_group_size=_ROWS_PER_GROUP,
+        use_dictionary=[n for n in table.column_names if _repeats(table[n])],
+    )
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether values repeat so often that Parquet writes them faster and smaller by number."""
+    if column.type == CATEGORY:
+        return all(len(chunk.dictionary) <= _MOST_NUMBERED for chunk in column.chunks)
+    return bool(column.type != pa.float64())

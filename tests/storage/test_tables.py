@@ -108,11 +108,20 @@ def test_categories_have_one_numbering_over_many_row_groups(tmp_path: Path) -> N
     assert dataset.read(["colour"])["colour"].num_chunks == 1
 
 
+def test_a_category_per_row_is_read_as_it_was_written(tmp_path: Path) -> None:
+    table = type_columns(pa.table({"id": [f"user {i}" for i in range(150_000)]}))
+    dataset = write_dataset(shuffle_rows(table), tmp_path)
+    assert dataset.read().equals(shuffle_rows(table))
+
+
 def test_only_the_asked_columns_in_the_asked_order(tmp_path: Path) -> None:
     table = pa.table({"a": [1, 2], "a.b": [3, 4], "b": ["x", "y"]})
     dataset = ingest(table, tmp_path)
-    assert dataset.read(["b", "a"]).column_names == ["b", "a"]
-    assert dataset.read(["a.b"]).column_names == ["a.b"]
+    values = {name: dataset.read()[name].to_pylist() for name in dataset.columns}
+    for names in (["b", "a"], ["a.b"], ["a"], ["b", "a.b", "a"]):
+        read = dataset.read(names)
+        assert read.to_pydict() == {name: values[name] for name in names}
+        assert read.column_names == names
     with pytest.raises(InputError, match="there is no column 'colour'"):
         dataset.read(["a", "colour"])
 
@@ -123,6 +132,8 @@ def test_roles_reach_the_columns_and_dropped_ones_are_never_typed(tmp_path: Path
     assert dataset.columns == {"zip": "category", "size": "int64"}
     with pytest.raises(InputError, match="there is no column 'junkk'; nearest: junk"):
         ingest(table, tmp_path, drop=["junkk"])
+    with pytest.raises(InputError, match="the table after dropping has no columns"):
+        ingest(table, tmp_path, drop=["zip", "size", "junk"])
 
 
 # --- the order of the rows ---------------------------------------------------------------------
