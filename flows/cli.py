@@ -70,12 +70,12 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 
     prepare(quiet=True)
     from chaffinch.flows import terminal
-    from chaffinch.tasks.select import execution_settings, method_settings, selection_settings
+    from chaffinch.tasks.select import method_settings
     from chaffinch.tasks.story import check
 
     chosen = {**nested(given, _SELECTION), "method": method_settings(method, n_features)}
-    settings = selection_settings(**chosen)
-    execution = execution_settings(**nested(given, _EXECUTION))
+    settings = SelectionSettings(**chosen)
+    execution = ExecutionSettings(**nested(given, _EXECUTION))
     with terminal.progress() as on_progress:
         check(data, settings, execution, on_progress=on_progress)
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -137,8 +137,11 @@ def main() -> None:
 def _exit_code(run_command: Callable[..., Any]) -> int:
     try:
         code = run_command(standalone_mode=False)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        click.echo(f"Error: {error.format_message()}", err=True)
         return error.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("Stopped. The same command goes on where it was.", err=True)

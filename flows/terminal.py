@@ -39,7 +39,11 @@ def progress() -> Iterator[OnProgress]:
                 lines[step] = bars.add_task(number + step.replace("_", " "), total=total)
             bars.update(lines[step], completed=done, total=total)
 
-        yield on_progress
+        try:
+            yield on_progress
+        except BaseException:
+            bars.live.transient = True  # what is left to read is the error
+            raise
 
 
 def show(result: SelectionResult, *, as_json: bool) -> None:

@@ -32,6 +32,8 @@ CONSTANT = "constant"
 EMPTY = "every value is missing"
 IDENTIFIER = "identifier: every value is different"
 
+_IN_WORDS = {"category": "text", "bool": "true and false"}
+
 
 @dataclass(frozen=True)
 class TableDescription:
@@ -138,12 +140,12 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
 
 
 def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role and the column named for it."""
+    """Yield every role and the column named for it; dropped ones are gone since ingestion."""
     for role in ("weight", "group", "time"):
         name = getattr(columns, role)
         if name is not None:
             yield role, name
-    for role in ("keep", "drop", "categorical", "numeric"):
+    for role in ("keep", "categorical", "numeric"):
         for name in getattr(columns, role):
             yield role, name
 
@@ -155,9 +157,9 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
     roles[settings.target] = "target"
     for role, name in _named(settings.columns):
         column_of(table, name, f"{role} column")
-        if role in ("drop", "weight", "group", "time"):
+        if role in ("weight", "group", "time"):
             roles[name] = role
-    return roles
+    return roles | {name: "drop" for name in settings.columns.drop if name in roles}
 
 
 def _require_rows(n_rows: int, settings: SelectionSettings) -> None:
@@ -176,7 +178,10 @@ def _check_weight(table: Any, columns: ColumnSettings) -> None:
     column = column_of(table, name, "weight column")
     kind = kind_of(name, column)
     if kind not in ("float64", "int64"):
-        raise InputError(f"weight column {name!r} must hold numbers above 0 but holds {kind}")
+        held = _IN_WORDS.get(kind, f"{kind}s")
+        raise InputError(
+            f"weight column {name!r} must hold numbers above 0 but holds {held}: name another"
+        )
     _refuse_missing("weight", name, column)
     weights = as_numbers(column)
     if weights.min() <= 0:
@@ -196,10 +201,9 @@ def _check_order(table: Any, columns: ColumnSettings) -> None:
         column = column_of(table, columns.time, "time column")
         kind = kind_of(columns.time, column)
         if kind in ("category", "bool"):
-            held = "text" if kind == "category" else "true and false"
             raise InputError(
-                f"time column {columns.time!r} holds {held}, which has no order in time: give "
-                "timestamps or numbers"
+                f"time column {columns.time!r} holds {_IN_WORDS[kind]}, which has no order in "
+                "time: give timestamps or numbers"
             )
         _refuse_missing("time", columns.time, column)
 
