@@ -46,7 +46,7 @@ def cli() -> None:
     """Find the features worth keeping, retrain a model on them, and say honestly what it gained."""
 
 
-@cli.command()
+@cli.command(short_help="Select the features of a table.")
 @click.argument("data")
 @click.option(
     "--method",
@@ -109,7 +109,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
     terminal.show(load_result(_existing_store(store).existing(run)), as_json=as_json)
 
 
-@cli.command()
+@cli.command(short_help="Serve the flow to the Prefect UI and every night.")
 @click.option("--data", metavar="PATH", help="Table of the nightly run.", required=True)
 @click.option("--target", metavar="NAME", help="Column to predict.", required=True)
 @click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
@@ -136,7 +136,7 @@ def main() -> None:
 
 def _exit_code(run_command: Callable[..., Any]) -> int:
     try:
-        code = run_command(standalone_mode=False)
+        code = run_command(prog_name="chaffinch", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code

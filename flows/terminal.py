@@ -42,7 +42,8 @@ def progress() -> Iterator[OnProgress]:
         try:
             yield on_progress
         except BaseException:
-            bars.live.transient = True  # what is left to read is the error
+            # what is left to read is the error
+            bars.live.transient, console.quiet = True, not console.is_terminal
             raise
 
 
