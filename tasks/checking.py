@@ -154,6 +154,8 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
     roles = dict.fromkeys(table.column_names, "feature")
     roles[settings.target] = "target"
     for role, name in _named(settings.columns):
+        if role == "drop" and name not in roles:
+            continue  # ingestion left it out, having checked that there was such a column
         column_of(table, name, f"{role} column")
         if role in ("drop", "weight", "group", "time"):
             roles[name] = role

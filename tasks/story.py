@@ -133,14 +133,15 @@ def _begun(
         context = Context(dataset, run, settings, workers, on_progress, estimator)
         with rows_counted_in_the_source(source, settings):
             described = through(describe)(context)
-        run.describe(
-            {
-                "source": source_label(source),
-                "dataset": dataset.hash,
-                "settings": settings.model_dump(mode="json"),
-                "versions": versions(),
-            }
-        )
+        if not run.exists:
+            run.describe(
+                {
+                    "source": source_label(source),
+                    "dataset": dataset.hash,
+                    "settings": settings.model_dump(mode="json"),
+                    "versions": versions(),
+                }
+            )
         yield context, described
 
 
