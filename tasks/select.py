@@ -41,7 +41,7 @@ def select(
     time: str | None = None,
     task: str = "auto",
     loss: str | None = None,
-    baseline: str = "mean",
+    baseline: str | Mapping[str, float | str] = "mean",
     seed: int = 0,
     cluster: str | None = None,
     workers: int | None = None,
@@ -73,8 +73,8 @@ def select(
         What the target is.
     loss : str, optional
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
-    baseline : "mean", "median" or "zero"
-        What a masked feature is set to.
+    baseline : "mean", "median", "zero" or mapping
+        What a masked feature is set to; a mapping gives values by feature, the others the mean.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local" or a scheduler's address, optional

@@ -148,12 +148,12 @@ class SelectionSettings(_Settings):
         "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
         "Empty: squared error for regression, log loss for classes.",
     )
-    baseline: Literal["mean", "median", "zero"] = _field(
+    baseline: Literal["mean", "median", "zero"] | dict[str, float | str] = _field(
         "mean",
         6,
         "Baseline",
-        "What a masked feature is set to, taken from the training rows; a masked category "
-        "becomes the most frequent one.",
+        "What a masked feature is set to: mean or median of the training rows, or zero; a masked "
+        "category becomes the most frequent one. Or values by feature, the others the mean.",
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = _field(
         0, 7, "Seed", "The only source of randomness: one seed in, one result out."

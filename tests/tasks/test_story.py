@@ -238,3 +238,14 @@ def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path) -> None:
     kept = [f["name"] for f in json.loads(contract(first))["features"]]
     names = json.loads(contract(first))["candidates"]
     assert [n for n, keep in zip(names, mask_of(chosen), strict=True) if keep] == kept
+
+
+def test_a_masked_feature_takes_the_value_that_was_asked_for(folder, tmp_path) -> None:
+    asked = run(folder / "wine.csv", tmp_path, baseline={"alcohol": 14.5})
+    said = {f["name"]: f["baseline"] for f in json.loads(contract(asked))["features"]}
+    trained = next(r for r in asked.records() if r.stage == "train_base_model")
+    names = json.loads(contract(asked))["candidates"]
+    values = dict(zip(names, trained.result["baseline"], strict=True))
+    assert values["alcohol"] == 14.5
+    assert values["ash"] == pytest.approx(2.37, abs=0.1)  # the mean of the table is 2.367
+    assert all(values[name] == said[name] for name in said)
