@@ -80,6 +80,9 @@ def _parameter_name(path: str) -> str:
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
+    """Return the words to choose from; what else a field may take is for Python and the form."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next((words for part in get_args(annotation) if (words := _choices(part))), ())
     return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 

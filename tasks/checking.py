@@ -5,6 +5,7 @@ column and the remedy; what it returns says what each column is for, which colum
 features, and what a careful person would look at twice.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import nearest
 from chaffinch.tasks.arrow_columns import (
     as_keys,
     as_numbers,
@@ -126,6 +128,7 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
         profile.append(row)
     features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
     _check_features(features, excluded, settings)
+    _check_baseline(features, categories, settings)
     return TableDescription(
         features=features,
         n_categories=tuple(len(categories.get(name, ())) for name in features),
@@ -156,6 +159,8 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
     roles = dict.fromkeys(table.column_names, "feature")
     roles[settings.target] = "target"
     for role, name in _named(settings.columns):
+        if role == "drop" and name not in roles:
+            continue  # ingestion left it out, having checked that there was such a column
         column_of(table, name, f"{role} column")
         if role in ("weight", "group", "time"):
             roles[name] = role
@@ -282,6 +287,26 @@ def _check_features(
         if not lowest <= size <= len(features):
             kept = f" ({lowest} are on the keep list)" if lowest > size else ""
             raise InputError(f"n_features must be in {lowest}..{len(features)} but is {size}{kept}")
+
+
+def _check_baseline(
+    features: tuple[str, ...], categories: dict[str, tuple[str, ...]], settings: SelectionSettings
+) -> None:
+    """Check the values that a user gave for masked features."""
+    if isinstance(settings.baseline, str):
+        return
+    for name, value in settings.baseline.items():
+        if name not in features:
+            near = nearest(name, features) or f"; there are {quoted(features)}"
+            raise InputError(f"baseline names {name!r}, which is no feature of the table{near}")
+        known = categories.get(name)
+        if known is not None and str(value) not in known:
+            raise InputError(
+                f"baseline of {name!r} must be one of its categories {quoted(known, 'or')} but is "
+                f"{value!r}"
+            )
+        if known is None and (isinstance(value, str) or not math.isfinite(value)):
+            raise InputError(f"baseline of {name!r} must be a finite number but is {value!r}")
 
 
 def _sizes(method: Gbmo | Flbmo) -> list[int]:

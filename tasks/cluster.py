@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -38,6 +38,8 @@ OnDone = Callable[[int, int], None]
 _EVEN, _UNEVEN = 1, 4
 # Seconds of evaluation below which a batch is done sooner where it is than on other processes.
 _WORTH_SPREADING = 0.02
+# Times that what every worker needs is sent, should all of them die.
+_SENDINGS = 3
 
 
 class Workers(Protocol):
@@ -119,22 +121,16 @@ class OverDask:
             If a batch kills every worker that runs it, or the scheduler is lost.
         """
         call = partial(_call_on_each, function)
-        return self.map_batches(call, self.place(shared), items, _UNEVEN, on_done)
+        return self.map_batches(call, Placed(self.client, shared), items, _UNEVEN, on_done)
 
     def masked_loss(self, engine: BlackBox) -> BlackBox:
         """Return an engine with the same numbers, computed by these workers."""
         return over_dask(engine, self)
 
-    def place(self, shared: Shared) -> Future[Shared]:
-        """Send a large thing to every worker, once."""
-        # hash=False: two scatters of one object would share a key, and forgetting one loses both
-        placed: Future[Shared] = self.client.scatter(shared, broadcast=True, hash=False)
-        return placed
-
     def map_batches(
         self,
         function: Callable[[Shared, list[Item]], list[Result]],
-        placed: Future[Shared],
+        placed: Placed[Shared],
         items: Sequence[Item],
         batches_per_worker: int,
         on_done: OnDone | None = None,
@@ -145,8 +141,8 @@ class OverDask:
         ----------
         function : callable
             Takes what was placed and a list of items to the list of their results.
-        placed : Future
-            From `place`.
+        placed : Placed
+            What all items have in common.
         items : sequence
             Small things.
         batches_per_worker : int
@@ -159,26 +155,70 @@ class OverDask:
         WorkersError
             See `map`.
         """
-        from distributed import as_completed
+        from distributed import CancelledError, as_completed
 
         n_workers = max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
         size = max(1, math.ceil(len(items) / (n_workers * batches_per_worker)))
-        start_of = {
-            self.client.submit(
-                function, placed, list(items[start : start + size]), pure=False
-            ): start
-            for start in range(0, len(items), size)
-        }
         results: list[Any] = [None] * len(items)
+        waiting = list(range(0, len(items), size))
         done = 0
-        for future in as_completed(start_of, loop=self.client.loop):
-            start = start_of[future]
-            batch = _result(future, start, len(items))
-            results[start : start + len(batch)] = batch
-            done += len(batch)
-            if on_done is not None:
-                on_done(done, len(items))
-        return results
+        for _ in range(_SENDINGS):
+            start_of = {
+                self.client.submit(
+                    function, placed.future, list(items[start : start + size]), pure=False
+                ): start
+                for start in waiting
+            }
+            for future in as_completed(start_of, loop=self.client.loop):
+                start = start_of[future]
+                try:
+                    batch = _result(future, start, len(items))
+                except CancelledError:
+                    continue  # the last worker that held what was placed has died
+                results[start : start + len(batch)] = batch
+                waiting.remove(start)
+                done += len(batch)
+                if on_done is not None:
+                    on_done(done, len(items))
+            if not waiting:
+                return results
+            placed.send()
+        raise WorkersError(_killed(waiting[0], len(items)))
+
+
+class Placed(Generic[Shared]):
+    """A large thing of which every worker holds a copy.
+
+    Parameters
+    ----------
+    client : Client
+        Of the cluster.
+    shared : object
+        The thing; kept here as well, to be sent anew if every worker that held it dies.
+    """
+
+    def __init__(self, client: Client, shared: Shared) -> None:
+        self._client = client
+        self._shared = shared
+        self.send()
+
+    def send(self) -> None:
+        """Send it to every worker.
+
+        Raises
+        ------
+        WorkersError
+            If the scheduler does not answer any more.
+        """
+        try:
+            # hash=False: two scatters of one object would share a key; forgetting one loses both
+            self.future: Future[Shared] = self._client.scatter(
+                self._shared, broadcast=True, hash=False
+            )
+        except (OSError, RuntimeError) as error:
+            raise WorkersError(
+                f"the Dask scheduler went away ({error}); finished stages are kept, so run again"
+            ) from error
 
 
 def over_dask(engine: BlackBox, workers: OverDask) -> BlackBox:
@@ -196,7 +236,7 @@ def over_dask(engine: BlackBox, workers: OverDask) -> BlackBox:
     """
     evaluator = engine.evaluator
     seconds_per_mask = 0.0
-    placed: Future[MaskEvaluator] | None = None
+    placed: Placed[MaskEvaluator] | None = None
 
     def evaluate(masks: Sequence[Mask]) -> Floats:
         nonlocal seconds_per_mask, placed
@@ -207,7 +247,7 @@ def over_dask(engine: BlackBox, workers: OverDask) -> BlackBox:
             return losses
         if placed is None:
             logger.info("masked losses go to the workers: %.1f ms each", 1e3 * seconds_per_mask)
-            placed = workers.place(evaluator)
+            placed = Placed(workers.client, evaluator)
         return np.array(workers.map_batches(_evaluate, placed, masks, _EVEN))
 
     return BlackBox(evaluator, evaluate)
@@ -271,7 +311,7 @@ def _connected(address: Any) -> Client:
     from distributed import Client
 
     try:
-        return Client(address, set_as_default=False, timeout="20s")
+        return Client(address, set_as_default=False, timeout="10s")
     except (OSError, ValueError) as error:
         raise InputError(
             f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or set "
@@ -280,19 +320,19 @@ def _connected(address: Any) -> Client:
 
 
 def _result(future: Future[list[Any]], start: int, n_items: int) -> list[Any]:
-    from distributed import CancelledError, KilledWorker
+    from distributed import KilledWorker
 
     try:
         return future.result()
     except KilledWorker as error:
-        raise WorkersError(
-            f"the batch from item {start} of {n_items} killed every worker that ran it, most "
-            "often for lack of memory; use fewer workers or give each more memory"
-        ) from error
-    except CancelledError as error:
-        raise WorkersError(
-            "the Dask scheduler went away; finished stages are kept, so run again"
-        ) from error
+        raise WorkersError(_killed(start, n_items)) from error
+
+
+def _killed(start: int, n_items: int) -> str:
+    return (
+        f"the batch from item {start} of {n_items} killed every worker that ran it, most often for "
+        "lack of memory; use fewer workers or give each more memory"
+    )
 
 
 def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:

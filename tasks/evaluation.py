@@ -83,6 +83,18 @@ def evaluate(
     contract["losses"] = losses
     contract["comparison"] = asdict(comparison)
     writer.write("selection.json", to_json(contract))
+    metrics = {
+        "losses": losses,
+        "comparison": asdict(comparison),
+        "mask_validation_loss_unmasked": eliminated.result["unmasked_loss"],
+        "candidates": chosen.result["candidates"],
+        "tuning": trained.result["candidates"],
+        "seconds": {
+            record.stage: record.seconds
+            for record in (described, divided, trained, eliminated, chosen, retrained)
+        },
+    }
+    writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **metrics}))
     writer.result = {"losses": losses, "comparison": asdict(comparison)}
 
 

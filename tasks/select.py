@@ -73,8 +73,8 @@ def select(
         What the target is.
     loss : str, optional
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
-    baseline : "mean", "median" or "zero"
-        What a masked feature is set to.
+    baseline : "mean", "median", "zero" or mapping
+        What a masked feature is set to; a mapping gives values by feature, the others the mean.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local" or a scheduler's address, optional

@@ -23,7 +23,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.refusals import refusal
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
-Baseline = Literal["mean", "median", "zero"]
+Baseline = Literal["mean", "median", "zero"] | dict[str, float | str]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -201,8 +201,8 @@ class SelectionSettings(_Settings):
         "mean",
         6,
         "Baseline",
-        "What a masked feature is set to, taken from the training rows; a masked category "
-        "becomes the most frequent one.",
+        "What a masked feature is set to: mean or median of the training rows, or zero; a masked "
+        "category becomes the most frequent one. Or values by feature, the others the mean.",
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = _field(
         0, 7, "Seed", "The only source of randomness: one seed in, one result out."

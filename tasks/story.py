@@ -141,14 +141,15 @@ def _begun(
         with rows_counted_in_the_source(source, settings):
             described = through(describe)(context)
         _check_fit(context, description_of(described).schema)
-        run.describe(
-            {
-                "source": source_label(source),
-                "dataset": dataset.hash,
-                "settings": settings.model_dump(mode="json"),
-                "versions": versions(),
-            }
-        )
+        if not run.exists:
+            run.describe(
+                {
+                    "source": source_label(source),
+                    "dataset": dataset.hash,
+                    "settings": settings.model_dump(mode="json"),
+                    "versions": versions(),
+                }
+            )
         yield context, described
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.runs import StageRecord, StageWriter
+from chaffinch.tasks.checking import TableDescription
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
-from chaffinch.tasks.selection.vocabulary import FittedModel, Rows, Schema
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
 from chaffinch.tasks.splits import fold_indices
 from chaffinch.tasks.stage import Context, stage
 
@@ -77,7 +78,8 @@ def train_base_model(
 ) -> None:
     """Tune the model on the training part, fit it there, and note the baseline of each feature."""
     settings = context.settings
-    schema = description_of(described).schema
+    description = description_of(described)
+    schema = description.schema
     rows = part_rows(context, described, divided, "train")
     loss = loss_of(context, schema)
     recipe = Recipe(
@@ -103,9 +105,22 @@ def train_base_model(
         ],
         "folds": settings.model.folds if losses is not None else 0,
         "loss": loss.name,
-        "baseline": baseline_values(rows, schema, settings.baseline).tolist(),
+        "baseline": _baseline(context, rows, description).tolist(),
         "base_model_loss": {"train": loss(rows.y, model.predict(rows.X), rows.weight)},
     }
+
+
+def _baseline(context: Context, rows: Rows, description: TableDescription) -> Floats:
+    """Return what each feature is set to when it is masked, shape (d,)."""
+    asked = context.settings.baseline
+    if isinstance(asked, str):
+        return baseline_values(rows, description.schema, asked)
+    values = baseline_values(rows, description.schema, "mean")
+    for name, value in asked.items():
+        known = description.categories.get(name)
+        position = description.features.index(name)
+        values[position] = float(value) if known is None else known.index(str(value))
+    return values
 
 
 def loss_of(context: Context, schema: Schema) -> Loss:

@@ -521,3 +521,21 @@ def test_features_that_alone_tell_a_number(noise):
 def test_categories_of_a_row_or_two_each_tell_nothing():
     y = np.arange(60) % 2
     assert not PerfectPredictors(y).tells(np.arange(60.0) // 2 * 2 + y, 60)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "message"),
+    [
+        ({"zzz": 1.0}, "baseline names 'zzz', which is no feature of the table"),
+        ({"a": "red"}, "baseline of 'a' must be a finite number but is 'red'"),
+        ({"a": float("inf")}, "baseline of 'a' must be a finite number but is inf"),
+        (
+            {"colour": "pink"},
+            "baseline of 'colour' must be one of its categories 'red' or 'blue' but is 'pink'",
+        ),
+    ],
+)
+def test_a_baseline_of_ones_own_must_fit_its_feature(baseline, message):
+    table = table_with(colour=text(["red", "blue"] * (N // 2)))
+    with pytest.raises(InputError, match=re.escape(message)):
+        describe_table(table, SelectionSettings(target="y", baseline=baseline))
