@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import nearest
 from chaffinch.tasks.arrow_columns import (
@@ -19,12 +17,12 @@ from chaffinch.tasks.arrow_columns import (
     as_numbers,
     categories_of,
     column_of,
-    first_missing,
     kind_of,
     quoted,
 )
 from chaffinch.tasks.findings import Findings
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
+from chaffinch.tasks.roles import check_roles
 from chaffinch.tasks.selection.vocabulary import Schema, Task
 from chaffinch.tasks.settings import ColumnSettings, Flbmo, Gbmo, SelectionSettings
 from chaffinch.tasks.splits import least_members, split_rows
@@ -33,8 +31,6 @@ from chaffinch.tasks.target import describe_target, encode_target
 CONSTANT = "constant"
 EMPTY = "every value is missing"
 IDENTIFIER = "identifier: every value is different"
-
-_IN_WORDS = {"category": "text", "bool": "true and false"}
 
 
 @dataclass(frozen=True)
@@ -101,8 +97,7 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
     _require_rows(table.num_rows, settings)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
-    _check_weight(table, settings.columns)
-    _check_order(table, settings.columns)
+    check_roles(table, settings.columns)
     y = encode_target(target_column, settings.target, target.task, target.classes)
     _check_splits(table, settings, y, target.classes)
     _refuse_timestamps(table, roles)
@@ -173,51 +168,6 @@ def _require_rows(n_rows: int, settings: SelectionSettings) -> None:
         raise InputError(
             f"the table has {n_rows} rows but the parts and the folds need {needed}: give more "
             "rows, or use fewer folds"
-        )
-
-
-def _check_weight(table: Any, columns: ColumnSettings) -> None:
-    name = columns.weight
-    if name is None:
-        return
-    column = column_of(table, name, "weight column")
-    kind = kind_of(name, column)
-    if kind not in ("float64", "int64"):
-        held = _IN_WORDS.get(kind, f"{kind}s")
-        raise InputError(
-            f"weight column {name!r} must hold numbers above 0 but holds {held}: name another"
-        )
-    _refuse_missing("weight", name, column)
-    weights = as_numbers(column)
-    if weights.min() <= 0:
-        row = int(np.argmax(weights <= 0))
-        raise InputError(
-            f"weight column {name!r} must be above 0 but is {weights[row]:g} in row {row + 1}: "
-            "remove these rows or mend the weights"
-        )
-
-
-def _check_order(table: Any, columns: ColumnSettings) -> None:
-    """Check the group column and the time column."""
-    if columns.group is not None:
-        column = column_of(table, columns.group, "group column")
-        _refuse_missing("group", columns.group, column)
-    if columns.time is not None:
-        column = column_of(table, columns.time, "time column")
-        kind = kind_of(columns.time, column)
-        if kind in ("category", "bool"):
-            raise InputError(
-                f"time column {columns.time!r} holds {_IN_WORDS[kind]}, which has no order in "
-                "time: give timestamps or numbers"
-            )
-        _refuse_missing("time", columns.time, column)
-
-
-def _refuse_missing(role: str, name: str, column: Any) -> None:
-    if column.null_count:
-        raise InputError(
-            f"{role} column {name!r} is missing in {column.null_count} of {len(column)} rows, "
-            f"first in row {first_missing(column)}: fill or remove these rows"
         )
 
 
