@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.matrix import feature_matrix
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Schema
@@ -43,7 +44,7 @@ class SelectedModel:
 
         Raises
         ------
-        ValueError
+        InputError
             If the files are damaged, or hold types of a package that is not in `trusted`.
         """
         features, target = contract["features"], contract["target"]
@@ -55,7 +56,8 @@ class SelectedModel:
         names = tuple(feature["name"] for feature in features)
         n_categories = tuple(len(categories.get(name, ())) for name in names)
         schema = Schema(names, n_categories, len(target["classes"]))
-        fitted = models.load(contract["model"]["kind"], files, schema, trusted)
+        with said_to_the_user():
+            fitted = models.load(contract["model"]["kind"], files, schema, trusted)
         return cls(fitted, categories, tuple(target["classes"]))
 
     @property
