@@ -17,6 +17,7 @@ from chaffinch.tasks.story import STEPS
 
 STARTING_PREFECT = "starting Prefect"
 _NAMES_SHOWN = 40
+_WIDTH_OF_A_FILE = 160
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def progress() -> Iterator[OnProgress]:
 
 def show(result: SelectionResult, *, as_json: bool) -> None:
     """Print a result: as a table with the verdict, or as the feature contract in JSON."""
-    console = Console()
+    console = _console()
     if as_json:
         where = {"run": result.run, "folder": str(result.folder)}
         console.out(json.dumps({**where, **result.contract}, indent=2), highlight=False)
@@ -76,8 +77,8 @@ def show(result: SelectionResult, *, as_json: bool) -> None:
     console.print(table)
     shown = ", ".join(result.features[:_NAMES_SHOWN])
     more = f" and {kept - _NAMES_SHOWN} more" if kept > _NAMES_SHOWN else ""
-    console.print(Text(f"Kept {kept} of {total}: {shown}{more}"))
-    console.print(Text(result.verdict, style="bold"))
+    console.print(Text(f"Kept {kept} of {total}: {shown}{more}"), soft_wrap=True)
+    console.print(Text(result.verdict, style="bold"), soft_wrap=True)
     if result.folder is not None:
         # out(): a path is never wrapped, so that it can be copied
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
@@ -85,17 +86,26 @@ def show(result: SelectionResult, *, as_json: bool) -> None:
 
 def show_runs(store: Store, *, as_json: bool) -> None:
     """Print the runs of a store, newest first."""
-    console = Console()
+    console = _console()
     catalog = [summary(run) for run in store.runs()]
     if as_json:
         console.out(json.dumps(catalog, indent=2), highlight=False)
     elif not catalog:
-        console.print(Text(f"No runs in {store.path} yet."))
+        console.print(Text(f"No runs in {store.path} yet."), soft_wrap=True)
     else:
-        table = Table(*(column.replace("_", " ") for column in catalog[0]))
+        table = Table()
+        for column in catalog[0]:
+            # a name that is cut short cannot be given to `chaffinch show`
+            table.add_column(column.replace("_", " "), no_wrap=column == "run")
         for entry in catalog:
             table.add_row(*("" if value is None else _short(value) for value in entry.values()))
         console.print(table)
+
+
+def _console() -> Console:
+    """Return where results go: as wide as the terminal, or wide enough for a file or a pipe."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
 
 
 def _short(value: Any) -> str:

@@ -1,0 +1,84 @@
+"""The rules of the house that no reviewer should have to remember."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("flows", "tasks", "storage")
+FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+MOST_LINES = 310
+LONGER = {"tasks/cluster.py": 350}
+NEVER_CALLED = {"print", "eval", "exec", "breakpoint"}
+NEVER_IMPORTED = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+
+of_every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+
+
+def test_rooms_import_only_what_they_may():
+    script = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
+
+
+def nodes(path):
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@of_every_file
+def test_a_file_opens_with_what_it_is_and_can_be_held_in_the_head(path):
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text))
+    assert text.count("\n") <= LONGER.get(str(path.relative_to(ROOT)), MOST_LINES)
+
+
+@of_every_file
+def test_nothing_that_executes_what_it_loads_and_no_check_that_can_be_switched_off(path):
+    for node in nodes(path):
+        assert not isinstance(node, ast.Assert)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in NEVER_CALLED
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [getattr(node, "module", None) or "", *(name.name for name in node.names)]
+            assert not NEVER_IMPORTED & {module.partition(".")[0] for module in modules}
+
+
+@of_every_file
+def test_no_random_state_is_global(path):
+    assert not re.search(r"np\.random\.(?!default_rng|Generator|SeedSequence)", path.read_text())
+    assert not re.search(r"torch\.manual_seed|^import random", path.read_text(), re.MULTILINE)
+
+
+def public(node):
+    """Yield the functions and classes that others may call."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef) and not child.name.startswith("_"):
+            yield child
+            if isinstance(child, ast.ClassDef):
+                yield from public(child)
+
+
+def errors_raised_by(function):
+    """Yield the errors, ours or ValueError, that a function raises in its own body."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            name = getattr(node.exc.func, "id", "")
+            if name in ("InputError", "StorageError", "WorkersError", "ValueError"):
+                yield name
+
+
+@of_every_file
+def test_everything_public_says_what_it_does_and_what_it_raises(path):
+    for thing in public(ast.parse(path.read_text())):
+        said = ast.get_docstring(thing)
+        assert said, f"{thing.name} has no docstring"
+        if isinstance(thing, ast.FunctionDef):
+            for error in errors_raised_by(thing):
+                assert error in said, f"{thing.name} does not say when it raises {error}"
