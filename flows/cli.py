@@ -46,7 +46,7 @@ def cli() -> None:
     """Find the features worth keeping, retrain a model on them, and say honestly what it gained."""
 
 
-@cli.command()
+@cli.command(short_help="Select the features of a table.")
 @click.argument("data")
 @click.option(
     "--method",
@@ -70,12 +70,12 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 
     prepare(quiet=True)
     from chaffinch.flows import terminal
-    from chaffinch.tasks.select import execution_settings, method_settings, selection_settings
+    from chaffinch.tasks.select import method_settings
     from chaffinch.tasks.story import check
 
     chosen = {**nested(given, _SELECTION), "method": method_settings(method, n_features)}
-    settings = selection_settings(**chosen)
-    execution = execution_settings(**nested(given, _EXECUTION))
+    settings = SelectionSettings(**chosen)
+    execution = ExecutionSettings(**nested(given, _EXECUTION))
     with terminal.progress() as on_progress:
         check(data, settings, execution, on_progress=on_progress)
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -109,7 +109,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
     terminal.show(load_result(_existing_store(store).existing(run)), as_json=as_json)
 
 
-@cli.command()
+@cli.command(short_help="Serve the flow to the Prefect UI and every night.")
 @click.option("--data", metavar="PATH", help="Table of the nightly run.", required=True)
 @click.option("--target", metavar="NAME", help="Column to predict.", required=True)
 @click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
@@ -136,9 +136,12 @@ def main() -> None:
 
 def _exit_code(run_command: Callable[..., Any]) -> int:
     try:
-        code = run_command(standalone_mode=False)
-    except click.ClickException as error:
+        code = run_command(prog_name="chaffinch", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        click.echo(f"Error: {error.format_message()}", err=True)
         return error.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("Stopped. The same command goes on where it was.", err=True)

@@ -39,7 +39,12 @@ def progress() -> Iterator[OnProgress]:
                 lines[step] = bars.add_task(number + step.replace("_", " "), total=total)
             bars.update(lines[step], completed=done, total=total)
 
-        yield on_progress
+        try:
+            yield on_progress
+        except BaseException:
+            # what is left to read is the error
+            bars.live.transient, console.quiet = True, not console.is_terminal
+            raise
 
 
 def show(result: SelectionResult, *, as_json: bool) -> None:

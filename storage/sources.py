@@ -151,13 +151,18 @@ def _from_memory(source: Any) -> pa.Table:
             try:
                 return _without_unnamed_index(pa.Table.from_pandas(source))
             except (pa.ArrowException, TypeError, ValueError) as error:
-                raise InputError(f"the table cannot be read: {error}") from error
+                raise InputError(_unreadable(error)) from error
     if hasattr(source, "__arrow_c_stream__"):
         try:
             return pa.table(source)
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InputError(f"the table cannot be read: {error}") from error
+            raise InputError(_unreadable(error)) from error
     raise InputError(f"a source must be {_TAKEN} but is {type(source).__name__}")
+
+
+def _unreadable(error: Exception) -> str:
+    reasons = "; ".join(str(reason) for reason in error.args)
+    return f"the table cannot be read ({reasons}); give each column values of one type"
 
 
 def _without_unnamed_index(table: pa.Table) -> pa.Table:

@@ -10,20 +10,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import nearest
 from chaffinch.tasks.arrow_columns import (
     as_keys,
     as_numbers,
     categories_of,
     column_of,
-    first_missing,
     kind_of,
     quoted,
 )
 from chaffinch.tasks.findings import Findings
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
+from chaffinch.tasks.roles import check_roles
 from chaffinch.tasks.selection.vocabulary import Schema, Task
 from chaffinch.tasks.settings import ColumnSettings, Flbmo, Gbmo, SelectionSettings
 from chaffinch.tasks.splits import least_members, split_rows
@@ -98,8 +97,7 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
     _require_rows(table.num_rows, settings)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
-    _check_weight(table, settings.columns)
-    _check_order(table, settings.columns)
+    check_roles(table, settings.columns)
     y = encode_target(target_column, settings.target, target.task, target.classes)
     _check_splits(table, settings, y, target.classes)
     _refuse_timestamps(table, roles)
@@ -140,12 +138,12 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
 
 
 def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role and the column named for it."""
+    """Yield every role and the column named for it; dropped ones are gone since ingestion."""
     for role in ("weight", "group", "time"):
         name = getattr(columns, role)
         if name is not None:
             yield role, name
-    for role in ("keep", "drop", "categorical", "numeric"):
+    for role in ("keep", "categorical", "numeric"):
         for name in getattr(columns, role):
             yield role, name
 
@@ -159,9 +157,9 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
         if role == "drop" and name not in roles:
             continue  # ingestion left it out, having checked that there was such a column
         column_of(table, name, f"{role} column")
-        if role in ("drop", "weight", "group", "time"):
+        if role in ("weight", "group", "time"):
             roles[name] = role
-    return roles
+    return roles | {name: "drop" for name in settings.columns.drop if name in roles}
 
 
 def _require_rows(n_rows: int, settings: SelectionSettings) -> None:
@@ -170,49 +168,6 @@ def _require_rows(n_rows: int, settings: SelectionSettings) -> None:
         raise InputError(
             f"the table has {n_rows} rows but the parts and the folds need {needed}: give more "
             "rows, or use fewer folds"
-        )
-
-
-def _check_weight(table: Any, columns: ColumnSettings) -> None:
-    name = columns.weight
-    if name is None:
-        return
-    column = column_of(table, name, "weight column")
-    kind = kind_of(name, column)
-    if kind not in ("float64", "int64"):
-        raise InputError(f"weight column {name!r} must hold numbers above 0 but holds {kind}")
-    _refuse_missing("weight", name, column)
-    weights = as_numbers(column)
-    if weights.min() <= 0:
-        row = int(np.argmax(weights <= 0))
-        raise InputError(
-            f"weight column {name!r} must be above 0 but is {weights[row]:g} in row {row + 1}: "
-            "remove these rows or mend the weights"
-        )
-
-
-def _check_order(table: Any, columns: ColumnSettings) -> None:
-    """Check the group column and the time column."""
-    if columns.group is not None:
-        column = column_of(table, columns.group, "group column")
-        _refuse_missing("group", columns.group, column)
-    if columns.time is not None:
-        column = column_of(table, columns.time, "time column")
-        kind = kind_of(columns.time, column)
-        if kind in ("category", "bool"):
-            held = "text" if kind == "category" else "true and false"
-            raise InputError(
-                f"time column {columns.time!r} holds {held}, which has no order in time: give "
-                "timestamps or numbers"
-            )
-        _refuse_missing("time", columns.time, column)
-
-
-def _refuse_missing(role: str, name: str, column: Any) -> None:
-    if column.null_count:
-        raise InputError(
-            f"{role} column {name!r} is missing in {column.null_count} of {len(column)} rows, "
-            f"first in row {first_missing(column)}: fill or remove these rows"
         )
 
 
@@ -292,7 +247,8 @@ def _check_baseline(
         return
     for name, value in settings.baseline.items():
         if name not in features:
-            raise InputError(f"baseline names {name!r}, which is no feature of the table")
+            near = nearest(name, features) or f"; there are {quoted(features)}"
+            raise InputError(f"baseline names {name!r}, which is no feature of the table{near}")
         known = categories.get(name)
         if known is not None and str(value) not in known:
             raise InputError(

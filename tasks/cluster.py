@@ -283,8 +283,11 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
         opened.append(client)
         return client
 
+    workers = OverDask(connect)
     try:
-        yield OverDask(connect)
+        if cluster != "local":
+            workers.client  # noqa: B018 - a wrong address shows before any work is done
+        yield workers
     finally:
         for closing in reversed(opened):
             closing.close()
@@ -311,8 +314,8 @@ def _connected(address: Any) -> Client:
         return Client(address, set_as_default=False, timeout="10s")
     except (OSError, ValueError) as error:
         raise InputError(
-            f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or use "
-            "--cluster local"
+            f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or set "
+            "cluster to local"
         ) from error
 
 

@@ -1,5 +1,32 @@
-"""What can go wrong while others compute."""
+"""What can go wrong while others compute, and what the mathematics refuses."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from chaffinch.storage.errors import InputError
 
 
 class WorkersError(RuntimeError):
     """The workers could not finish: they died again and again, or the scheduler went away."""
+
+
+@contextmanager
+def said_to_the_user(about: str = "") -> Iterator[None]:
+    """Let a ValueError inside, which the mathematics raises, be one that the user can mend.
+
+    Parameters
+    ----------
+    about : str
+        What the sentence begins with.
+
+    Raises
+    ------
+    InputError
+        In one line, for any ValueError.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(about + " ".join(str(error).split())) from error

@@ -63,8 +63,8 @@ def evaluate(
     """
     schema, mask = description_of(described).schema, mask_of(chosen)
     kind, loss = retrained.result["kind"], loss_of(context, schema)
-    selected = read_model(retrained, "model", kind, schema.select(mask))
-    everything = read_model(retrained, "all_features_model", kind, schema)
+    selected = read_model(context, retrained, "model", kind, schema.select(mask))
+    everything = read_model(context, retrained, "all_features_model", kind, schema)
     losses: dict[str, dict[str, float]] = {}
     for done, part in enumerate(PARTS):
         rows = part_rows(context, described, divided, part)

@@ -40,7 +40,7 @@ def optimise_mask(
 ) -> None:
     """Walk the elimination path of the base model on the mask-validation part."""
     schema = description_of(described).schema
-    model = read_model(trained, "base_model", trained.result["kind"], schema)
+    model = read_model(context, trained, "base_model", trained.result["kind"], schema)
     evaluator = MaskEvaluator(
         model,
         part_rows(context, described, divided, "mask_validation"),

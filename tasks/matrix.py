@@ -206,6 +206,9 @@ def _feature_columns(
 ) -> Iterator[Floats]:
     for name in features:
         column = column_of(table, name, "feature")
+        if column.null_count == len(column):  # of no kind: nothing in it tells
+            yield np.full(len(column), np.nan)
+            continue
         kind = kind_of(name, column)
         if kind == "timestamp":
             raise InputError(f"feature {name!r} holds timestamps: drop it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.matrix import feature_matrix
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Schema
@@ -36,8 +37,16 @@ class SelectedModel:
     classes: tuple[str, ...]
 
     @classmethod
-    def from_contract(cls, contract: Mapping[str, Any], files: Mapping[str, bytes]) -> Self:
-        """Rebuild the model that a feature contract describes from its native files."""
+    def from_contract(
+        cls, contract: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str] = ()
+    ) -> Self:
+        """Rebuild the model that a feature contract describes from its native files.
+
+        Raises
+        ------
+        InputError
+            If the files are damaged, or hold types of a package that is not in `trusted`.
+        """
         features, target = contract["features"], contract["target"]
         categories = {
             feature["name"]: tuple(feature["categories"])
@@ -47,7 +56,8 @@ class SelectedModel:
         names = tuple(feature["name"] for feature in features)
         n_categories = tuple(len(categories.get(name, ())) for name in names)
         schema = Schema(names, n_categories, len(target["classes"]))
-        fitted = models.load(contract["model"]["kind"], files, schema)
+        with said_to_the_user():
+            fitted = models.load(contract["model"]["kind"], files, schema, trusted)
         return cls(fitted, categories, tuple(target["classes"]))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import write_file
-from chaffinch.storage.runs import Run
+from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.selection.vocabulary import Mask
 
@@ -76,6 +77,7 @@ class SelectionResult:
     folder: Path | None
     _model_files: dict[str, bytes] = field(repr=False)
     _report: bytes = field(repr=False)
+    _trusted: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def verdict(self) -> str:
@@ -85,7 +87,7 @@ class SelectionResult:
     @cached_property
     def model(self) -> SelectedModel:
         """The model retrained on the kept features; predicts from tables."""
-        return SelectedModel.from_contract(self.contract, self._model_files)
+        return SelectedModel.from_contract(self.contract, self._model_files, self._trusted)
 
     def transform(self, table: Any) -> Any:
         """Return the kept columns of a table, in the table's own kind.
@@ -123,29 +125,68 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
     InputError
         If one is missing, or the table is of another kind.
     """
-    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
-    if names is None or not hasattr(table, "__getitem__"):
+    columns = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    if columns is None or not hasattr(table, "__getitem__"):
         raise InputError(
             f"a table must be a pandas, polars or Arrow one but is a {type(table).__name__}"
         )
-    present = set(names)
-    missing = [name for name in features if name not in present]
+    name_of = {str(name): name for name in columns}  # pandas has names that are no text
+    missing = [name for name in features if name not in name_of]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
             f"the table lacks the kept feature {missing[0]!r}{more}; "
             "give one with the columns that the selection was made from"
         )
-    return table.select(list(features)) if hasattr(table, "select") else table[list(features)]
+    names = [name_of[name] for name in features]
+    return table.select(names) if hasattr(table, "select") else table[names]
 
 
-def load_result(run: Run, *, keep_folder: bool = True) -> SelectionResult:
+def load_run(
+    name: str, *, store: str | Path = "chaffinch-store", trusted: Sequence[str] = ()
+) -> SelectionResult:
+    """Read a finished run back, whoever ran it.
+
+    Parameters
+    ----------
+    name : str
+        The run's name, as ``chaffinch runs`` lists it and `SelectionResult.run` says it.
+    store : path
+        The store it was run with; by default the command line's own.
+    trusted : sequence of str
+        Packages whose estimators the model may hold besides scikit-learn's. Name them only if
+        you know where the store comes from.
+
+    Raises
+    ------
+    InputError
+        If there is no such store or run, or the run is not finished.
+    StorageError
+        If the run is damaged.
+    """
+    return load_result(Store.find(store).existing(name), trusted=trusted)
+
+
+def load_result(
+    run: Run, *, keep_folder: bool = True, trusted: Sequence[str] = ()
+) -> SelectionResult:
     """Read a finished run back.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    keep_folder : bool
+        Whether its folder outlives this call.
+    trusted : sequence of str
+        See `load_run`.
 
     Raises
     ------
     InputError
         If the run is not finished.
+    StorageError
+        If it is damaged.
     """
     if not (run.folder / "selection.json").exists() or not (run.folder / "report.html").exists():
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
@@ -179,6 +220,7 @@ def load_result(run: Run, *, keep_folder: bool = True) -> SelectionResult:
         folder=run.folder if keep_folder else None,
         _model_files=model_files,
         _report=report,
+        _trusted=tuple(trusted),
     )
 
 

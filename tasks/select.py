@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.result import SelectionResult, load_result
+from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings import (
+    Baseline,
     ColumnSettings,
     ExecutionSettings,
     Flbmo,
     Gbmo,
     ModelSettings,
     SelectionSettings,
+    TaskOrAuto,
+    method_of,
 )
 from chaffinch.tasks.stage import OnProgress, tell_nobody
 from chaffinch.tasks.story import select_features
-
-AnySettings = TypeVar("AnySettings", bound=BaseModel)
 
 
 def select(
@@ -39,9 +39,9 @@ def select(
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
-    task: str = "auto",
+    task: TaskOrAuto = "auto",
     loss: str | None = None,
-    baseline: str | Mapping[str, float | str] = "mean",
+    baseline: Baseline = "mean",
     seed: int = 0,
     cluster: str | None = None,
     workers: int | None = None,
@@ -104,20 +104,20 @@ def select(
     >>> len(result.features) <= 5
     True
     """
-    estimator = None if isinstance(model, str | ModelSettings) else model
-    named = model
-    if estimator is not None:
-        named = ModelSettings(name=type(estimator).__name__, tuning="none")
-    settings = selection_settings(
+    estimator = None
+    if isinstance(model, str):
+        model = ModelSettings(name=model)
+    elif not isinstance(model, ModelSettings):
+        estimator, model = model, ModelSettings(name=type(model).__name__, tuning="none")
+    settings = SelectionSettings(
         target=target,
         method=method_settings(method, n_features),
-        model=named,
-        columns=_validated(
-            ColumnSettings,
-            keep=tuple(keep),
-            drop=tuple(drop),
-            categorical=tuple(categorical),
-            numeric=tuple(numeric),
+        model=model,
+        columns=ColumnSettings(
+            keep=_names("keep", keep),
+            drop=_names("drop", drop),
+            categorical=_names("categorical", categorical),
+            numeric=_names("numeric", numeric),
             weight=weight,
             group=group,
             time=time,
@@ -128,15 +128,23 @@ def select(
         seed=seed,
     )
     with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:
-        execution = execution_settings(
-            store=Path(temporary) if store is None else Path(store),
-            cluster=cluster or "none",
-            workers=workers,
-        )
+        execution: dict[str, Any] = {
+            "store": temporary if store is None else store,
+            "cluster": "none" if cluster is None else cluster,
+            "workers": workers,
+        }
         run = select_features(
-            data, settings, execution, on_progress=on_progress, estimator=estimator
+            data,
+            settings,
+            ExecutionSettings(**execution),
+            on_progress=on_progress,
+            estimator=estimator,
         )
-        return load_result(run, keep_folder=store is not None)
+        return load_result(
+            run,
+            keep_folder=store is not None,
+            trusted=() if estimator is None else packages_of(estimator),
+        )
 
 
 def method_settings(method: str | Gbmo | Flbmo, n_features: int | None) -> Gbmo | Flbmo:
@@ -147,40 +155,15 @@ def method_settings(method: str | Gbmo | Flbmo, n_features: int | None) -> Gbmo 
     InputError
         If the method is unknown, or the number below 1.
     """
-    if isinstance(method, str):
-        known: Mapping[str, type[Gbmo | Flbmo]] = {"gbmo": Gbmo, "flbmo": Flbmo}
-        if method not in known:
-            raise InputError(f"method must be one of {', '.join(known)} but is {method!r}")
-        method = known[method]()
+    method = method_of(method)
     if n_features is None:
         return method
     asked = n_features if isinstance(method, Gbmo) else (n_features,)
-    return _validated(type(method), **{**method.model_dump(), "n_features": asked})
+    return type(method)(**{**method.model_dump(), "n_features": asked})
 
 
-def selection_settings(**values: Any) -> SelectionSettings:
-    """Return validated settings.
-
-    Raises
-    ------
-    InputError
-        With the first thing that is wrong, in one line.
-    """
-    return _validated(SelectionSettings, **values)
-
-
-def execution_settings(**values: Any) -> ExecutionSettings:
-    """Return validated settings; raises as `selection_settings` does."""
-    return _validated(ExecutionSettings, **values)
-
-
-def _validated(kind: type[AnySettings], **values: Any) -> AnySettings:
-    try:
-        return kind(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
-        message = first["msg"].removeprefix("Value error, ")
-        given = first.get("input")
-        shown = f" but is {given!r}" if not isinstance(given, dict) and where else ""
-        raise InputError(f"{where}: {message}{shown}" if where else message) from error
+def _names(role: str, given: Collection[str]) -> tuple[str, ...]:
+    """Return the columns named for a role; a text alone would be taken for its letters."""
+    if isinstance(given, str) or not isinstance(given, Collection):
+        raise InputError(f"{role} must be a list of column names but is {given!r}")
+    return tuple(given)

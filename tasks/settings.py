@@ -2,15 +2,32 @@
 
 `SelectionSettings` is everything that can change a result and nothing else, so that two runs with
 equal settings on equal rows have equal results. `ExecutionSettings` is where and how fast.
+
+Each raises `InputError`, in one line, for a value that cannot be.
 """
 
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.refusals import refusal
+
+TaskOrAuto = Literal["auto", "regression", "classification"]
+Baseline = Literal["mean", "median", "zero"] | dict[str, float | str]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+
+_CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
 
 
 def _field(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
@@ -26,6 +43,14 @@ def _field(default: Any, position: int, title: str, description: str, **limits: 
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    if not TYPE_CHECKING:  # type checkers know each model's own arguments
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InputError(refusal(error, type(self).model_fields)) from error
 
 
 class Gbmo(_Settings):
@@ -63,6 +88,24 @@ class Flbmo(_Settings):
         "model-validation rows wins.",
         min_length=1,
     )
+
+
+def method_of(given: Any) -> Gbmo | Flbmo:
+    """Return a method's settings from themselves, its name, or a mapping that names its kind.
+
+    Raises
+    ------
+    InputError
+        If there is no such method, or it has no such settings.
+    """
+    if isinstance(given, Gbmo | Flbmo):
+        return given
+    known: dict[Any, type[Gbmo | Flbmo]] = {"gbmo": Gbmo, "flbmo": Flbmo}
+    values = given if isinstance(given, dict) else {"kind": given}
+    kind = values.get("kind", "gbmo")
+    if not isinstance(kind, str) or kind not in known:
+        raise InputError(f"method must be one of {', '.join(known)} but is {kind!r}")
+    return known[kind](**values)
 
 
 class ModelSettings(_Settings):
@@ -108,6 +151,12 @@ class ColumnSettings(_Settings):
         None, 6, "Time", "Column of time order; later parts are strictly later rows."
     )
 
+    @field_validator("keep", "drop", "categorical", "numeric")
+    @classmethod
+    def _in_one_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Sort: the same columns in another order are no other settings."""
+        return tuple(sorted(set(names)))
+
     @model_validator(mode="after")
     def _one_role_each(self) -> "ColumnSettings":
         roles: dict[str, str] = {}
@@ -125,7 +174,9 @@ class ColumnSettings(_Settings):
             )
         both = sorted(set(self.categorical) & set(self.numeric))
         if both:
-            raise ValueError(f"column {both[0]!r} is said to be both categorical and numeric")
+            raise ValueError(
+                f"column {both[0]!r} is said to be both categorical and numeric; name it once"
+            )
         return self
 
 
@@ -135,9 +186,7 @@ class SelectionSettings(_Settings):
     target: str = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
-    task: Literal["auto", "regression", "classification"] = _field(
-        "auto", 1, "Task", "What the target is; auto looks at its values."
-    )
+    task: TaskOrAuto = _field("auto", 1, "Task", "What the target is; auto looks at its values.")
     method: Gbmo | Flbmo = _field(Gbmo(), 2, "Method", "How the mask is optimised.")
     model: ModelSettings = _field(ModelSettings(), 3, "Model", "The model and its tuning.")
     columns: ColumnSettings = _field(ColumnSettings(), 4, "Columns", "What columns are for.")
@@ -148,27 +197,21 @@ class SelectionSettings(_Settings):
         "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
         "Empty: squared error for regression, log loss for classes.",
     )
-    baseline: Literal["mean", "median", "zero"] | dict[str, float | str] = _field(
+    baseline: Baseline = _field(
         "mean",
         6,
         "Baseline",
         "What a masked feature is set to: mean or median of the training rows, or zero; a masked "
         "category becomes the most frequent one. Or values by feature, the others the mean.",
     )
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = _field(
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = _field(
         0, 7, "Seed", "The only source of randomness: one seed in, one result out."
     )
 
     @field_validator("method", mode="before")
     @classmethod
-    def _method_by_name(cls, value: Any) -> Any:
-        known = {"gbmo": Gbmo, "flbmo": Flbmo}
-        kind = value.get("kind", "gbmo") if isinstance(value, dict) else value
-        if isinstance(kind, str):
-            if kind not in known:
-                raise ValueError(f"method must be one of {', '.join(known)} but is {kind!r}")
-            return known[kind](**(value if isinstance(value, dict) else {}))
-        return value
+    def _one_of_the_methods(cls, value: Any) -> Any:
+        return method_of(value)
 
     @field_validator("model", mode="before")
     @classmethod
@@ -186,7 +229,9 @@ class SelectionSettings(_Settings):
             ("time", (c.time,)),
         ):
             if self.target in names:
-                raise ValueError(f"target {self.target!r} cannot be {role} as well; name it once")
+                raise ValueError(
+                    f"target {self.target!r} is said to be {role} as well; name it once"
+                )
         return self
 
 
@@ -202,8 +247,18 @@ class ExecutionSettings(_Settings):
         "Cluster",
         "local: worker processes on this machine; none: this process alone; or the address of a "
         "Dask scheduler such as tcp://host:8786.",
-        pattern=r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$",
+        pattern=_CLUSTER,
     )
     workers: Count | None = _field(
         None, 2, "Workers", "Worker processes of a local cluster. Empty: one per core."
     )
+
+    @field_validator("cluster", mode="before")
+    @classmethod
+    def _local_none_or_an_address(cls, value: Any) -> Any:
+        if not isinstance(value, str) or not re.search(_CLUSTER, value):
+            raise ValueError(
+                "cluster must be local, none or a scheduler's address such as tcp://host:8786 "
+                f"but is {value!r}"
+            )
+        return value

@@ -12,19 +12,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.cluster import open_workers
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.evaluation import evaluate, retrain
-from chaffinch.tasks.ingestion import describe, ingest, rows_counted_in_the_source, split
+from chaffinch.tasks.ingestion import (
+    describe,
+    description_of,
+    ingest,
+    rows_counted_in_the_source,
+    split,
+)
 from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.selection import models
+from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.stage import Context, OnProgress, identity, tell_nobody, versions
-from chaffinch.tasks.training import train_base_model
+from chaffinch.tasks.training import loss_of, train_base_model
 
 Through = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -133,6 +140,7 @@ def _begun(
         context = Context(dataset, run, settings, workers, on_progress, estimator)
         with rows_counted_in_the_source(source, settings):
             described = through(describe)(context)
+        _check_fit(context, description_of(described).schema)
         if not run.exists:
             run.describe(
                 {
@@ -151,14 +159,25 @@ def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_model(settings: SelectionSettings, estimator: Any) -> None:
-    if estimator is not None:
-        return
+    """Refuse what is wrong with the model whatever the table."""
     model, task = settings.model, None if settings.task == "auto" else settings.task
-    try:
+    with said_to_the_user():
+        if estimator is not None:
+            models.check_estimator(estimator, task)
+            return
         models.check_model(model.name, task, model.parameters)
         models.check_tuning(model.name, model.tuning)
-    except ValueError as error:
-        raise InputError(str(error)) from error
+
+
+def _check_fit(context: Context, schema: Schema) -> None:
+    """Refuse a model or a loss that does not fit the target, or takes no weights."""
+    model, weighted = context.settings.model, context.settings.columns.weight is not None
+    with said_to_the_user():
+        loss_of(context, schema)
+        if context.estimator is not None:
+            models.check_estimator(context.estimator, schema.task, weighted=weighted)
+        else:
+            models.check_model(model.name, schema.task, model.parameters, weighted=weighted)
 
 
 def source_label(source: Any) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.checking import TableDescription
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.selection import models
@@ -47,10 +48,17 @@ class Recipe:
     estimator: Any = None
 
     def fit(self, rows: Rows, schema: Schema) -> FittedModel:
-        """Fit on all of `rows`."""
-        if self.estimator is not None:
-            return models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
-        return models.fit(self.name, rows, schema, self.parameters, seed=self.seed)
+        """Fit on all of `rows`.
+
+        Raises
+        ------
+        InputError
+            If the model cannot be fitted to them.
+        """
+        with said_to_the_user(f"model {self.name} cannot be fitted, try another: "):
+            if self.estimator is not None:
+                return models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
+            return models.fit(self.name, rows, schema, self.parameters, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -135,11 +143,14 @@ def write_model(writer: StageWriter, folder: str, model: FittedModel) -> None:
         writer.write(f"{folder}/{name}", content)
 
 
-def read_model(record: StageRecord, folder: str, kind: str, schema: Schema) -> FittedModel:
-    """Read back what `write_model` wrote."""
+def read_model(
+    context: Context, record: StageRecord, folder: str, kind: str, schema: Schema
+) -> FittedModel:
+    """Read back what `write_model` wrote; whoever brings an estimator trusts its package."""
     names = [name for name in record.files if name.startswith(f"{folder}/")]
     files = {name.removeprefix(f"{folder}/"): record.path(name).read_bytes() for name in names}
-    return models.load(kind, files, schema)
+    own = () if context.estimator is None else models.packages_of(context.estimator)
+    return models.load(kind, files, schema, own)
 
 
 def _candidates(context: Context, schema: Schema) -> list[dict[str, Any]]:

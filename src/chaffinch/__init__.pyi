@@ -2,6 +2,7 @@ from .flows.feature_selection import feature_selection as feature_selection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
 from .tasks.result import SelectionResult as SelectionResult
+from .tasks.result import load_run as load_run
 from .tasks.select import select as select
 from .tasks.settings import ColumnSettings as ColumnSettings
 from .tasks.settings import ExecutionSettings as ExecutionSettings

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.models.parameters import nearest
 from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
 
 _ROW_LOSSES: dict[str, Task] = {
@@ -118,7 +119,8 @@ def resolve_loss(name: str | None, schema: Schema, *, weighted: bool = False) ->
     if name not in get_scorer_names():
         known = ", ".join(sorted(_ROW_LOSSES))
         raise ValueError(
-            f"loss must be one of {known} or a scikit-learn scorer's name but is {name!r}"
+            f"loss must be one of {known} or a scikit-learn scorer's name but is {name!r}; "
+            f"{nearest(name, [*_ROW_LOSSES, *get_scorer_names()])}"
         )
     loss = Loss(name, schema.task)
     _try_out(loss, schema.n_classes, weighted)
@@ -141,7 +143,7 @@ def _try_out(loss: Loss, n_classes: int, weighted: bool) -> None:
         weights = " with sample weights" if weighted else ""
         raise ValueError(
             f"loss {loss.name!r} cannot score {target}{weights}; "
-            f"use {_DEFAULTS[loss.task]!r} or another scorer ({error})"
+            f"use {_DEFAULTS[loss.task]!r} or another scorer"
         ) from error
 
 

@@ -160,8 +160,8 @@ def test_a_timestamp_is_no_feature():
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        (text(["a", "b"] * (N // 2)), "weight column 'w' must hold numbers above 0 but holds cat"),
-        (pa.array([True, False] * (N // 2)), "must hold numbers above 0 but holds bool"),
+        (text(["a", "b"] * (N // 2)), "weight column 'w' must hold numbers above 0 but holds text"),
+        (pa.array([True, False] * (N // 2)), "must hold numbers above 0 but holds true and false"),
         (pa.array([1.0, None] * (N // 2)), "weight column 'w' is missing in 30 of 60 rows, first "
          "in row 2"),
         (np.array([1.0, 2.0, 0.0] * 20), "weight column 'w' must be above 0 but is 0 in row 3"),

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks import cluster
 from chaffinch.tasks.cluster import InProcess, OverDask, open_workers
 from chaffinch.tasks.errors import WorkersError
@@ -143,14 +142,6 @@ def test_a_scheduler_that_dies_is_said_so() -> None:
         programs.scheduler.kill()
         with pytest.raises(WorkersError, match="the Dask scheduler went away"):
             workers.map(process_id, None, [0.1] * 20)
-
-
-def test_an_address_where_nobody_answers() -> None:
-    with (
-        open_workers("tcp://127.0.0.1:9") as workers,
-        pytest.raises(InputError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"),
-    ):
-        workers.map(add, 1, [1])
 
 
 def test_a_script_needs_no_guard_around_its_main(tmp_path) -> None:

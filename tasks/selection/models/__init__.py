@@ -7,7 +7,7 @@ wrong, `fit` trains, `load` rebuilds from native files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from chaffinch.tasks.selection.models import (
@@ -18,7 +18,12 @@ from chaffinch.tasks.selection.models import (
     xgboost,
 )
 from chaffinch.tasks.selection.models.checks import check_rows
-from chaffinch.tasks.selection.models.estimators import ScikitLearnModel, fit_estimator
+from chaffinch.tasks.selection.models.estimators import (
+    ScikitLearnModel,
+    check_estimator,
+    fit_estimator,
+    packages_of,
+)
 from chaffinch.tasks.selection.models.lightgbm import LightGBMModel
 from chaffinch.tasks.selection.models.networks import NeuralNetwork
 from chaffinch.tasks.selection.models.parameters import JSON, Parameters
@@ -30,11 +35,13 @@ __all__ = [
     "NeuralNetwork",
     "ScikitLearnModel",
     "XGBoostModel",
+    "check_estimator",
     "check_model",
     "check_tuning",
     "fit",
     "fit_estimator",
     "load",
+    "packages_of",
     "parameter_grid",
 ]
 
@@ -47,7 +54,9 @@ _KINDS: dict[str, type[FittedModel]] = {
 }
 
 
-def check_model(name: str, task: Task | None, parameters: Parameters) -> None:
+def check_model(
+    name: str, task: Task | None, parameters: Parameters, *, weighted: bool = False
+) -> None:
     """Raise unless a model of that name suits the task and takes the parameters.
 
     Parameters
@@ -58,16 +67,22 @@ def check_model(name: str, task: Task | None, parameters: Parameters) -> None:
         What the target is; None while this is not known.
     parameters : mapping of str to JSON
         Hyper-parameters by the library's own names.
+    weighted : bool
+        Whether the rows have sample weights; looked at once the task is known.
 
     Raises
     ------
     ValueError
-        If there is no such model, it is for another task, or it does not take a parameter.
+        If there is no such model, it is for another task, or it does not take a parameter or
+        sample weights.
     """
     if name in _BUILT_IN:
         _BUILT_IN[name].check(parameters)
-    else:
-        estimator_names.check(name, parameters, task)
+        return
+    estimator_names.check(name, parameters, task)
+    if task is not None:
+        unfitted = estimator_names.unfitted(name, parameters, task)
+        check_estimator(unfitted, task, weighted=weighted)
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
@@ -106,7 +121,9 @@ def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: 
     return estimators.fit(name, rows, schema, parameters, seed)
 
 
-def load(kind: str, files: Mapping[str, bytes], schema: Schema) -> FittedModel:
+def load(
+    kind: str, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
+) -> FittedModel:
     """Rebuild a model from its native files.
 
     Parameters
@@ -117,6 +134,8 @@ def load(kind: str, files: Mapping[str, bytes], schema: Schema) -> FittedModel:
         What its `to_files` gave.
     schema : Schema
         The features it was trained on.
+    trusted : sequence of str
+        Types or packages of estimators to load besides scikit-learn's; see `packages_of`.
 
     Raises
     ------
@@ -125,6 +144,8 @@ def load(kind: str, files: Mapping[str, bytes], schema: Schema) -> FittedModel:
     """
     if kind not in _KINDS:
         raise ValueError(f"model kind must be one of {', '.join(_KINDS)} but is {kind!r}")
+    if kind == "sklearn":
+        return ScikitLearnModel.from_files(files, schema, trusted)
     return _KINDS[kind].from_files(files, schema)
 
 

@@ -29,7 +29,7 @@ _REFUSED = {
 
 def check(name: str, parameters: Parameters, task: Task | None) -> None:
     """Raise ValueError unless this is an estimator for the task that takes these parameters."""
-    tasks: Sequence[Task] = (task,) if task else ("regression", "classification")
+    tasks: Sequence[Task] = (task,) if task else _tasks(name)
     errors = []
     for candidate in tasks:
         try:
@@ -77,6 +77,15 @@ def unfitted(name: str, parameters: Parameters, task: Task) -> Any:
     estimator._validate_params()
     check_task(estimator, task)
     return estimator
+
+
+def _tasks(name: str) -> Sequence[Task]:
+    """Return what an estimator of that name can be for; ValueError if there is none."""
+    from sklearn.base import ClassifierMixin
+
+    if name == "linear":
+        return "regression", "classification"
+    return ("classification",) if issubclass(_class(name), ClassifierMixin) else ("regression",)
 
 
 def _class(name: str) -> Any:

@@ -30,7 +30,7 @@ from chaffinch.tasks.selection.models.columns import (
 from chaffinch.tasks.selection.models.estimator_names import check_task, unfitted
 from chaffinch.tasks.selection.models.parameters import Parameters
 from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task
 
 _FILE = "model.skops"
 
@@ -88,6 +88,39 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
             copy.set_params(categorical_features=list(range(n_codes)))
         copy.fit(X, rows.y, **weights)
     return ScikitLearnModel(schema, Pipeline([("columns", columns), ("estimator", copy)]))
+
+
+def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False) -> None:
+    """Say early what `fit_estimator` would refuse.
+
+    Parameters
+    ----------
+    estimator : object with the scikit-learn API
+        Is not changed.
+    task : "regression", "classification" or None
+        What the target is; None while this is not known.
+    weighted : bool
+        Whether the rows have sample weights.
+
+    Raises
+    ------
+    ValueError
+        See `fit_estimator`.
+    """
+    copy = _copy(estimator)
+    skops_file.packages(copy)
+    if task is not None:
+        check_task(copy, task)
+    if weighted:
+        _weight_argument(copy)
+
+
+def packages_of(estimator: Any) -> tuple[str, ...]:
+    """Return the packages that `ScikitLearnModel.from_files` must trust to load such an estimator.
+
+    None of them need be named for scikit-learn's own.
+    """
+    return skops_file.packages(estimator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +195,7 @@ class ScikitLearnModel:
         schema : Schema
             The features it was trained on.
         trusted : sequence of str
-            Full names of the types to load besides scikit-learn's, such as a step of your own.
+            Full names of types, or names of packages, to load besides scikit-learn's.
 
         Raises
         ------
@@ -174,6 +207,19 @@ class ScikitLearnModel:
         first = pipeline.named_steps["estimator"] if columns == "passthrough" else columns
         check_width(first.n_features_in_, schema)
         return cls(schema, pipeline)
+
+
+def _copy(estimator: Any) -> Any:
+    """Return an unfitted copy; ValueError if this is no estimator."""
+    from sklearn.base import clone
+
+    try:
+        return clone(estimator)
+    except TypeError as error:
+        raise ValueError(
+            "an estimator must be an instance with scikit-learn's get_params, fit and predict "
+            f"but is {estimator!r}"
+        ) from error
 
 
 def _columns(estimator: Any, X: Floats, schema: Schema) -> Any:

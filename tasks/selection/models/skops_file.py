@@ -10,6 +10,8 @@ from typing import Any
 
 # what scikit-learn's own estimators hold and skops leaves to its callers to trust
 _TRUSTED = (
+    "collections.OrderedDict",
+    "collections.defaultdict",
     "functools.partial",
     "numpy.dtype",
     "sklearn._loss.loss.HalfTweedieLossIdentity",
@@ -55,6 +57,26 @@ def dump(estimator: Any) -> bytes:
     return target.getvalue()
 
 
+def packages(estimator: Any) -> tuple[str, ...]:
+    """Return the packages, besides those always trusted, whose types an estimator is made of.
+
+    Raises
+    ------
+    ValueError
+        If it holds a function without a name of its own, which no file can bring back.
+    """
+    import skops.io
+
+    types = set(skops.io.get_untrusted_types(data=skops.io.dumps(estimator))) - set(_TRUSTED)
+    nameless = sorted(name for name in types if "<" in name)
+    if nameless:
+        raise ValueError(
+            f"the estimator holds {nameless[0]}, which cannot be kept in a file; "
+            "define the function with a name, at the top of a module"
+        )
+    return tuple(sorted({name.partition(".")[0] for name in types}))
+
+
 def load(data: bytes, trusted: Sequence[str]) -> Any:
     """Rebuild an estimator from `dump`.
 
@@ -63,7 +85,7 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
     data : bytes
         The file.
     trusted : sequence of str
-        Full names of types to load besides scikit-learn's.
+        Full names of types, or names of packages, to load besides scikit-learn's.
 
     Raises
     ------
@@ -72,10 +94,12 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
     """
     import skops.io
 
-    unknown = sorted(set(skops.io.get_untrusted_types(data=data)) - {*_TRUSTED, *trusted})
+    asked = set(skops.io.get_untrusted_types(data=data)) - {*_TRUSTED}
+    inside = tuple(f"{name}." for name in trusted)
+    unknown = sorted(t for t in asked if t not in trusted and not t.startswith(inside))
     if unknown:
         raise ValueError(
             f"the model's file holds types that are not trusted: {', '.join(unknown)}; "
             "name them in trusted= if you know where the file comes from"
         )
-    return skops.io.loads(data, trusted=[*_TRUSTED, *trusted])
+    return skops.io.loads(data, trusted=[*_TRUSTED, *sorted(asked)])

@@ -1,0 +1,66 @@
+"""A setting that cannot be, in one line: the limit, the value, and where it helps the remedy.
+
+Pydantic checks the settings; its own messages are written for programmers and take four lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from chaffinch.storage.names import nearest
+
+# Pydantic's kind of error -> what must hold, with the limits from the error's context.
+_MUST = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be text",
+    "literal_error": "must be {expected}",
+    "tuple_type": "must be a list",
+    "too_short": "must hold at least {min_length}",
+    "dict_type": "must be names with values",
+    "path_type": "must be a path",
+}
+
+
+def refusal(error: ValidationError, fields: Iterable[str]) -> str:
+    """Return the first thing that is wrong, in one line.
+
+    Parameters
+    ----------
+    error : ValidationError
+        From one model of settings.
+    fields : iterable of str
+        The names of that model's settings.
+
+    Returns
+    -------
+    str
+        Such as ``"folds must be at least 2 but is 1"``.
+    """
+    first = error.errors(include_url=False)[0]
+    kind, place, given = first["type"], first["loc"], first.get("input")
+    if kind == "value_error":  # a sentence of our own
+        return str(first["ctx"]["error"])
+    name = str(place[0])
+    if kind == "extra_forbidden":
+        return f"there is no setting {name!r}{nearest(name, fields)}"
+    if kind == "missing":
+        return f"{name} must be given"
+    return f"{name} {_must(kind, first['msg'], first.get('ctx', {}))} but is {given!r}"
+
+
+def _must(kind: str, message: str, limits: Mapping[str, Any]) -> str:
+    if kind in _MUST:
+        return _MUST[kind].format(**limits)
+    return message.replace("Input should be", "must be", 1)

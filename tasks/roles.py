@@ -1,0 +1,77 @@
+"""The columns beside the target and the features: weights, groups, times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, kind_of
+from chaffinch.tasks.settings import ColumnSettings
+
+_IN_WORDS = {"category": "text", "bool": "true and false", "timestamp": "timestamps"}
+
+
+def check_roles(table: Any, columns: ColumnSettings) -> None:
+    """Check the columns of weights, groups and times, those of them that are named.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Typed columns.
+    columns : ColumnSettings
+        Names the columns.
+
+    Raises
+    ------
+    InputError
+        If one is not there, is missing in a row, or cannot weigh or order rows.
+    """
+    _check_weight(table, columns)
+    _check_order(table, columns)
+
+
+def _check_weight(table: Any, columns: ColumnSettings) -> None:
+    name = columns.weight
+    if name is None:
+        return
+    column = column_of(table, name, "weight column")
+    kind = kind_of(name, column)
+    if kind not in ("float64", "int64"):
+        raise InputError(
+            f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}: "
+            "name another"
+        )
+    _refuse_missing("weight", name, column)
+    weights = as_numbers(column)
+    if weights.min() <= 0:
+        row = int(np.argmax(weights <= 0))
+        raise InputError(
+            f"weight column {name!r} must be above 0 but is {weights[row]:g} in row {row + 1}: "
+            "remove these rows or mend the weights"
+        )
+
+
+def _check_order(table: Any, columns: ColumnSettings) -> None:
+    """Check the group column and the time column."""
+    if columns.group is not None:
+        column = column_of(table, columns.group, "group column")
+        _refuse_missing("group", columns.group, column)
+    if columns.time is not None:
+        column = column_of(table, columns.time, "time column")
+        kind = kind_of(columns.time, column)
+        if kind in ("category", "bool"):
+            raise InputError(
+                f"time column {columns.time!r} holds {_IN_WORDS[kind]}, which has no order in "
+                "time: give timestamps or numbers"
+            )
+        _refuse_missing("time", columns.time, column)
+
+
+def _refuse_missing(role: str, name: str, column: Any) -> None:
+    if column.null_count:
+        raise InputError(
+            f"{role} column {name!r} is missing in {column.null_count} of {len(column)} rows, "
+            f"first in row {first_missing(column)}: fill or remove these rows"
+        )

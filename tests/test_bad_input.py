@@ -1,0 +1,337 @@
+"""Whatever is wrong is said in one line, the same at every door, before any work is done.
+
+Each line names what is wrong, with its value, and how to mend it. Nothing is left behind: no run,
+and no file half written.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import chaffinch
+from chaffinch import InputError, ModelSettings
+from tests.made_up import N, bad_table
+
+COMMAND = [sys.executable, "-c", "from chaffinch.flows.cli import main; main()"]
+
+
+@dataclass
+class Bad:
+    """Something bad, with the options as `chaffinch run` names them, and what is said of it."""
+
+    name: str
+    message: str
+    data: Any = field(default_factory=bad_table)
+    at_command: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def bad(name, message, data=None, *, at_command=False, **options):
+    data = bad_table() if data is None else data
+    return Bad(name, message, data, at_command, {"target": "y", **options})
+
+
+def changed(values, place, value):
+    values = list(values)
+    values[place] = value
+    return values
+
+
+AMOUNTS = np.random.default_rng(1).normal(size=N).round(6)
+PRICES = {"y": AMOUNTS}
+FEW_ROWS = bad_table()[:5]
+RARE = {"y": ["no"] * 55 + ["yes"] * 5}
+NEEDS = "needs 8 (5 to train on, for the folds, and 1 in each other part)"
+
+TABLES = [
+    bad("no such target", "target 'prize' is no column of the table; did you mean 'price'?",
+        bad_table(price=AMOUNTS), target="prize", at_command=True),
+    bad("no rows", "the table has columns but no rows; give at least one", bad_table()[:0]),
+    bad("no columns", "the table has no columns; give at least one", pd.DataFrame()),
+    bad("one class", "target 'y' has the same value in every row, so there is nothing to learn: "
+        "give rows with at least 2 different values, or another target",
+        bad_table(y="no"), at_command=True),
+    bad("rare class", f"class 'yes' has 5 rows but {NEEDS}: merge or drop rare classes, or use "
+        "fewer folds", bad_table(**RARE), at_command=True),
+    bad("few rows", "the table has 5 rows but the parts and the folds need 8: give more rows, or "
+        "use fewer folds", FEW_ROWS),
+    bad("constant features", "the table has no feature: left out are 'a', 'b' and 'c' (constant); "
+        "give columns that vary", bad_table(a=1, b="x", c=0.5), at_command=True),
+    bad("two columns of one name", "the table names column 'a' twice, at positions 1 and 2; "
+        "rename one", bad_table().set_axis(["a", "a", "c", "y"], axis=1)),
+    bad("target with gaps", "target 'y' is missing in 2 of 60 rows, first in row 8: fill or "
+        "remove these rows",
+        bad_table(y=changed(changed(["no", "yes"] * 30, 7, None), 20, None)), at_command=True),
+    bad("infinite feature", "column 'b' must hold finite numbers but row 4 is infinite; mend it "
+        "or leave it empty", bad_table(b=changed(AMOUNTS, 3, -np.inf)), at_command=True),
+    bad("infinite target", "column 'y' must hold finite numbers but row 60 is infinite; mend it "
+        "or leave it empty", bad_table(y=changed(AMOUNTS, -1, np.inf))),
+    bad("text said to be numbers", "column 'a' must hold numbers but row 1 holds 'low'; mend it "
+        "or leave it out of numeric", bad_table(a=["low", "high"] * 30), numeric=["a"]),
+    bad("one slip of text", "column 'a' must hold numbers but row 5 holds '1,2'; mend it or name "
+        "the column as categorical", bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
+        at_command=True),
+    bad("values of two kinds", "the table cannot be read (Could not convert 'x' with type str: "
+        "tried to convert to int64; Conversion failed for column a with type object); give each "
+        "column values of one type", bad_table(a=[1, "x"] * 30)),
+    bad("lists", "column 'a' is of type list<item: int64>, which is no feature; drop it",
+        bad_table(a=[[1]] * N)),
+    bad("dates", "column 'a' holds timestamps and cannot be a feature: name it as the time "
+        "column, or drop it", bad_table(a=pd.date_range("2026-01-01", periods=N)),
+        at_command=True),
+    bad("every column dropped", "the table has no feature: every column has another role; give "
+        "columns that vary", drop=["a", "b", "c"]),
+]  # fmt: skip
+
+TASKS = [
+    bad("numbers as classes", "target 'y' has 60 different values, not all whole numbers, but "
+        "classes must be at most 50 whole numbers, or text: set task to regression, or name 'y' "
+        "as categorical", bad_table(**PRICES), task="classification", at_command=True),
+    bad("text as a number", "target 'y' holds text but the task is regression: set task to "
+        "classification, or give a column of numbers", task="regression", at_command=True),
+    bad("classifier of a number", "RandomForestClassifier is no regressor but the target is a "
+        "number; use one, or linear", bad_table(**PRICES), model="RandomForestClassifier",
+        at_command=True),
+    bad("regressor of a class", "Ridge is no classifier but the target is a class; use one, or "
+        "linear", model="Ridge"),
+    bad("no probabilities", "SVC gives no class probabilities with these parameters; pass the "
+        "instance CalibratedClassifierCV(SVC(), ensemble=False) instead", model="SVC"),
+    bad("loss of numbers for classes", "loss 'squared_error' is for regression but the target "
+        "asks for classification; use 'log_loss'", loss="squared_error", at_command=True),
+    bad("loss of classes for numbers", "loss 'log_loss' is for classification but the target "
+        "asks for regression; use 'squared_error'", bad_table(**PRICES), loss="log_loss"),
+    bad("scorer of classes for numbers", "loss 'roc_auc' cannot score regression; use "
+        "'squared_error' or another scorer", bad_table(**PRICES), loss="roc_auc"),
+    bad("model without weights", "KNeighborsClassifier takes no sample weights; leave the weight "
+        "column out or use another model", bad_table(w=1.5), weight="w",
+        model="KNeighborsClassifier"),
+]  # fmt: skip
+
+WORDS = [
+    bad("method", "method must be one of gbmo, flbmo but is 'gmbo'", method="gmbo",
+        at_command=True),
+    bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
+    bad("loss", "loss must be one of absolute_error, log_loss, squared_error or a scikit-learn "
+        "scorer's name but is 'log_los'; did you mean log_loss or neg_log_loss or "
+        "d2_log_loss_score?", loss="log_los"),
+    bad("tuning", "tuning must be 'small', 'paper' or 'none' but is 'big'", tuning="big"),
+    bad("tuning without a grid", "the paper has no grid for 'linear', only for lightgbm, xgboost, "
+        "mlp; set tuning to small or none", tuning="paper", model="linear"),
+    bad("task", "task must be 'auto', 'regression' or 'classification' but is 'ranking'",
+        task="ranking"),
+    bad("baseline", "baseline must be 'mean', 'median' or 'zero' but is 'mode'", baseline="mode"),
+    bad("cluster", "cluster must be local, none or a scheduler's address such as "
+        "tcp://host:8786 but is 'locall'", cluster="locall", at_command=True),
+    bad("text as a number of workers", "workers must be a whole number but is 'many'",
+        workers="many"),
+    bad("parameter", "lightgbm has no parameter 'num_leavs'; did you mean num_leaves?",
+        parameters={"num_leavs": 31}),
+    bad("parameter's value", "lightgbm parameter 'num_leaves' must be a whole number in 2..131072 "
+        "but is 1", parameters={"num_leaves": 1}),
+    bad("one text for several columns", "keep must be a list of column names but is 'a'",
+        keep="a"),
+]  # fmt: skip
+
+NUMBERS = [
+    bad("no features", "n_features must be at least 1 but is 0", n_features=0, at_command=True),
+    bad("fewer than none", "n_features must be at least 1 but is -1", n_features=-1,
+        method="flbmo", at_command=True),
+    bad("more features than there are", "n_features must be in 1..3 but is 40", n_features=40,
+        at_command=True),
+    bad("more, exactly", "n_features must be in 1..3 but is 4", n_features=4, method="flbmo"),
+    bad("fewer features than are kept", "n_features must be in 2..3 but is 1 (2 are on the keep "
+        "list)", n_features=1, keep=["a", "b"], at_command=True),
+    bad("half a feature", "n_features must be a whole number but is 2.5", n_features=2.5),
+    bad("one fold", "folds must be at least 2 but is 1", folds=1, at_command=True),
+    bad("many folds", "folds must be at most 20 but is 21", folds=21),
+    bad("seed below", "seed must be at least 0 but is -1", seed=-1, at_command=True),
+    bad("seed above", "seed must be at most 4294967295 but is 4294967296", seed=2**32),
+    bad("no workers", "workers must be at least 1 but is 0", workers=0, at_command=True),
+]  # fmt: skip
+
+ROLES = [
+    bad("kept and dropped", "column 'a' is said to be both keep and drop; name it once",
+        keep=["a"], drop=["a"], at_command=True),
+    bad("target kept", "target 'y' is said to be keep as well; name it once", keep=["y"]),
+    bad("category and number", "column 'a' is said to be both categorical and numeric; name it "
+        "once", categorical=["a"], numeric=["a"]),
+    bad("constant kept", "keep column 'a' is no use as a feature (constant): take it off the keep "
+        "list", bad_table(a=1), keep=["a"]),
+    bad("group and time", "group 'a' and time 'b' cannot both order the parts; name one of them",
+        group="a", time="b"),
+    bad("weight of zero", "weight column 'w' must be above 0 but is 0 in row 3: remove these rows "
+        "or mend the weights", bad_table(w=[1.5, 2.5, 0.0] * 20), weight="w", at_command=True),
+    bad("negative weight", "weight column 'w' must be above 0 but is -1 in row 2: remove these "
+        "rows or mend the weights", bad_table(w=[1, -1, 2] * 20), weight="w"),
+    bad("weight of text", "weight column 'w' must hold numbers above 0 but holds text: name "
+        "another", bad_table(w=["a", "b", "c"] * 20), weight="w"),
+    bad("missing weight", "weight column 'w' is missing in 20 of 60 rows, first in row 3: fill or "
+        "remove these rows", bad_table(w=[1, 2, None] * 20), weight="w"),
+    bad("coarse group", "group column 'g' has 2 different values but "
+        f"{NEEDS}: name a finer one, or use fewer folds", bad_table(g=["a", "b"] * 30), group="g"),
+    bad("time of text", "time column 't' holds text, which has no order in time: give timestamps "
+        "or numbers", bad_table(t=["a", "b", "c"] * 20), time="t"),
+    *(bad(f"no such {role}", f"{role} column 'heigth' is no column of the table; did you mean "
+          "'height'?", bad_table(height=AMOUNTS), at_command=role == "weight",
+          **{role: ["heigth"] if role == "keep" else "heigth"})
+      for role in ("keep", "weight", "group", "time")),
+    *(bad(f"no such {role}", "there is no column 'heigth'; nearest: height",
+          bad_table(height=AMOUNTS), at_command=role == "drop", **{role: ["heigth"]})
+      for role in ("drop", "categorical", "numeric")),
+]  # fmt: skip
+
+EVERY = [*TABLES, *TASKS, *WORDS, *NUMBERS, *ROLES]
+
+
+def select(data, *, target="y", name=None, tuning=None, folds=None, parameters=None, **options):
+    """Call `chaffinch.select` with the command line's options."""
+    model = {"tuning": tuning, "folds": folds, "parameters": parameters}
+    model = {key: value for key, value in model.items() if value is not None}
+    if model:
+        options["model"] = ModelSettings(name=options.pop("model", "lightgbm"), **model)
+    return chaffinch.select(data, target, **options)
+
+
+def left_in(store):
+    """Return what should not be in a store after a refusal."""
+    return [path for path in Path(store).rglob("*")
+            if path.name == "run.json" or path.name.startswith(".aside-")]  # fmt: skip
+
+
+def as_arguments(options):
+    for name, value in options.items():
+        yield "--" + name.replace("_", "-")
+        yield ",".join(value) if isinstance(value, list) else str(value)
+
+
+def chaffinch_run(*arguments, home=None, preamble=""):
+    """Run the command line as a program of its own."""
+    command = [COMMAND[0], COMMAND[1], preamble + COMMAND[2], *map(str, arguments)]
+    environment = os.environ | ({"PREFECT_HOME": str(home)} if home else {})
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name)
+def test_it_is_refused_in_one_line_and_nothing_is_left(case, tmp_path):
+    before = case.data.copy()
+    with pytest.raises(InputError) as refusal:
+        select(case.data, store=tmp_path / "store", **case.options)
+
+    assert str(refusal.value) == case.message
+    assert not left_in(tmp_path)
+    pd.testing.assert_frame_equal(case.data, before)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in EVERY if case.at_command], ids=lambda case: case.name
+)
+def test_the_command_line_says_the_same(case, tmp_path):
+    case.data.to_csv(tmp_path / "table.csv", index=False)
+    store = tmp_path / "store"
+    done = chaffinch_run(
+        "run", tmp_path / "table.csv", "--store", store, *as_arguments(case.options)
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"Error: {case.message}\n"
+    assert not left_in(tmp_path)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    (tmp_path / "prices_2026.csv").write_text("a,y\n1,2\n")
+    missing = tmp_path / "prices_2025.csv"
+    message = f"there is no file {missing}; nearest: prices_2026.csv"
+
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(missing, "y")
+    assert str(refusal.value) == message
+    done = chaffinch_run("run", missing, "--target", "y", "--store", tmp_path / "store")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.csv", b"", "none.csv is empty; give a header and at least one row"),
+        ("head.csv", b"a,b,y\n", "head.csv has columns but no rows; give at least one"),
+        ("twice.csv", b"a,a,y\n1,2,3\n", "twice.csv names column 'a' twice, at positions 1 and 2; "
+         "rename one"),
+        ("ragged.csv", b"a,y\n1,2\n1,2,3\n", "row 2 of ragged.csv must have 2 fields as the "
+         "header but has 3; mend it, or quote fields that hold ','"),
+        ("torn.parquet", b"PAR1", "torn.parquet is no readable Parquet file: "),
+        ("table.xlsx", b"PK", "table.xlsx has no known ending; give a path to .csv, .tsv, .txt"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_table(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(tmp_path / name, "y", store=tmp_path / "store")
+    assert str(refusal.value).startswith(message)
+    assert "\n" not in str(refusal.value)
+    assert not left_in(tmp_path)
+
+
+@pytest.mark.parametrize("source", [None, 3, [[1, 2]], {"a": [1]}, np.ones((3, 2))])
+def test_what_is_no_table_at_all(source):
+    with pytest.raises(InputError, match=r"a source must be a path to \.csv") as refusal:
+        chaffinch.select(source, "y")
+    assert str(refusal.value).endswith(f"but is {type(source).__name__}")
+
+
+@pytest.mark.parametrize("model", [3, Ridge, lambda: None])
+def test_what_is_no_estimator(model):
+    with pytest.raises(InputError, match="an estimator must be an instance with scikit-learn's"):
+        chaffinch.select(bad_table(), "y", model=model)
+
+
+def test_an_estimator_that_does_not_fit_the_target(tmp_path):
+    with pytest.raises(InputError, match="Ridge is no classifier but the target is a class"):
+        chaffinch.select(bad_table(), "y", model=Ridge(), store=tmp_path)
+    assert not left_in(tmp_path)
+
+
+def test_an_estimator_that_no_file_can_bring_back():
+    nameless = make_pipeline(FunctionTransformer(lambda X: X), LogisticRegression())
+    with pytest.raises(InputError, match="<lambda>, which cannot be kept in a file; define the"):
+        chaffinch.select(bad_table(), "y", model=nameless)
+
+
+def test_a_model_that_turns_out_unable_to_learn_the_table():
+    with pytest.raises(InputError, match="model MultinomialNB cannot be fitted, try another: Neg"):
+        chaffinch.select(bad_table(), "y", model="MultinomialNB")
+
+
+def test_rows_are_counted_as_in_the_users_file(tmp_path):
+    for row in (0, 17, N - 1):
+        table = bad_table(y=changed(["no", "yes"] * 30, row, None))
+        table.to_csv(tmp_path / "table.csv", index=False)
+        for source in (table, tmp_path / "table.csv"):
+            with pytest.raises(InputError, match=f"first in row {row + 1}: "):
+                chaffinch.select(source, "y", drop=["c"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing option '--target'."),
+        (("--target", "y", "--folds", "five"), "Invalid value for '--folds': 'five' is not a"),
+        (("--target", "y", "--task", "ranking"), "Invalid value for '--task': 'ranking' is"),
+        (("--target", "y", "--kep", "a"), "No such option '--kep'."),
+    ],
+)  # fmt: skip
+def test_what_the_command_line_itself_refuses(arguments, message):
+    done = chaffinch_run("run", "table.csv", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: {message}")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,216 @@
+"""A store that is in the way, full, read-only or damaged; workers that are not there."""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+import chaffinch
+from chaffinch import InputError, ModelSettings, StorageError
+from tests.made_up import bad_table
+from tests.test_bad_input import chaffinch_run, left_in
+
+QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A store with one finished run of a small table."""
+    store = tmp_path_factory.mktemp("finished")
+    return store, chaffinch.select(bad_table(), "y", model=QUICK, store=store)
+
+
+def snapshot(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "stages").iterdir()}
+
+
+@pytest.mark.parametrize("below", ["", "store"])
+def test_a_file_where_the_store_should_be(below, tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    store = tmp_path / "notes" / below
+    message = f"store {store} cannot be made because a file has its place; name another store"
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(bad_table(), "y", store=store)
+    assert str(refusal.value) == message
+
+    bad_table().to_csv(tmp_path / "table.csv", index=False)
+    done = chaffinch_run("run", tmp_path / "table.csv", "--target", "y", "--store", store)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder on a file system that is mounted read-only, which binds root as well."""
+    folder = tmp_path / "read-only"
+    folder.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    read_only_flag = 1
+    if libc.mount(b"none", bytes(folder), b"tmpfs", read_only_flag, None):
+        pytest.skip(f"mounting is not allowed here: {os.strerror(ctypes.get_errno())}")
+    yield folder
+    libc.umount(bytes(folder))
+
+
+def test_a_store_in_a_read_only_folder(read_only):
+    for store in (read_only, read_only / "store"):
+        with pytest.raises(InputError, match=r"is not allowed; make the folder writable or name"):
+            chaffinch.select(bad_table(), "y", store=store)
+
+
+FULL = """
+import resource, sys
+import chaffinch
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+table, store = sys.argv[2:]
+try:
+    chaffinch.select(table, "target", model=chaffinch.ModelSettings(tuning="none"), store=store)
+except chaffinch.StorageError as error:
+    sys.exit(f"Error: {error}")
+"""
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_run(tmp_path):
+    table, store = tmp_path / "table.csv", tmp_path / "store"
+    load_breast_cancer(as_frame=True).frame.to_csv(table, index=False)
+    room_for_the_table_but_no_report = 250_000
+
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(room_for_the_table_but_no_report), table, store],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: no space left for a file of this size on the device of ")
+    assert done.stderr.endswith(": free some or name another store\n")
+    assert done.stderr.count("\n") == 1
+    assert not list(store.rglob(".aside-*"))
+    (run,) = (store / "runs").iterdir()
+    before = snapshot(run)
+    assert before
+    with pytest.raises(InputError, match="is not finished; run it again and it goes on"):
+        chaffinch.load_run(run.name, store=store)
+
+    result = chaffinch.select(table, "target", model=ModelSettings(tuning="none"), store=store)
+    assert result.run == run.name
+    assert before.items() < snapshot(run).items()
+
+
+def test_a_disk_without_room_for_the_table_at_the_command_line(tmp_path):
+    load_breast_cancer(as_frame=True).frame.to_csv(tmp_path / "table.csv", index=False)
+    limit = (
+        "import resource;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY));"
+    )
+    done = chaffinch_run(
+        "run", tmp_path / "table.csv", "--target", "target", "--store", tmp_path / "store",
+        preamble=limit,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: no space left for a file of this size")
+    assert done.stderr.count("\n") == 1
+    assert not left_in(tmp_path)
+
+
+TELLS_THE_TIME = ("stages/optimise_mask.json", "report.html")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["stages/optimise_mask.json", "elimination.parquet", "splits.parquet", "model/model.txt",
+     "profile.json", "selection.json", "report.html"],
+)  # fmt: skip
+def test_a_truncated_file_is_made_again(damaged, finished):
+    store, result = finished
+    path = result.folder / damaged
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+
+    again = chaffinch.select(bad_table(), "y", model=QUICK, store=store)
+    assert again.contract == result.contract
+    if damaged in TELLS_THE_TIME:
+        assert len(path.read_bytes()) > 0.9 * len(whole)
+    else:
+        assert path.read_bytes() == whole
+
+
+def test_a_truncated_table_is_made_again(finished):
+    store, result = finished
+    (parquet,) = (store / "datasets").rglob("table.parquet")
+    whole = parquet.read_bytes()
+    parquet.write_bytes(whole[:-100])
+
+    assert chaffinch.select(bad_table(), "y", model=QUICK, store=store).run == result.run
+    assert parquet.read_bytes() == whole
+
+
+def test_reading_a_damaged_run_says_so_in_one_line(finished):
+    store, result = finished
+    contract = result.folder / "selection.json"
+    whole = contract.read_bytes()
+    contract.write_bytes(whole[:100])
+    try:
+        with pytest.raises(StorageError, match=r"is damaged .*; delete it and run again") as error:
+            chaffinch.load_run(result.run, store=store)
+        assert "\n" not in str(error.value)
+        done = chaffinch_run("show", result.run, "--store", store)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"Error: {error.value}\n"
+    finally:
+        contract.write_bytes(whole)
+
+
+def test_a_run_that_is_not_there(finished):
+    store, result = finished
+    almost = result.run[:-1]
+    message = f"there is no run {almost!r} in {store}; nearest: {result.run}"
+    with pytest.raises(InputError) as refusal:
+        chaffinch.load_run(almost, store=store)
+    assert str(refusal.value) == message
+
+    done = chaffinch_run("show", almost, "--store", store)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
+
+
+@pytest.mark.parametrize("command", [["show", "any"], ["runs"]])
+def test_a_store_that_is_not_there(command, tmp_path):
+    done = chaffinch_run(*command, "--store", tmp_path / "none")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"Error: there is no store at {tmp_path / 'none'}; name the one that runs were given\n"
+    )
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_run_name_that_leads_elsewhere(finished):
+    with pytest.raises(InputError, match=r"a name must be 1\.\.120 of"):
+        chaffinch.load_run("../../etc", store=finished[0])
+
+
+def test_a_store_of_a_later_release(tmp_path):
+    (tmp_path / "store.json").write_text(json.dumps({"format_version": 99}))
+    with pytest.raises(StorageError, match="must have format_version 1 but has 99; read it with"):
+        chaffinch.select(bad_table(), "y", store=tmp_path)
+
+
+def test_a_scheduler_that_does_not_answer(tmp_path):
+    nobody = "tcp://127.0.0.1:9"
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(bad_table(), "y", cluster=nobody, store=tmp_path)
+    assert str(refusal.value) == (
+        f"no Dask scheduler answers at {nobody!r}; start one with `dask scheduler`, or set "
+        "cluster to local"
+    )
+    assert not left_in(tmp_path)
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    chaffinch.select(bad_table(), "y", model=QUICK)
+    with pytest.raises(InputError):
+        chaffinch.select(bad_table(y="no"), "y", model=QUICK)
+    assert not list(Path(tmp_path).iterdir())
