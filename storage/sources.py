@@ -188,8 +188,9 @@ def _read_parquet(files: Sequence[Path]) -> pa.Table:
     tables: list[pa.Table] = []
     for path in files:
         try:
-            # ParquetFile, because read_table makes columns out of folder names such as "year=2024"
-            with pa.parquet.ParquetFile(path) as file:
+            # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
+            # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+            with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
                 check_columns(file.schema_arrow.names, path.name)
                 table = _without_unnamed_index(file.read()).replace_schema_metadata(None)
         except PermissionError:

@@ -39,6 +39,7 @@ _TABLE, _MANIFEST = "table.parquet", "dataset.json"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
 _ROWS_PER_GROUP = 131_072
 _MOST_NUMBERED = 10_000
+_COLUMNS_AT_A_TIME = 8  # what is decoded but not yet in one chunk
 
 
 @dataclass(frozen=True)
@@ -96,21 +97,18 @@ class Dataset:
         """
         names = list(self.columns if columns is None else columns)
         check_known(names, self.columns)
+        columns_read: list[pa.Array] = []
         try:
-            with pa.parquet.ParquetFile(self.path / _TABLE) as file:
-                table = file.read(columns=names).select(names)
+            # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+            with pa.parquet.ParquetFile(self.path / _TABLE, pre_buffer=False) as file:
+                for start in range(0, len(names), _COLUMNS_AT_A_TIME):
+                    some = names[start : start + _COLUMNS_AT_A_TIME]
+                    columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
         except (pa.ArrowException, OSError) as error:
             raise StorageError(
                 f"dataset {self.path} is damaged: {error}; ingest its source again"
             ) from error
-        # Parquet numbers the categories of each row group by themselves
-        return pa.table(
-            [
-                sorted_categories(column) if column.type == CATEGORY else column.combine_chunks()
-                for column in table.columns
-            ],
-            names=names,
-        )
+        return pa.table(columns_read, names=names)
 
 
 def ingest(
@@ -203,6 +201,11 @@ def write_dataset(table: pa.Table, folder: Path) -> Dataset:
         }
         write_file(home / _MANIFEST, to_json(manifest))
     return Dataset(home, dataset_hash, table.num_rows, columns)
+
+
+def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    # Parquet numbers the categories of each row group by themselves
+    return sorted_categories(column) if column.type == CATEGORY else column.combine_chunks()
 
 
 def _home(folder: Path, dataset_hash: str) -> Path:

@@ -39,9 +39,10 @@ def retrain(
     schema, mask = description_of(described).schema, mask_of(chosen)
     rows = part_rows(context, described, divided, "train", "mask_validation")
     recipe = tuned_recipe(context, trained)
-    write_model(writer, "model", recipe.fit(rows.select(mask), schema.select(mask)))
-    context.on_progress("retrain", 1, 2)
     write_model(writer, "all_features_model", recipe.fit(rows, schema))
+    context.on_progress("retrain", 1, 2)
+    rows = rows.select(mask)  # the last that is asked of the other columns
+    write_model(writer, "model", recipe.fit(rows, schema.select(mask)))
     writer.result = {"kind": trained.result["kind"], "rows": len(rows)}
 
 

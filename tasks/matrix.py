@@ -16,8 +16,8 @@ from chaffinch.tasks.target import encode_target
 
 Index = NDArray[np.int64]
 
-# what is read of a dataset at one time, in cells: 128 MiB
-_CELLS_AT_A_TIME = 2**24
+# what is read of a dataset at one time, in cells: 32 MiB
+_CELLS_AT_A_TIME = 2**22
 
 
 class DatasetLike(Protocol):
@@ -121,7 +121,7 @@ def load_rows(
     """Return rows as a model sees them, with the features of the description.
 
     The features are read some columns at a time, so that memory holds the rows asked for and
-    about 128 MiB besides.
+    about 64 MiB besides.
 
     Parameters
     ----------

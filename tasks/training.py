@@ -186,7 +186,8 @@ def _cross_validate(
 
 def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> float:
     candidate, fold = item
-    fitting, held_out = (shared.rows.take(index) for index in shared.folds[fold])
+    fitting, held_out_rows = shared.folds[fold]
     recipe = replace(shared.recipe, parameters={**shared.recipe.parameters, **candidate})
-    model = recipe.fit(fitting, shared.schema)
+    model = recipe.fit(shared.rows.take(fitting), shared.schema)
+    held_out = shared.rows.take(held_out_rows)
     return shared.loss(held_out.y, model.predict(held_out.X), held_out.weight)
