@@ -14,6 +14,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
@@ -249,6 +250,14 @@ def part_of_rows(store, result, *columns):
     dataset = result.contract["dataset"]["hash"][:16]
     table = pd.read_parquet(store / "datasets" / dataset / "table.parquet", columns=list(columns))
     return table.assign(part=pd.read_parquet(result.folder / "splits.parquet")["part"].astype(str))
+
+
+def test_the_losses_are_those_of_the_models_own_predictions(kept_run):
+    store, result = kept_run
+    rows = part_of_rows(store, result, *FEATURES, "churned")
+    for part, of_part in rows.groupby("part"):
+        own = log_loss(of_part["churned"], result.model.predict_proba(of_part))
+        assert result.losses[part]["selected"] == pytest.approx(own, rel=1e-9)
 
 
 def test_no_group_is_split(tmp_path):
