@@ -1,9 +1,8 @@
 """Where evaluations run: this process, worker processes of this machine, or a Dask scheduler.
 
-The only file that imports Dask. A stage sees one thing, `Workers.map`: the same function over many
-small items with one large thing in common. The large thing is sent to each worker once; items
-travel in batches; results come back in the items' order. Which worker computes what never shows in
-a result, so that every kind of workers gives the same numbers to the last bit.
+The only file that imports Dask. What is large is sent to each worker once; items travel in
+batches; results come back in the items' order. A cluster is started only for work that takes
+longer than starting it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,65 +22,19 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.workers import InProcess, Item, OnDone, Result, Shared, Workers
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 logger = logging.getLogger(__name__)
 
-Shared = TypeVar("Shared")
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-OnDone = Callable[[int, int], None]
-
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
 # Seconds of evaluation below which a batch is done sooner where it is than on other processes.
 _WORTH_SPREADING = 0.02
-
-
-class Workers(Protocol):
-    """Runs one function over many items."""
-
-    def map(
-        self,
-        function: Callable[[Shared, Item], Result],
-        shared: Shared,
-        items: Sequence[Item],
-        on_done: OnDone | None = None,
-    ) -> list[Result]:
-        """Return ``[function(shared, item) for item in items]``.
-
-        `on_done` is called with the number of items done and the number in all.
-        """
-        ...
-
-    def masked_loss(self, engine: BlackBox) -> BlackBox:
-        """Return an engine with the same numbers, computed by these workers."""
-        ...
-
-
-class InProcess:
-    """Every item in this process, one after the other."""
-
-    def map(
-        self,
-        function: Callable[[Shared, Item], Result],
-        shared: Shared,
-        items: Sequence[Item],
-        on_done: OnDone | None = None,
-    ) -> list[Result]:
-        """See `Workers.map`."""
-        results = []
-        for item in items:
-            results.append(function(shared, item))
-            if on_done is not None:
-                on_done(len(results), len(items))
-        return results
-
-    def masked_loss(self, engine: BlackBox) -> BlackBox:
-        """Return the engine itself."""
-        return engine
+# Seconds until the processes of a local cluster have started and imported what they compute with.
+_SECONDS_TO_START = 4.0
 
 
 class OverDask:
@@ -91,11 +44,14 @@ class OverDask:
     ----------
     connect : callable
         Starts or finds the cluster and returns its client.
+    seconds_to_start : float, optional
+        What connecting costs; work that takes less is done in this process instead.
     """
 
-    def __init__(self, connect: Callable[[], Client]) -> None:
+    def __init__(self, connect: Callable[[], Client], seconds_to_start: float = 0.0) -> None:
         self._connect = connect
         self._client: Client | None = None
+        self._seconds_to_start = seconds_to_start
 
     @property
     def client(self) -> Client:
@@ -104,6 +60,10 @@ class OverDask:
             self._client = self._connect()
         return self._client
 
+    def is_worth_it(self, seconds: float) -> bool:
+        """Return whether so much work is done sooner on the cluster, if it must be started too."""
+        return self._client is not None or seconds >= self._seconds_to_start
+
     def map(
         self,
         function: Callable[[Shared, Item], Result],
@@ -111,15 +71,30 @@ class OverDask:
         items: Sequence[Item],
         on_done: OnDone | None = None,
     ) -> list[Result]:
-        """See `Workers.map`.
+        """See `Workers.map`; items are done here until those left are worth starting the cluster.
 
         Raises
         ------
         WorkersError
             If a batch kills every worker that runs it, or the scheduler is lost.
         """
+        here: list[Result] = []
+        seconds_left, start = 0.0, time.perf_counter()
+        while len(here) < len(items) and not self.is_worth_it(seconds_left):
+            here.append(function(shared, items[len(here)]))
+            seconds_left = (time.perf_counter() - start) / len(here) * (len(items) - len(here))
+            if on_done is not None:
+                on_done(len(here), len(items))
+        if len(here) == len(items):
+            return here
+
+        def tell(done: int, _: int) -> None:
+            if on_done is not None:
+                on_done(len(here) + done, len(items))
+
         call = partial(_call_on_each, function)
-        return self.map_batches(call, self.place(shared), items, _UNEVEN, on_done)
+        rest = items[len(here) :]
+        return here + self.map_batches(call, self.place(shared), rest, _UNEVEN, tell)
 
     def masked_loss(self, engine: BlackBox) -> BlackBox:
         """Return an engine with the same numbers, computed by these workers."""
@@ -185,7 +160,7 @@ def over_dask(engine: BlackBox, workers: OverDask) -> BlackBox:
     """Return an engine with the same numbers, bit for bit, computed by Dask workers.
 
     The model and the rows go to each worker once; after that only masks and losses travel. As long
-    as a whole batch takes less than spreading it would, it stays in this process.
+    as spreading a batch, or starting a cluster for it, takes longer, it stays in this process.
 
     Parameters
     ----------
@@ -195,14 +170,17 @@ def over_dask(engine: BlackBox, workers: OverDask) -> BlackBox:
         The cluster.
     """
     evaluator = engine.evaluator
-    seconds_per_mask = 0.0
+    seconds = seconds_per_mask = 0.0
     placed: Future[MaskEvaluator] | None = None
 
     def evaluate(masks: Sequence[Mask]) -> Floats:
-        nonlocal seconds_per_mask, placed
-        if placed is None and seconds_per_mask * len(masks) < _WORTH_SPREADING:
+        nonlocal seconds, seconds_per_mask, placed
+        is_long = seconds_per_mask * len(masks) >= _WORTH_SPREADING
+        # how many masks are still to come nobody knows: likely as many as there were
+        if placed is None and not (is_long and workers.is_worth_it(seconds)):
             start = time.perf_counter()
             losses = evaluator(masks)
+            seconds += time.perf_counter() - start
             seconds_per_mask = (time.perf_counter() - start) / len(masks)
             return losses
         if placed is None:
@@ -244,7 +222,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
         return client
 
     try:
-        yield OverDask(connect)
+        yield OverDask(connect, _SECONDS_TO_START if cluster == "local" else 0.0)
     finally:
         for closing in reversed(opened):
             closing.close()
