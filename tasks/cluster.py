@@ -1,9 +1,7 @@
-"""Where evaluations run: this process, worker processes of this machine, or a Dask scheduler.
+"""Workers of a Dask cluster: processes of this machine, or whatever a scheduler has.
 
-The only file that imports Dask. A stage sees one thing, `Workers.map`: the same function over many
-small items with one large thing in common. The large thing is sent to each worker once; items
-travel in batches; results come back in the items' order. Which worker computes what never shows in
-a result, so that every kind of workers gives the same numbers to the last bit.
+The only file that imports Dask. What is large is sent to each worker once; items travel in
+batches; results come back in the items' order; any worker may die.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 import numpy as np
 
@@ -23,16 +21,12 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.workers import InProcess, Item, OnDone, Result, Shared, Workers
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 logger = logging.getLogger(__name__)
-
-Shared = TypeVar("Shared")
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-OnDone = Callable[[int, int], None]
 
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
@@ -40,50 +34,6 @@ _EVEN, _UNEVEN = 1, 4
 _WORTH_SPREADING = 0.02
 # Times that what every worker needs is sent, should all of them die.
 _SENDINGS = 3
-
-
-class Workers(Protocol):
-    """Runs one function over many items."""
-
-    def map(
-        self,
-        function: Callable[[Shared, Item], Result],
-        shared: Shared,
-        items: Sequence[Item],
-        on_done: OnDone | None = None,
-    ) -> list[Result]:
-        """Return ``[function(shared, item) for item in items]``.
-
-        `on_done` is called with the number of items done and the number in all.
-        """
-        ...
-
-    def masked_loss(self, engine: BlackBox) -> BlackBox:
-        """Return an engine with the same numbers, computed by these workers."""
-        ...
-
-
-class InProcess:
-    """Every item in this process, one after the other."""
-
-    def map(
-        self,
-        function: Callable[[Shared, Item], Result],
-        shared: Shared,
-        items: Sequence[Item],
-        on_done: OnDone | None = None,
-    ) -> list[Result]:
-        """See `Workers.map`."""
-        results = []
-        for item in items:
-            results.append(function(shared, item))
-            if on_done is not None:
-                on_done(len(results), len(items))
-        return results
-
-    def masked_loss(self, engine: BlackBox) -> BlackBox:
-        """Return the engine itself."""
-        return engine
 
 
 class OverDask:

@@ -18,8 +18,8 @@ from typing import Any
 
 from chaffinch.storage.runs import Run, StageRecord
 from chaffinch.storage.tables import Dataset
-from chaffinch.tasks.cluster import InProcess, Workers
 from chaffinch.tasks.settings import SelectionSettings
+from chaffinch.tasks.workers import InProcess, Workers
 
 logger = logging.getLogger(__name__)
 

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from chaffinch.tasks import cluster
-from chaffinch.tasks.cluster import InProcess, OverDask, open_workers
+from chaffinch.tasks.cluster import OverDask, open_workers
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
+from chaffinch.tasks.workers import InProcess
 
 pytestmark = pytest.mark.xdist_group("dask")
 

@@ -1,0 +1,62 @@
+"""What a stage sees of those who compute, and the simplest of them: this process.
+
+A stage asks for one thing, `Workers.map`: the same function over many small items with one large
+thing in common. Which worker computes what never shows in a result, so that every kind of workers
+gives the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from chaffinch.tasks.selection.masked_loss.black_box import BlackBox
+
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+OnDone = Callable[[int, int], None]
+
+
+class Workers(Protocol):
+    """Runs one function over many items."""
+
+    def map(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        items: Sequence[Item],
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """Return ``[function(shared, item) for item in items]``.
+
+        `on_done` is called with the number of items done and the number in all.
+        """
+        ...
+
+    def masked_loss(self, engine: BlackBox) -> BlackBox:
+        """Return an engine with the same numbers, computed by these workers."""
+        ...
+
+
+class InProcess:
+    """Every item in this process, one after the other."""
+
+    def map(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        items: Sequence[Item],
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """See `Workers.map`."""
+        results = []
+        for item in items:
+            results.append(function(shared, item))
+            if on_done is not None:
+                on_done(len(results), len(items))
+        return results
+
+    def masked_loss(self, engine: BlackBox) -> BlackBox:
+        """Return the engine itself."""
+        return engine
