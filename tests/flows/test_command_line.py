@@ -1,5 +1,6 @@
 """`chaffinch run` as a program of its own, with no server but the one that Prefect embeds."""
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -43,7 +44,8 @@ def manifests(store: Path) -> dict[str, int]:
 
 
 def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table):
-    ended = run(str(table), "--target", "yield", "--tuning", "none", "--cluster", "none", home=home)
+    quick = ("--tuning", "none", "--cluster", "none", "--n-features", "2")
+    ended = run(str(table), "--target", "yield", *quick, home=home)
     assert ended.returncode == 0, ended.stderr
     assert still_running(home) == []
 
@@ -70,12 +72,12 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2(home, table):
 
 @pytest.fixture(scope="module")
 def slow_run(tmp_path_factory: pytest.TempPathFactory, home: Path) -> tuple[str, ...]:
-    """A command whose elimination takes some seconds: a forest of 30 features is a black box."""
+    """A command whose elimination takes some seconds: a forest is a black box."""
     random = np.random.default_rng(3)
-    X = random.normal(size=(700, 30))
+    X = random.normal(size=(300, 18))
     y = X[:, :5].sum(axis=1)
     path = tmp_path_factory.mktemp("slow") / "slow.csv"
-    names = [*(f"feature_{j}" for j in range(30)), "y"]
+    names = [*(f"feature_{j}" for j in range(18)), "y"]
     np.savetxt(path, np.column_stack([X, y]), "%.5f", ",", header=",".join(names), comments="")
     model = ("--model", "RandomForestRegressor", "--tuning", "none")
     return (str(path), "--target", "y", *model, "--workers", "2", "--store", str(home / "slow"))
@@ -86,7 +88,7 @@ def test_stopped_in_the_middle_it_goes_on_where_it_was(home, slow_run):
     with started(*CHAFFINCH, "run", *slow_run, env=environment(home), log=log) as program:
         eventually(lambda: "train_base_model" in manifests(store))
         eventually(lambda: any("distributed.Nanny" in command for command in still_running(home)))
-        program.send_signal(signal.SIGINT)
+        os.killpg(program.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
         assert program.wait(30) == 130
         assert still_running(home) == []
     before = manifests(store)
