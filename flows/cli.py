@@ -79,8 +79,8 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
     with terminal.progress() as on_progress:
         check(data, settings, execution, on_progress=on_progress)
         on_progress(terminal.STARTING_PREFECT, 0, 1)
+        from chaffinch.flows.artifacts import watching
         from chaffinch.flows.feature_selection import feature_selection
-        from chaffinch.flows.progress import watching
 
         with watching(on_progress):
             result = feature_selection(data, settings, execution)
@@ -125,8 +125,13 @@ def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -
     prepare()
     from chaffinch.flows.serving import serve_feature_selection
 
-    execution = ExecutionSettings() if store is None else ExecutionSettings(store=Path(store))
-    serve_feature_selection(data, target, cron=cron, timezone=timezone, execution=execution)
+    serve_feature_selection(
+        data,
+        SelectionSettings(target=target),
+        ExecutionSettings() if store is None else ExecutionSettings(store=Path(store)),
+        cron=cron,
+        timezone=timezone,
+    )
 
 
 def main() -> None:

@@ -7,27 +7,46 @@ person sees them in the UI, with progress and the result as artifacts.
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
-from prefect import flow, task
-from prefect.artifacts import create_table_artifact
+from prefect import flow, runtime, task
 from prefect.cache_policies import NO_CACHE
+from pydantic import WithJsonSchema
 
-from chaffinch.flows.progress import ProgressArtifact
+from chaffinch.flows.artifacts import ProgressArtifact, publish
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
-from chaffinch.tasks.story import select_features
+from chaffinch.tasks.story import select_features, source_label
+
+# Prefect reads a parameter's words from Google docstrings only; ours follow numpydoc.
+TablePath = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "The table: CSV or TSV (plain or .gz), Parquet file or folder of them, "
+            "at its path on the machine that runs it.",
+        }
+    ),
+]
+
+
+def run_title() -> str:
+    """Return the name of the present flow run: its table, method and model."""
+    parameters = runtime.flow_run.parameters
+    settings = parameters["settings"]
+    return f"{source_label(parameters['data'])} {settings.method.kind} {settings.model.name}"
 
 
 @flow(
     name="feature-selection",
     description="A table in; the features worth keeping, a model retrained on them, a report out.",
-    flow_run_name="{data}",
+    flow_run_name=run_title,
     validate_parameters=True,
     persist_result=False,
 )
 def feature_selection(
-    data: str,
+    data: TablePath,
     settings: SelectionSettings,
     execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
 ) -> SelectionResult:
@@ -57,7 +76,7 @@ def feature_selection(
         settings,
         execution,
         through=as_task,
-        on_progress=ProgressArtifact("feature-selection-progress"),
+        on_progress=ProgressArtifact(),
     )
     result = load_result(run)
     publish(result)
@@ -74,21 +93,3 @@ def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
     name = step.__name__.replace("_", "-")
     make_task = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
     return make_task(step)
-
-
-def publish(result: SelectionResult) -> None:
-    """Put the result into the UI: the losses of each part, and what was kept."""
-    losses = [
-        {"part": part, "all features": values["all_features"], "selected": values["selected"]}
-        for part, values in result.losses.items()
-    ]
-    create_table_artifact(losses, key="feature-selection-losses", description=result.verdict)
-    features = [
-        {"feature": name, "kept": bool(kept), "removed at step": int(step) or None}
-        for name, kept, step in zip(result.candidates, result.mask, result.steps, strict=True)
-    ]
-    create_table_artifact(
-        features,
-        key="feature-selection-features",
-        description=f"{len(result.features)} of {len(result.candidates)} features kept",
-    )

@@ -7,6 +7,7 @@ from prefect.client.orchestration import get_client
 from prefect.deployments.runner import RunnerDeployment
 from prefect.schedules import Cron
 from prefect.settings import PREFECT_API_URL
+from prefect.types.entrypoint import EntrypointType
 
 from chaffinch.flows.feature_selection import feature_selection
 from chaffinch.storage.errors import InputError
@@ -17,7 +18,12 @@ ON_DEMAND, NIGHTLY = "on-demand", "nightly"
 
 
 def serve_feature_selection(
-    data: str, target: str, *, cron: str, timezone: str, execution: ExecutionSettings
+    data: str,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    *,
+    cron: str = "0 2 * * *",
+    timezone: str = "UTC",
 ) -> None:
     """Register both deployments and run what is started, until stopped.
 
@@ -25,14 +31,14 @@ def serve_feature_selection(
     ----------
     data : str
         Table of the nightly run, and the form's first suggestion.
-    target : str
-        Column to predict, likewise.
-    cron : str
-        When the nightly run starts.
-    timezone : str
-        Of the schedule.
+    settings : SelectionSettings
+        Of the nightly run, and the form's first suggestion.
     execution : ExecutionSettings
-        Store, cluster and workers.
+        Store, cluster and workers, likewise.
+    cron : str
+        When the nightly run starts: minute, hour, day of month, month, day of week.
+    timezone : str
+        Of the schedule, such as ``"Europe/Vienna"``.
 
     Raises
     ------
@@ -43,7 +49,7 @@ def serve_feature_selection(
     _check_server()
     parameters = {
         "data": data,
-        "settings": SelectionSettings(target=target).model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json"),
         "execution": execution.model_dump(mode="json"),
     }
     nightly: dict[str, Any] = {}
@@ -52,7 +58,13 @@ def serve_feature_selection(
     except ValueError as error:
         raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
     served = [
-        feature_selection.to_deployment(name, parameters=parameters, tags=["chaffinch"], **when)
+        feature_selection.to_deployment(
+            name,
+            parameters=parameters,
+            tags=["chaffinch"],
+            entrypoint_type=EntrypointType.MODULE_PATH,
+            **when,
+        )
         for name, when in ((ON_DEMAND, {}), (NIGHTLY, nightly))
     ]
     serve(*cast(list[RunnerDeployment], served))

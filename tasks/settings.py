@@ -56,7 +56,14 @@ class _Settings(BaseModel):
 class Gbmo(_Settings):
     """General binary mask optimisation: remove features while the loss allows it."""
 
-    kind: Literal["gbmo"] = _field("gbmo", 0, "Method", "General binary mask optimisation.")
+    model_config = ConfigDict(title="GBMO")
+
+    kind: Literal["gbmo"] = _field(
+        "gbmo",
+        0,
+        "Kind",
+        "General binary mask optimisation finds the number of features itself.",
+    )
     slacks: tuple[Annotated[float, Field(ge=0)], ...] = _field(
         (0.00025, 0.001, 0.01, 0.05),
         1,
@@ -72,14 +79,18 @@ class Gbmo(_Settings):
         None,
         3,
         "Drift cap",
-        "Stop as well once the loss exceeds the unmasked loss x (1 + cap). Empty: no cap.",
+        "Stop as well once the loss exceeds the unmasked loss x (1 + cap). By default no cap.",
     )
 
 
 class Flbmo(_Settings):
     """Fixed-length binary mask optimisation: remove features until a size is reached."""
 
-    kind: Literal["flbmo"] = _field("flbmo", 0, "Method", "Fixed-length binary mask optimisation.")
+    model_config = ConfigDict(title="FLBMO")
+
+    kind: Literal["flbmo"] = _field(
+        "flbmo", 0, "Kind", "Fixed-length binary mask optimisation keeps the number it is told."
+    )
     n_features: tuple[Count | Share, ...] = _field(
         (1 / 6, 1 / 5, 1 / 4, 1 / 2),
         1,
@@ -114,7 +125,7 @@ class ModelSettings(_Settings):
     name: str = _field(
         "lightgbm",
         0,
-        "Model",
+        "Name",
         "lightgbm, xgboost, mlp, linear, or the name of a scikit-learn estimator such as "
         "RandomForestClassifier.",
     )
@@ -195,7 +206,7 @@ class SelectionSettings(_Settings):
         5,
         "Loss",
         "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
-        "Empty: squared error for regression, log loss for classes.",
+        "By default squared error for regression, log loss for classes.",
     )
     baseline: Baseline = _field(
         "mean",
@@ -250,7 +261,7 @@ class ExecutionSettings(_Settings):
         pattern=_CLUSTER,
     )
     workers: Count | None = _field(
-        None, 2, "Workers", "Worker processes of a local cluster. Empty: one per core."
+        None, 2, "Workers", "Worker processes of a local cluster. By default one per core."
     )
 
     @field_validator("cluster", mode="before")

@@ -1,0 +1,95 @@
+"""What the Prefect UI shows of a run: progress while it goes on, the verdict and tables after.
+
+Progress goes as well to whoever watches in this process; see `watching`.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import cast
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+
+from chaffinch.flows.terminal import STARTING_PREFECT
+from chaffinch.tasks.result import SelectionResult
+from chaffinch.tasks.stage import OnProgress, tell_nobody
+from chaffinch.tasks.story import STEPS
+
+PROGRESS, VERDICT, LOSSES, FEATURES = (
+    f"feature-selection-{name}" for name in ("progress", "verdict", "losses", "features")
+)
+
+_watcher: ContextVar[OnProgress] = ContextVar("watcher", default=tell_nobody)
+
+_SECONDS_BETWEEN_UPDATES = 1.0
+
+
+@contextmanager
+def watching(on_progress: OnProgress) -> Iterator[None]:
+    """Send the progress of flows called inside to `on_progress` as well."""
+    token = _watcher.set(on_progress)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+class ProgressArtifact:
+    """Called with a step's progress, keeps the flow run's progress artifact up to date."""
+
+    def __init__(self) -> None:
+        self._tell = _watcher.get()
+        self._tell(STARTING_PREFECT, 1, 1)
+        self._updated = time.monotonic()
+        created = create_progress_artifact(
+            progress=0.0, key=PROGRESS, description="Feature selection: starting"
+        )
+        self._id = cast(UUID, created)  # a coroutine only where there is an event loop
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Note that `done` of the `total` items of `step` are done."""
+        self._tell(step, done, total)
+        is_last = step == STEPS[-1] and done == total
+        if not is_last and time.monotonic() - self._updated < _SECONDS_BETWEEN_UPDATES:
+            return
+        self._updated = time.monotonic()
+        share = (STEPS.index(step) + done / max(total, 1)) / len(STEPS)
+        update_progress_artifact(
+            self._id,
+            progress=100 * share,
+            description=f"Feature selection: {step.replace('_', ' ')}, {done} of {total}",
+        )
+
+
+def publish(result: SelectionResult) -> None:
+    """Put the result into the UI: the verdict, the losses of each part, and what was kept."""
+    n_kept, n_candidates = len(result.features), len(result.candidates)
+    report = "" if result.folder is None else f"\n\nReport: `{result.folder / 'report.html'}`"
+    create_markdown_artifact(
+        f"{result.verdict}{report}",
+        key=VERDICT,
+        description=f"{n_kept} of {n_candidates} features kept",
+    )
+    losses = [
+        {"part": part, "all features": values["all_features"], "selected": values["selected"]}
+        for part, values in result.losses.items()
+    ]
+    create_table_artifact(
+        losses, key=LOSSES, description=f"Loss ({result.contract['loss']}) of each part of the rows"
+    )
+    features = [
+        {"feature": name, "kept": bool(kept), "removed at step": None if kept else int(step)}
+        for name, kept, step in zip(result.candidates, result.mask, result.steps, strict=True)
+    ]
+    create_table_artifact(
+        features,
+        key=FEATURES,
+        description="Every feature in the table's order; the later it was removed, the more useful",
+    )

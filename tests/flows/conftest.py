@@ -1,0 +1,143 @@
+"""One real Prefect server for all flow tests of a session, and a table small enough to be quick."""
+
+import gc
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.flows.programs import PREFECT, environment, eventually, free_port, started
+
+# Started once per xdist worker, which is why every test that uses it is in one group.
+SERVER_SECONDS = 90
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of the server in one xdist worker, and forgive Prefect its open sockets."""
+    for item in items:
+        if "server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("prefect"))
+            # Prefect leaves the socket of its result storage's client to the garbage collector
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+class Server:
+    """A running Prefect server, asked as its UI asks it."""
+
+    def __init__(self, port: int, env: dict[str, str]) -> None:
+        import httpx
+
+        self.url = f"http://127.0.0.1:{port}/api"
+        self.env = {**env, "PREFECT_API_URL": self.url}
+        self._http = httpx.Client(base_url=self.url, timeout=30)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def is_up(self) -> bool:
+        """Whether it answers."""
+        import httpx
+
+        try:
+            return self._http.get("/health").is_success
+        except httpx.TransportError:
+            return False
+
+    def get(self, path: str) -> Any:
+        """Return one thing."""
+        return self._http.get(path).raise_for_status().json()
+
+    def find(self, kind: str, **wanted: Any) -> list[dict[str, Any]]:
+        """Return the things of a kind that a filter lets through."""
+        found = self._http.post(f"/{kind}/filter", json=wanted).raise_for_status().json()
+        assert isinstance(found, list)
+        return found
+
+    def artifacts(self, flow_run: str) -> dict[str, dict[str, Any]]:
+        """Return a flow run's artifacts by their keys."""
+        wanted = {"id": {"any_": [flow_run]}}
+        return {a["key"]: a for a in self.find("artifacts", flow_runs=wanted)}
+
+    def start(self, deployment: str, parameters: dict[str, Any]) -> Any:
+        """Ask for a run of a deployment, as the UI's form does; return the server's response."""
+        return self._http.post(
+            f"/deployments/{deployment}/create_flow_run",
+            json={"parameters": parameters, "state": {"type": "SCHEDULED"}},
+        )
+
+    def ended(self, flow_run: str) -> dict[str, Any]:
+        """Return a flow run once it has come to an end."""
+
+        def look() -> dict[str, Any]:
+            run = self.get(f"/flow_runs/{flow_run}")
+            ends = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+            return run if run["state_type"] in ends else {}
+
+        return eventually(look, 90)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Start `prefect server start` on a free port, with a home of its own, and stop it again."""
+    home, port = tmp_path_factory.mktemp("prefect-server"), free_port()
+    env = environment(
+        home,
+        PREFECT_SERVER_API_PORT=str(port),
+        PREFECT_SERVER_UI_API_URL=f"http://127.0.0.1:{port}/api",
+        PREFECT_RUNNER_POLL_FREQUENCY="1",
+        PREFECT_WORKER_QUERY_SECONDS="1",
+    )
+    server = Server(port, env)
+    command = (*PREFECT, "server", "start", "--port", str(port))
+    with started(*command, env=env, log=home / "server.log"):
+        eventually(server.is_up, SERVER_SECONDS)
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("PREFECT_HOME", "PREFECT_API_URL", "DO_NOT_TRACK"):
+                patch.setenv(name, server.env[name])
+            from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+            settings = {PREFECT_API_URL: server.url, PREFECT_HOME: Path(os.environ["PREFECT_HOME"])}
+            with temporary_settings(settings):
+                yield server
+                _flush()
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a table of two features that tell the target and four that do not."""
+    random = np.random.default_rng(20)
+    X = random.normal(size=(240, 6))
+    y = 3 * X[:, 0] - 2 * X[:, 1] + 0.1 * random.normal(size=240)
+    names = ("first", "second", "noise_a", "noise_b", "noise_c", "noise_d", "yield")
+    path = tmp_path_factory.mktemp("table") / "harvest.csv"
+    np.savetxt(path, np.column_stack([X, y]), "%.6f", ",", header=",".join(names), comments="")
+    return path
+
+
+@pytest.fixture(scope="session")
+def small() -> dict[str, Any]:
+    """Return settings, as JSON, that make a run of the table take about a second."""
+    return {
+        "target": "yield",
+        "method": {"kind": "gbmo", "n_features": 2},
+        "model": {"name": "lightgbm", "tuning": "none"},
+    }
+
+
+
+
+def _flush() -> None:
+    """Let Prefect's threads send what they still hold while the server is there."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    for worker in (APILogWorker, EventsWorker):
+        worker.drain_all(timeout=10)
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        gc.collect()

@@ -1,0 +1,148 @@
+"""The flow against a real server: what the UI shows of it, and that it gives what `select` gives."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chaffinch
+from chaffinch.storage.runs import Store
+from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.story import STEPS
+from tests.flows.conftest import Server
+from tests.flows.programs import eventually
+
+
+@pytest.fixture(scope="session")
+def settings(small: dict[str, Any]) -> SelectionSettings:
+    return SelectionSettings(**small)
+
+
+@pytest.fixture(scope="module")
+def flow_run(
+    server: Server,
+    table: Path,
+    settings: SelectionSettings,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, Any], chaffinch.SelectionResult]:
+    """Run the flow once; return what the server says of it and what it returned."""
+    execution = ExecutionSettings(store=tmp_path_factory.mktemp("flow"), cluster="none")
+    state = chaffinch.feature_selection(str(table), settings, execution, return_state=True)
+    run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
+    return run, state.result()
+
+
+def test_the_run_is_completed_and_named_by_table_method_and_model(flow_run):
+    run, _ = flow_run
+    assert run["state_type"] == "COMPLETED"
+    assert run["name"] == "harvest.csv gbmo lightgbm"
+
+
+def test_every_step_is_a_task_run_of_its_name(flow_run, server):
+    run, _ = flow_run
+
+    def completed() -> list[str]:
+        wanted = {"id": {"any_": [run["id"]]}}
+        tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
+        return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
+
+    names = [step.replace("_", "-") for step in STEPS]
+    # task runs reach the server as events, a moment after they have ended
+    assert eventually(lambda: completed() == names)
+
+
+def test_progress_ends_at_100(flow_run, server):
+    run, _ = flow_run
+    assert server.artifacts(run["id"])["feature-selection-progress"]["data"] == 100
+
+
+def test_the_verdict_names_the_report_and_no_other_path(flow_run, server, table):
+    run, result = flow_run
+    verdict = server.artifacts(run["id"])["feature-selection-verdict"]
+    report = result.folder / "report.html"
+    assert report.exists()
+    assert verdict["data"] == f"{result.verdict}\n\nReport: `{report}`"
+    assert verdict["description"] == "2 of 6 features kept"
+    artifacts = server.artifacts(run["id"]).values()
+    assert not any(str(table.parent) in f"{a['data']} {a['description']}" for a in artifacts)
+
+
+def test_the_losses_and_features_are_tables(flow_run, server):
+    run, result = flow_run
+    artifacts = server.artifacts(run["id"])
+    losses = json.loads(artifacts["feature-selection-losses"]["data"])
+    assert {row["part"].replace(" ", "_"): row["selected"] for row in losses} == {
+        part: pytest.approx(both["selected"], rel=1e-5) for part, both in result.losses.items()
+    }
+    features = json.loads(artifacts["feature-selection-features"]["data"])
+    assert tuple(row["feature"] for row in features) == result.candidates
+    assert tuple(row["feature"] for row in features if row["kept"]) == ("first", "second")
+    removed = [row["removed at step"] for row in features if not row["kept"]]
+    assert sorted(removed) == [1, 2, 3, 4]
+
+
+def test_the_result_is_that_of_select_to_the_byte(flow_run, table, settings, tmp_path):
+    _, result = flow_run
+    plain = chaffinch.select(
+        table, "yield", method=settings.method, model=settings.model, store=tmp_path
+    )
+    assert plain.run == result.run
+    contracts = [(r.folder / "selection.json").read_bytes() for r in (plain, result)]
+    assert contracts[0] == contracts[1]
+
+
+def test_as_a_subflow(server, table, settings, tmp_path):
+    from prefect import flow
+
+    @flow
+    def nightly() -> list[str]:
+        execution = ExecutionSettings(store=tmp_path, cluster="none")
+        return list(chaffinch.feature_selection(str(table), settings, execution).features)
+
+    state = nightly(return_state=True)
+    assert state.result() == ["first", "second"]
+    parent = str(state.state_details.flow_run_id)
+    inner = server.find("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [parent]}})
+    assert [run["state_type"] for run in inner] == ["COMPLETED"]
+
+
+async def _in_an_event_loop(table: Path, settings: SelectionSettings, store: Path) -> Any:
+    from prefect import flow
+
+    @flow
+    async def nightly() -> list[str]:
+        execution = ExecutionSettings(store=store, cluster="none")
+        return list(chaffinch.feature_selection(str(table), settings, execution).features)
+
+    return await nightly()
+
+
+def test_as_a_subflow_of_an_asynchronous_flow(server, table, settings, tmp_path):
+    features = asyncio.run(_in_an_event_loop(table, settings, tmp_path))
+    assert features == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"target": "yeild"}, "target 'yeild' is no column of the table; did you mean 'yield'?"),
+        ({"target": "yield", "model": "lightgmb"}, "lightgmb"),
+    ],
+)
+def test_bad_input_fails_the_run_with_one_line(server, table, tmp_path, settings, message):
+    execution = ExecutionSettings(store=tmp_path / "store", cluster="none")
+    state = chaffinch.feature_selection(
+        str(table), SelectionSettings(**settings), execution, return_state=True
+    )
+    told = server.get(f"/flow_runs/{state.state_details.flow_run_id}")["state"]
+    assert told["type"] == "FAILED"
+    assert "InputError: " in told["message"]
+    assert message in told["message"]
+    assert "\n" not in told["message"]
+    assert Store(execution.store).runs() == []
+    with pytest.raises(chaffinch.InputError):
+        state.result()
+    written = {path.name for path in (execution.store / "runs").rglob("*") if path.is_file()}
+    assert written <= {".lock"}

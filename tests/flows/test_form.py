@@ -1,0 +1,67 @@
+"""The run form that the UI makes of the flow's parameters, read as the UI reads it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chaffinch
+import chaffinch.flows
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    from prefect.utilities.callables import parameter_schema
+
+    return parameter_schema(chaffinch.feature_selection.fn).model_dump()
+
+
+def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, definition in schema["definitions"].items():
+        for field, details in definition["properties"].items():
+            yield f"{name}.{field}", details
+
+
+def test_the_form_asks_for_data_settings_and_execution_in_this_order(schema):
+    asked = sorted(schema["properties"], key=lambda name: schema["properties"][name]["position"])
+    assert asked == ["data", "settings", "execution"]
+    assert schema["required"] == ["data", "settings"]
+    assert "Parquet" in schema["properties"]["data"]["description"]
+
+
+def test_every_field_has_a_title_a_description_and_a_position(schema):
+    assert len(list(fields(schema))) > 25
+    lacking = [
+        (field, word)
+        for field, details in fields(schema)
+        for word in ("title", "description", "position")
+        if details.get(word) in (None, "")
+    ]
+    assert lacking == []
+
+
+def test_positions_count_up_from_0_in_every_group(schema):
+    for definition in schema["definitions"].values():
+        positions = [field["position"] for field in definition["properties"].values()]
+        assert positions == list(range(len(positions)))
+
+
+def test_the_method_is_a_toggle_of_two_forms(schema):
+    method = schema["definitions"]["SelectionSettings"]["properties"]["method"]
+    forms = [choice["$ref"].removeprefix("#/definitions/") for choice in method["anyOf"]]
+    assert [schema["definitions"][form]["title"] for form in forms] == ["GBMO", "FLBMO"]
+
+
+def test_nothing_is_a_discriminated_union_which_the_ui_shows_as_raw_json(schema):
+    assert "discriminator" not in str(schema)
+    assert "oneOf" not in str(schema)
+
+
+def test_no_flow_module_postpones_its_annotations():
+    modules = list(Path(chaffinch.flows.__path__[0]).glob("*.py"))
+    assert len(modules) > 5
+    for module in modules:
+        imports = [n for n in ast.walk(ast.parse(module.read_text())) if isinstance(n, ast.ImportFrom)]
+        assert "__future__" not in [node.module for node in imports], module.name
