@@ -93,9 +93,7 @@ def test_stopped_in_the_middle_it_goes_on_where_it_was(home, slow_run):
         assert still_running(home) == []
     before = manifests(store)
     assert set(before) == {"describe", "split", "train_base_model"}
-    assert log.read_text().splitlines()[-1] == (
-        "Stopped. The same command goes on where it was."
-    )
+    assert log.read_text().splitlines()[-1] == ("Stopped. The same command goes on where it was.")
     assert "Traceback" not in log.read_text()
 
     ended = run(*slow_run, home=home)
