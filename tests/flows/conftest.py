@@ -130,8 +130,6 @@ def small() -> dict[str, Any]:
     }
 
 
-
-
 def _flush() -> None:
     """Let Prefect's threads send what they still hold while the server is there."""
     from prefect.events.worker import EventsWorker

@@ -1,4 +1,4 @@
-"""The flow against a real server: what the UI shows of it, and that it gives what `select` gives."""
+"""The flow against a real server: what the UI shows, and that it gives what `select` gives."""
 
 import asyncio
 import json
