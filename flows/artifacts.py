@@ -78,7 +78,11 @@ def publish(result: SelectionResult) -> None:
         description=f"{n_kept} of {n_candidates} features kept",
     )
     losses = [
-        {"part": part, "all features": values["all_features"], "selected": values["selected"]}
+        {
+            "part": part.replace("_", " "),
+            "all features": _rounded(values["all_features"]),
+            "selected": _rounded(values["selected"]),
+        }
         for part, values in result.losses.items()
     ]
     create_table_artifact(
@@ -93,3 +97,8 @@ def publish(result: SelectionResult) -> None:
         key=FEATURES,
         description="Every feature in the table's order; the later it was removed, the more useful",
     )
+
+
+def _rounded(loss: float) -> float:
+    """Return a loss to the six digits that a person reads; selection.json has them all."""
+    return float(f"{loss:.6g}")

@@ -66,7 +66,7 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 
     A run that was stopped goes on where it was when the same command is given again.
     """
-    from chaffinch.flows.prefect_environment import prepare
+    from chaffinch.flows.prefect_environment import prepare, start_server
 
     prepare(quiet=True)
     from chaffinch.flows import terminal
@@ -79,6 +79,7 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
     with terminal.progress() as on_progress:
         check(data, settings, execution, on_progress=on_progress)
         on_progress(terminal.STARTING_PREFECT, 0, 1)
+        start_server()
         from chaffinch.flows.artifacts import watching
         from chaffinch.flows.feature_selection import feature_selection
 

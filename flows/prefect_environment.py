@@ -1,6 +1,8 @@
-"""What Prefect must be told before it is imported, unless the caller has said otherwise."""
+"""What Prefect must be told before it is imported, and how the server that it embeds is started."""
 
 import os
+
+from chaffinch.tasks.interrupts import interrupts_held
 
 _DEFAULTS = {
     # Works offline and tells nobody.
@@ -12,7 +14,7 @@ _DEFAULTS = {
 
 
 def prepare(*, quiet: bool = False) -> None:
-    """Set Prefect's environment; call it before the first import of Prefect.
+    """Set Prefect's environment, unless the caller has; call it before Prefect is imported.
 
     Parameters
     ----------
@@ -23,3 +25,16 @@ def prepare(*, quiet: bool = False) -> None:
         os.environ.setdefault(name, value)
     if quiet:
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+
+
+def start_server() -> None:
+    """Start the server that Prefect embeds, where the environment names no other.
+
+    Prefect would do it by itself, but so that Ctrl-C ends the server before the run can tell it
+    that it was stopped.
+    """
+    with interrupts_held():
+        from prefect.client.orchestration import get_client
+
+        with get_client(sync_client=True):
+            """Made for its side effect: the server is up once there is a client."""

@@ -58,6 +58,16 @@ class Server:
         assert isinstance(found, list)
         return found
 
+    def deployments(self) -> dict[str, dict[str, Any]]:
+        """Return the on-demand and the nightly deployment, or nothing while either is missing."""
+        found = {d["name"]: d for d in self.find("deployments")}
+        return found if {"on-demand", "nightly"} <= set(found) else {}
+
+    def forget_deployments(self) -> None:
+        """Delete every deployment, so that the next to serve begins with none."""
+        for deployment in self.find("deployments"):
+            self._http.delete(f"/deployments/{deployment['id']}").raise_for_status()
+
     def artifacts(self, flow_run: str) -> dict[str, dict[str, Any]]:
         """Return a flow run's artifacts by their keys."""
         wanted = {"id": {"any_": [flow_run]}}

@@ -74,10 +74,10 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2(home, table):
 def slow_run(tmp_path_factory: pytest.TempPathFactory, home: Path) -> tuple[str, ...]:
     """A command whose elimination takes some seconds: a forest is a black box."""
     random = np.random.default_rng(3)
-    X = random.normal(size=(300, 18))
+    X = random.normal(size=(300, 12))
     y = X[:, :5].sum(axis=1)
     path = tmp_path_factory.mktemp("slow") / "slow.csv"
-    names = [*(f"feature_{j}" for j in range(18)), "y"]
+    names = [*(f"feature_{j}" for j in range(12)), "y"]
     np.savetxt(path, np.column_stack([X, y]), "%.5f", ",", header=",".join(names), comments="")
     model = ("--model", "RandomForestRegressor", "--tuning", "none")
     return (str(path), "--target", "y", *model, "--workers", "2", "--store", str(home / "slow"))

@@ -63,7 +63,6 @@ def test_no_flow_module_postpones_its_annotations():
     modules = list(Path(chaffinch.flows.__path__[0]).glob("*.py"))
     assert len(modules) > 5
     for module in modules:
-        imports = [
-            n for n in ast.walk(ast.parse(module.read_text())) if isinstance(n, ast.ImportFrom)
-        ]
-        assert "__future__" not in [node.module for node in imports], module.name
+        nodes = ast.walk(ast.parse(module.read_text()))
+        imported_from = [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+        assert "__future__" not in imported_from, module.name

@@ -23,12 +23,8 @@ def deployments(server: Server, table: Path, store: Path) -> Iterator[dict[str, 
     """Serve, and return the deployments by their names."""
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
     with started(*command, "--store", str(store), env=server.env, log=store / "serve.log"):
-        yield eventually(lambda: _served(server))
-
-
-def _served(server: Server) -> dict[str, Any]:
-    found = {d["name"]: d for d in server.find("deployments")}
-    return found if {"on-demand", "nightly"} <= set(found) else {}
+        yield eventually(server.deployments)
+    server.forget_deployments()
 
 
 def test_both_deployments_name_the_flow_by_its_module(deployments):

@@ -1,0 +1,77 @@
+"""What deployments/ offers, started as its README says."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.conftest import Server
+from tests.flows.programs import PREFECT, eventually, started
+
+FOLDER = Path(__file__).parents[2] / "deployments"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("deployments")
+
+
+@pytest.fixture(scope="module")
+def deployed(server: Server, folder: Path) -> Iterator[dict[str, Any]]:
+    """Make the work pool, deploy both, start a worker; return the deployments by their names."""
+
+    def prefect(*command: str) -> None:
+        subprocess.run(
+            (*PREFECT, *command), env=server.env, cwd=folder, check=True, capture_output=True
+        )
+
+    prefect("work-pool", "create", "chaffinch", "--type", "process")
+    prefect("--no-prompt", "deploy", "--all", "--prefect-file", str(FOLDER / "prefect.yaml"))
+    worker = (*PREFECT, "worker", "start", "--pool", "chaffinch")
+    with started(*worker, env=server.env, log=folder / "worker.log"):
+        yield server.deployments()
+    server.forget_deployments()
+
+
+def test_both_are_deployed_to_the_work_pool_and_one_every_night(deployed):
+    assert {d["work_pool_name"] for d in deployed.values()} == {"chaffinch"}
+    crons = {n: [s["schedule"]["cron"] for s in d["schedules"]] for n, d in deployed.items()}
+    assert crons == {"on-demand": [], "nightly": ["0 2 * * *"]}
+
+
+def test_the_parameters_of_the_file_are_settings_that_validate(deployed):
+    import chaffinch
+
+    for deployment in deployed.values():
+        chaffinch.feature_selection.validate_parameters(deployment["parameters"])
+
+
+def test_a_worker_runs_it(deployed, server, table, small, folder):
+    store = folder / "store"
+    parameters = {
+        "data": str(table),
+        "settings": small,
+        "execution": {"store": str(store), "cluster": "none"},
+    }
+    response = server.start(deployed["on-demand"]["id"], parameters)
+    assert response.status_code == 201, response.text
+    run = server.ended(response.json()["id"])
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    (contract,) = store.glob("runs/*/selection.json")
+    assert [f["name"] for f in json.loads(contract.read_bytes())["features"]] == ["first", "second"]
+
+
+def test_serve_py_serves_its_own_settings_and_schedule(server, table, folder):
+    server.forget_deployments()
+    command = (sys.executable, str(FOLDER / "serve.py"), str(table), "yield")
+    with started(*command, env=server.env, log=folder / "serve.log"):
+        served = eventually(server.deployments)
+    server.forget_deployments()
+    assert served["nightly"]["schedules"][0]["schedule"]["timezone"] == "Europe/Vienna"
+    settings = served["on-demand"]["parameters"]["settings"]
+    assert settings["target"] == "yield"
+    assert settings["method"] == {"kind": "flbmo", "n_features": [10]}
