@@ -63,7 +63,7 @@ class TreeEngine:
     ) -> None:
         if threads < 1:
             raise ValueError(f"threads must be at least 1 but is {threads}")
-        self._forest, self._rows, self._loss, self._threads = forest, rows, loss, threads
+        self.forest, self._rows, self._loss, self._threads = forest, rows, loss, threads
         self._used = forest.used_features
         self._mask = np.ones(rows.X.shape[1], dtype=bool)
         self._kind = _KINDS.get((loss.name, forest.link))
@@ -118,7 +118,7 @@ class TreeEngine:
         visited, turned = self._tests[used]
         self._over_blocks(kernels.visit, self._trees, self._state, visited, turned, used)
         if self._state.column.size:
-            for column in np.flatnonzero(self._forest.feature_of_column == feature):
+            for column in np.flatnonzero(self.forest.feature_of_column == feature):
                 self._state.column[:, column] = self._baseline[column]
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
@@ -129,7 +129,7 @@ class TreeEngine:
         losses = np.empty(len(seen))
         for i, mask in enumerate(seen):
             score = self._empty_score()
-            masked = ~mask[self._forest.feature_of_column]
+            masked = ~mask[self.forest.feature_of_column]
 
             def of_block(
                 block: int, column: Floats, score: Any = score, masked: Any = masked
@@ -175,7 +175,7 @@ class TreeEngine:
         The baseline's columns fill the last block up.
         """
         for begin in range(0, len(self._rows), _PREPARED_ROWS):
-            prepared = self._forest.prepare(self._rows.X[begin : begin + _PREPARED_ROWS])
+            prepared = self.forest.prepare(self._rows.X[begin : begin + _PREPARED_ROWS])
             blocks = range(0, len(prepared), kernels.BLOCK)
 
             def whole(at: int, begin: int = begin, prepared: Floats = prepared) -> None:
@@ -216,7 +216,7 @@ class TreeEngine:
                 row_losses.loss_sums,
                 self._kind,
                 self._unit,
-                self._forest.divisor,
+                self.forest.divisor,
                 score,
                 self._state.change,
                 features,
@@ -226,8 +226,9 @@ class TreeEngine:
             )
             losses = sums.sum(axis=0) / self._total_weight
         if not np.isfinite(losses).all():
+            wrong = losses[~np.isfinite(losses)][0]
             raise ValueError(
-                f"{self._loss.name} must be finite but is {losses[~np.isfinite(losses)][0]}; choose another loss"
+                f"{self._loss.name} must be finite but is {wrong}; choose another loss"
             )
         return losses
 
@@ -238,7 +239,7 @@ class TreeEngine:
 
     def _predictions(self, score: Integers) -> Floats:
         by_row = score.transpose(0, 2, 1).reshape(-1, score.shape[1])[: len(self._rows)]
-        return self._forest.predict(by_row * self._unit / self._forest.divisor)
+        return self.forest.predict(by_row.astype(np.float64) * self._unit / self.forest.divisor)
 
     def _in_blocks(self, values: Floats) -> Floats:
         filled = np.zeros(self._n_blocks * kernels.BLOCK)

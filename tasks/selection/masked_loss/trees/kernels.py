@@ -122,7 +122,7 @@ def _visit_by_word(trees: Trees, tree: int, w: Any, found_node: Any, found_leaf:
     first = trees.first[tree]
     d = w ^ trees.baseline_word[tree]
     met = np.uint64(0)
-    n_differing = 0
+    n_differing = np.int64(0)
     node = trees.root[tree]
     while node >= 0:
         bit = np.uint64(node - first)
@@ -160,7 +160,7 @@ def _visit_by_test(
     The third value returned is whether a walk met a test that masking it turned.
     """
     met = False
-    n_differing = 0
+    n_differing = np.int64(0)
     node = trees.root[tree]
     while node >= 0:
         baseline = trees.baseline_left[node]

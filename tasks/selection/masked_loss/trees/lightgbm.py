@@ -46,14 +46,13 @@ def forest_of(booster: Any) -> Forest:
     NotCovered
         If leaves are linear models, or the objective is another one.
     """
-    text = booster.model_to_string()
-    header, _, body = text.partition("\nTree=0\n")
-    body = body.partition("\nend of trees")[0]
-    if "\nis_linear=1" in body:
-        raise NotCovered("its leaves are linear models")
+    header, _, trees = booster.model_to_string().partition("\nTree=0\n")
     link = _link(header)
     n_outputs = int(_setting(header, "num_tree_per_iteration"))
-    size = np.array(_lines(body, "num_leaves"), dtype=np.int64)  # leaves of each tree
+    body = _by_name(trees.partition("\nend of trees")[0])
+    if "1" in body["is_linear"]:
+        raise NotCovered("its leaves are linear models")
+    size = np.array(body["num_leaves"], dtype=np.int64)  # leaves of each tree
     n_trees = len(size)
     inner_before = np.cumsum(size - 1) - (size - 1)
     kind = _numbers(body, "decision_type").astype(np.int64)
@@ -155,13 +154,15 @@ class _Categories:
         return start, np.concatenate(flags) if flags else np.zeros(0, dtype=bool)
 
 
-def _categories(body: str, is_categorical: Any, tree_of_inner: Integers) -> _Categories:
+def _categories(
+    body: dict[str, list[str]], is_categorical: Any, tree_of_inner: Integers
+) -> _Categories:
     tests = np.flatnonzero(is_categorical)
     if not len(tests):
         return _Categories(tests, [], len(is_categorical))
     # The threshold of a categorical test is the number of its bitset in its tree.
     number = _numbers(body, "threshold")[tests].astype(np.int64)
-    bounds, words = _lines(body, "cat_boundaries"), _lines(body, "cat_threshold")
+    bounds, words = body["cat_boundaries"], body["cat_threshold"]
     with_categories = np.unique(tree_of_inner[tests])
     of_tree = {
         tree: (np.array(b.split(), np.int64), np.array(w.split(), np.uint32))
@@ -189,10 +190,16 @@ def _setting(header: str, name: str) -> str:
     return found[1]
 
 
-def _lines(body: str, name: str) -> list[str]:
-    return re.findall(rf"^{name}=(.*)$", body, re.MULTILINE)
+def _by_name(trees: str) -> dict[str, list[str]]:
+    """Return what stands behind each name, tree after tree."""
+    found: dict[str, list[str]] = {}
+    for line in trees.split("\n"):
+        name, _, value = line.partition("=")
+        found.setdefault(name, []).append(value)
+    return found
 
 
-def _numbers(body: str, name: str) -> Floats:
-    """Return the numbers of all lines of that name, tree after tree."""
-    return np.fromstring(" ".join(_lines(body, name)), sep=" ")
+def _numbers(body: dict[str, list[str]], name: str) -> Floats:
+    """Return all numbers behind a name, tree after tree."""
+    text = " ".join(filter(None, body[name]))
+    return np.fromstring(text, sep=" ") if text else np.zeros(0)

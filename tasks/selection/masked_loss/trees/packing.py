@@ -1,8 +1,9 @@
-"""A forest as the kernels read it: values in whole units, tests on one feature as bits of a word."""
+"""A forest as the kernels read it: values in whole units, tests on a feature as bits of a word."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +60,7 @@ def tests_by_feature(trees: Trees, n_used: int) -> list[tuple[Integers, NDArray[
     tree = np.repeat(np.arange(len(trees.root)), np.diff(trees.first))
     pairs, node = np.unique(np.column_stack((trees.feature, tree)), axis=0, return_index=True)
     bounds = np.searchsorted(pairs[:, 0], np.arange(n_used + 1))
-    return [
-        (pairs[a:b, 1].copy(), trees.same_feature[node[a:b]])
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    return [(pairs[a:b, 1].copy(), trees.same_feature[node[a:b]]) for a, b in pairwise(bounds)]
 
 
 def _greatest_score(forest: Forest) -> float:
