@@ -1,1 +1,70 @@
-"""One question asked of any trained model: what is the loss when these features are masked."""
+"""One question asked of any trained model: what is the loss when these features are masked.
+
+`masked_loss` picks the engine: an exact one that knows how the model is made, where there is one,
+and else one prediction per mask. All give the losses of the model's own predictions, up to the
+order of a sum.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.trees import tree_engine
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
+
+__all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
+
+logger = logging.getLogger(__name__)
+
+Builder = Callable[[FittedModel, Rows, Loss, Floats, int], MaskedLoss]
+
+# By a model's kind: the engines to try, in this order.
+_ENGINES: dict[str, tuple[Builder, ...]] = {
+    "lightgbm": (tree_engine,),
+    "xgboost": (tree_engine,),
+    "sklearn": (tree_engine,),
+}
+
+
+def masked_loss(
+    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, *, threads: int = 1
+) -> MaskedLoss:
+    """Return the masked loss of a trained model, by the fastest engine that is exact for it.
+
+    Parameters
+    ----------
+    model : FittedModel
+        Trained on d features.
+    rows : Rows
+        The n rows whose loss is asked for; X has shape (n, d). They must not change afterwards.
+    loss : Loss
+        How predictions are judged.
+    baseline : ndarray of float64, shape (d,)
+        What a masked feature is set to, finite.
+    threads : int, at least 1
+        Threads of an exact engine; they never change a bit of the result.
+
+    Raises
+    ------
+    ValueError
+        If there is no row, the baseline does not fit, or `threads` is below 1.
+    """
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1 but is {threads}")
+    evaluator = MaskEvaluator(model, rows, loss, baseline)
+    reasons = []
+    for build in _ENGINES.get(model.kind, ()):
+        try:
+            return build(model, rows, loss, baseline, threads)
+        except NotCovered as reason:
+            reasons.append(str(reason))
+    logger.info(
+        "masked losses of the %s model by one prediction each: %s",
+        model.kind,
+        "; ".join(reasons) or "no engine knows how it is made",
+    )
+    return BlackBox(evaluator)

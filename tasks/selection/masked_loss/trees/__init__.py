@@ -1,0 +1,42 @@
+"""The exact masked loss of tree models; `engine.py` tells how, `forest.py` what a forest is."""
+
+from __future__ import annotations
+
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.trees import lightgbm, scikit_learn, xgboost
+from chaffinch.tasks.selection.masked_loss.trees.forest import Forest
+from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
+
+
+def tree_engine(
+    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, threads: int
+) -> MaskedLoss:
+    """Return the exact masked loss of a tree model; parameters are those of `masked_loss`.
+
+    Raises
+    ------
+    NotCovered
+        If the model is not made of trees in a way that is known here.
+    """
+    from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
+
+    return TreeEngine(forest_of(model), rows, loss, baseline, threads=threads)
+
+
+def forest_of(model: FittedModel) -> Forest:
+    """Return a tree model in normal form.
+
+    Raises
+    ------
+    NotCovered
+        See above.
+    """
+    if isinstance(model, LightGBMModel):
+        return lightgbm.forest_of(model.booster)
+    if isinstance(model, XGBoostModel):
+        return xgboost.forest_of(model.booster)
+    if isinstance(model, ScikitLearnModel):
+        return scikit_learn.forest_of(model)
+    raise NotCovered("it is not made of trees")

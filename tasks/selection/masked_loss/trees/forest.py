@@ -1,0 +1,200 @@
+"""One normal form for the trees of every library.
+
+A forest maps the columns that its `prepare` makes of a row to one raw score for each output,
+
+    raw[o] = base[o] + sum over trees t of value[leaf of the row in t][o - output[t]] / divisor,
+
+and its link makes the prediction of it. An inner node tests one column: the row goes left if its
+value is at most the threshold, or if it is missing and the node says so; a categorical column
+holds codes, and the row goes left if the node's flag for the code is set. Whatever a library does
+to a value before it compares (rounding to float32, counting zeros as missing, truncating codes) is
+the business of `prepare`, so that two semantics of one feature are two columns.
+
+Nodes are numbered breadth first in each tree, inner nodes and leaves apart, tree after tree. A
+child is written as the number of an inner node, or as ``~leaf``, which is negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.vocabulary import Floats
+
+Link = Literal["identity", "logistic", "softmax", "probability"]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+NUMERIC = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The nodes of all trees in a library's own order, inner nodes and leaves mixed.
+
+    Attributes
+    ----------
+    column, threshold, missing_left : ndarray, shape (n,)
+        What an inner node tests; see `Forest`.
+    left, right : ndarray of int64, shape (n,)
+        Positions of the children in these arrays; -1 for a leaf.
+    value : ndarray of float64, shape (n, width)
+        What a leaf adds.
+    root : ndarray of int64, shape (n_trees,)
+        Position of each tree's root.
+    category_start : ndarray of int64, shape (n,)
+        See `Forest`.
+    """
+
+    column: Integers
+    threshold: Floats
+    missing_left: Flags
+    left: Integers
+    right: Integers
+    value: Floats
+    root: Integers
+    category_start: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees in normal form, and how their sum becomes a prediction.
+
+    Attributes
+    ----------
+    column : ndarray of int64, shape (n_inner,)
+        The column each inner node tests.
+    threshold : ndarray of float64, shape (n_inner,)
+        Go left iff the value is at most this.
+    missing_left : ndarray of bool, shape (n_inner,)
+        Whether NaN goes left.
+    category_start : ndarray of int64, shape (n_inner,)
+        Where in `category_left` the flags of a categorical test begin; -1 for a numeric test.
+    category_left : ndarray of bool
+        Whether a code goes left, test after test.
+    child : ndarray of int64, shape (n_inner, 2)
+        Right child, left child.
+    first : ndarray of int64, shape (n_trees + 1,)
+        Tree t has the inner nodes ``first[t]`` to ``first[t + 1] - 1``.
+    root : ndarray of int64, shape (n_trees,)
+        Root of each tree, an inner node or ``~leaf``.
+    value : ndarray of float64, shape (n_leaves, width)
+        What a leaf adds to the outputs ``output[t]`` to ``output[t] + width - 1``.
+    output : ndarray of int64, shape (n_trees,)
+        The first output each tree adds to.
+    base : ndarray of float64, shape (n_outputs,)
+        Score before the first tree.
+    divisor : float
+        1 for a sum of trees; the number of trees for an average.
+    link : "identity", "logistic", "softmax" or "probability"
+        How scores become predictions; "probability" takes them as they are. One output of
+        "logistic" or "probability" is that of the second of two classes.
+    feature_of_column : ndarray of int64, shape (n_columns,)
+        The feature each column is made of.
+    prepare : callable
+        Makes the columns (n, n_columns) of rows X (n, d), in float64, each row by itself.
+    """
+
+    column: Integers
+    threshold: Floats
+    missing_left: Flags
+    category_start: Integers
+    category_left: Flags
+    child: Integers
+    first: Integers
+    root: Integers
+    value: Floats
+    output: Integers
+    base: Floats
+    divisor: float
+    link: Link
+    feature_of_column: Integers
+    prepare: Callable[[Floats], Floats]
+
+    @property
+    def used_features(self) -> Integers:
+        """The features that some tree tests, ascending."""
+        return np.unique(self.feature_of_column[self.column])
+
+    @property
+    def n_inner(self) -> Integers:
+        """Number of inner nodes of each tree, shape (n_trees,)."""
+        return np.diff(self.first)
+
+    def predict(self, raw: Floats) -> Floats:
+        """Return predictions of raw scores (n, n_outputs), as a `FittedModel` gives them."""
+        if self.link == "identity":
+            return raw[:, 0]
+        if self.link == "softmax":
+            grown = np.exp(raw - raw.max(axis=1, keepdims=True))
+            return np.asarray(grown / grown.sum(axis=1, keepdims=True))
+        second = 1 / (1 + np.exp(-raw)) if self.link == "logistic" else raw
+        return np.column_stack((1 - second, second)) if raw.shape[1] == 1 else second
+
+
+def assemble(
+    nodes: Nodes,
+    *,
+    output: Integers,
+    base: Floats,
+    divisor: float,
+    link: Link,
+    category_left: Flags,
+    feature_of_column: Integers,
+    prepare: Callable[[Floats], Floats],
+) -> Forest:
+    """Renumber a library's nodes breadth first; what no root leads to is left out.
+
+    Parameters are those of `Forest`.
+    """
+    n_nodes = len(nodes.column)
+    depth, tree = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.int64)
+    tree[nodes.root] = np.arange(len(nodes.root))
+    level = nodes.root
+    while len(level):
+        depth[level] = depth.max() + 1
+        parents = level[nodes.left[level] >= 0]
+        level = np.concatenate((nodes.left[parents], nodes.right[parents]))
+        tree[level] = np.tile(tree[parents], 2)
+    order = np.lexsort((depth, tree))
+    order = order[depth[order] >= 0]
+    is_leaf = nodes.left[order] < 0
+    inner, leaves = order[~is_leaf], order[is_leaf]
+    number = np.zeros(n_nodes, dtype=np.int64)
+    number[inner], number[leaves] = np.arange(len(inner)), ~np.arange(len(leaves))
+    size = np.bincount(tree[inner], minlength=len(nodes.root))
+    return Forest(
+        column=nodes.column[inner],
+        threshold=nodes.threshold[inner],
+        missing_left=nodes.missing_left[inner],
+        category_start=nodes.category_start[inner],
+        category_left=category_left,
+        child=np.column_stack((number[nodes.right[inner]], number[nodes.left[inner]])),
+        first=np.concatenate(([0], np.cumsum(size))),
+        root=number[nodes.root],
+        value=nodes.value[leaves],
+        output=output,
+        base=base,
+        divisor=divisor,
+        link=link,
+        feature_of_column=feature_of_column,
+        prepare=prepare,
+    )
+
+
+def as_codes(values: Floats, size: int) -> Floats:
+    """Return category codes that lie in a table of ``size + 2`` flags.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        Codes as a table holds them.
+    size : int
+        Codes 0..size-1 are told apart; any other is `size`, and a missing one is size + 1.
+    """
+    known = (values >= 0) & (values < size)
+    codes = np.where(known, np.floor(np.where(known, values, 0)), size)
+    return np.where(np.isnan(values), size + 1, codes)

@@ -1,0 +1,205 @@
+"""LightGBM's trees in normal form, read from its own text format.
+
+A numeric test of LightGBM has one of three kinds of missing values, told by two bits of its
+``decision_type``: with "none" a NaN counts as 0, with "zero" both go to the default side, with
+"NaN" only a NaN does. Before any test, values of at most 1e-35 count as 0. A categorical test
+truncates its code towards 0; NaN and codes outside its bitset go right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.trees.forest import (
+    NUMERIC,
+    Forest,
+    Integers,
+    Link,
+    Nodes,
+    as_codes,
+    assemble,
+)
+from chaffinch.tasks.selection.vocabulary import Floats
+
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_MISSING_SHIFT, _MISSING_NONE, _MISSING_ZERO = 2, 0, 1
+_ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
+_LINKS: dict[str, Link] = {
+    "regression": "identity",
+    "binary sigmoid:1": "logistic",
+    "multiclass": "softmax",
+}
+# How a column is made of its feature.
+_PLAIN, _ZEROS_MISSING, _CODES = range(3)
+
+
+def forest_of(booster: Any) -> Forest:
+    """Return the forest of a trained `lightgbm.Booster`.
+
+    Raises
+    ------
+    NotCovered
+        If leaves are linear models, or the objective is another one.
+    """
+    header, _, trees = booster.model_to_string().partition("\nTree=0\n")
+    link = _link(header)
+    n_outputs = int(_setting(header, "num_tree_per_iteration"))
+    body = _by_name(trees.partition("\nend of trees")[0])
+    if "1" in body["is_linear"]:
+        raise NotCovered("its leaves are linear models")
+    size = np.array(body["num_leaves"], dtype=np.int64)  # leaves of each tree
+    n_trees = len(size)
+    inner_before = np.cumsum(size - 1) - (size - 1)
+    kind = _numbers(body, "decision_type").astype(np.int64)
+    tree_of_inner = np.repeat(np.arange(n_trees), size - 1)
+    categories = _categories(body, kind & _CATEGORICAL == 1, tree_of_inner)
+    feature = _numbers(body, "split_feature").astype(np.int64)
+    how = np.where((kind >> _MISSING_SHIFT) & 3 == _MISSING_ZERO, _ZEROS_MISSING, _PLAIN)
+    how[kind & _CATEGORICAL == 1] = _CODES
+    columns, column = np.unique(3 * feature + how, return_inverse=True)
+    feature_of_column, how_of_column = columns // 3, columns % 3
+
+    # In one row of nodes: all inner nodes, then all leaves.
+    leaf_base = len(kind) + np.cumsum(size) - size
+
+    def position(child: Integers) -> Integers:
+        return np.where(
+            child >= 0, child + inner_before[tree_of_inner], ~child + leaf_base[tree_of_inner]
+        )
+
+    threshold = _numbers(body, "threshold")
+    default_left = kind & _DEFAULT_LEFT > 0
+    missing = (kind >> _MISSING_SHIFT) & 3
+    sizes = categories.sizes(column, len(columns))
+    starts, flags = categories.flags(sizes[column])
+    n_leaves = int(size.sum())
+
+    def with_leaves(values: Any, filler: Any) -> Any:
+        return np.concatenate((values, np.full(n_leaves, filler)))
+
+    nodes = Nodes(
+        column=with_leaves(column, 0),
+        threshold=with_leaves(threshold, 0.0),
+        missing_left=with_leaves(
+            np.where(missing == _MISSING_NONE, threshold >= 0, default_left), False
+        ),
+        left=with_leaves(position(_numbers(body, "left_child").astype(np.int64)), -1),
+        right=with_leaves(position(_numbers(body, "right_child").astype(np.int64)), -1),
+        value=np.concatenate((np.zeros(len(kind)), _numbers(body, "leaf_value")))[:, np.newaxis],
+        root=np.where(size > 1, inner_before, leaf_base),
+        category_start=with_leaves(starts, NUMERIC),
+    )
+
+    def prepare(X: Floats) -> Floats:
+        prepared = X[:, feature_of_column]
+        for c, made in enumerate(how_of_column):
+            values = prepared[:, c]
+            if made == _CODES:
+                prepared[:, c] = as_codes(np.trunc(values), sizes[c])
+            else:
+                values[np.abs(values) <= _ZERO] = np.nan if made == _ZEROS_MISSING else 0.0
+        return prepared
+
+    return assemble(
+        nodes,
+        output=np.arange(n_trees) % n_outputs,
+        base=np.zeros(n_outputs),
+        divisor=float(n_trees // n_outputs) if "\naverage_output\n" in header + "\n" else 1.0,
+        link=link,
+        category_left=flags,
+        feature_of_column=feature_of_column,
+        prepare=prepare,
+    )
+
+
+class _Categories:
+    """The bitsets of all categorical tests.
+
+    Parameters
+    ----------
+    tests : ndarray of int64
+        The inner nodes with a categorical test, in the order of `bitsets`.
+    bitsets : sequence of ndarray of uint32
+        The codes that go left, 32 to a word.
+    n_inner : int
+        Number of inner nodes, numeric ones included.
+    """
+
+    def __init__(self, tests: Integers, bitsets: Sequence[Any], n_inner: int) -> None:
+        self._tests, self._bitsets, self._n_inner = tests, bitsets, n_inner
+
+    def sizes(self, column: Integers, n_columns: int) -> Integers:
+        """Return how many codes each column tells apart, shape (n_columns,)."""
+        sizes = np.zeros(n_columns, dtype=np.int64)
+        np.maximum.at(
+            sizes, column[self._tests], np.array([32 * len(b) for b in self._bitsets], np.int64)
+        )
+        return sizes
+
+    def flags(self, sizes: Integers) -> tuple[Integers, Any]:
+        """Return `category_start` and `category_left`; `sizes` has each node's number of codes."""
+        start, flags = np.full(self._n_inner, NUMERIC), []
+        begin = 0
+        for test, bitset in zip(self._tests, self._bitsets, strict=True):
+            left = np.zeros(sizes[test] + 2, dtype=bool)
+            codes = np.unpackbits(bitset.astype("<u4").view(np.uint8), bitorder="little")
+            left[: len(codes)] = codes
+            start[test], begin = begin, begin + len(left)
+            flags.append(left)
+        return start, np.concatenate(flags) if flags else np.zeros(0, dtype=bool)
+
+
+def _categories(
+    body: dict[str, list[str]], is_categorical: Any, tree_of_inner: Integers
+) -> _Categories:
+    tests = np.flatnonzero(is_categorical)
+    if not len(tests):
+        return _Categories(tests, [], len(is_categorical))
+    # The threshold of a categorical test is the number of its bitset in its tree.
+    number = _numbers(body, "threshold")[tests].astype(np.int64)
+    bounds, words = body["cat_boundaries"], body["cat_threshold"]
+    with_categories = np.unique(tree_of_inner[tests])
+    of_tree = {
+        tree: (np.array(b.split(), np.int64), np.array(w.split(), np.uint32))
+        for tree, b, w in zip(with_categories, bounds, words, strict=True)
+    }
+    bitsets = []
+    for test, i in zip(tests, number, strict=True):
+        bound, word = of_tree[tree_of_inner[test]]
+        bitsets.append(word[bound[i] : bound[i + 1]])
+    return _Categories(tests, bitsets, len(is_categorical))
+
+
+def _link(header: str) -> Link:
+    objective = _setting(header, "objective")
+    link = _LINKS.get(re.sub(r" num_class:\d+", "", objective))
+    if link is None:
+        raise NotCovered(f"its objective is {objective!r}")
+    return link
+
+
+def _setting(header: str, name: str) -> str:
+    found = re.search(rf"^{name}=(.*)$", header, re.MULTILINE)
+    if found is None:
+        raise NotCovered(f"its text has no {name}")
+    return found[1]
+
+
+def _by_name(trees: str) -> dict[str, list[str]]:
+    """Return what stands behind each name, tree after tree."""
+    found: dict[str, list[str]] = {}
+    for line in trees.split("\n"):
+        name, _, value = line.partition("=")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _numbers(body: dict[str, list[str]], name: str) -> Floats:
+    """Return all numbers behind a name, tree after tree."""
+    text = " ".join(filter(None, body[name]))
+    return np.fromstring(text, sep=" ") if text else np.zeros(0)

@@ -1,0 +1,94 @@
+"""A forest as the kernels read it: values in whole units, tests on a feature as bits of a word."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.masked_loss.trees.forest import Flags, Forest, Integers
+from chaffinch.tasks.selection.masked_loss.trees.kernels import Trees
+from chaffinch.tasks.selection.vocabulary import Floats
+
+_WORD_BITS = 64
+_SUM_BITS = 60
+
+
+def pack(forest: Forest, baseline: Floats) -> tuple[float, Integers, Trees]:
+    """Return the unit, the base scores in units, and the trees.
+
+    Parameters
+    ----------
+    forest : Forest
+        In normal form.
+    baseline : ndarray of float64, shape (n_columns,)
+        The columns of the baseline row.
+    """
+    exponent = _SUM_BITS - _exponent_of(_greatest_score(forest))
+    tree = np.repeat(np.arange(len(forest.root)), forest.n_inner)
+    feature = np.searchsorted(forest.used_features, forest.feature_of_column[forest.column])
+    is_small = forest.n_inner <= _WORD_BITS
+    place = np.arange(len(tree)) - forest.first[tree]
+    bit = np.where(is_small[tree], np.uint64(1) << (place % _WORD_BITS).astype(np.uint64), 0)
+    _, pair = np.unique(np.column_stack((tree, feature)), axis=0, return_inverse=True)
+    same_feature = _or_together(bit, pair, len(tree))[pair]
+    left = _left(forest, baseline)
+    trees = Trees(
+        column=forest.column,
+        feature=feature,
+        threshold=forest.threshold,
+        missing_left=forest.missing_left,
+        category_start=forest.category_start,
+        category_left=forest.category_left,
+        child=forest.child,
+        first=forest.first,
+        root=forest.root,
+        output=forest.output,
+        value=_whole(forest.value, exponent),
+        word=np.where(is_small, np.cumsum(is_small) - 1, -1),
+        same_feature=same_feature,
+        baseline_left=left,
+        baseline_word=_or_together(np.where(left, bit, 0), tree, len(forest.root)),
+    )
+    return math.ldexp(1.0, -exponent), _whole(forest.base, exponent), trees
+
+
+def tests_by_feature(trees: Trees, n_used: int) -> list[tuple[Integers, NDArray[np.uint64]]]:
+    """Return for each used feature the trees that test it, and the word of its tests in each."""
+    tree = np.repeat(np.arange(len(trees.root)), np.diff(trees.first))
+    pairs, node = np.unique(np.column_stack((trees.feature, tree)), axis=0, return_index=True)
+    bounds = np.searchsorted(pairs[:, 0], np.arange(n_used + 1))
+    return [(pairs[a:b, 1].copy(), trees.same_feature[node[a:b]]) for a, b in pairwise(bounds)]
+
+
+def _greatest_score(forest: Forest) -> float:
+    """Return a bound on every partial sum."""
+    first_leaf = forest.first[:-1] + np.arange(len(forest.root))
+    greatest = np.maximum.reduceat(np.abs(forest.value).max(axis=1), first_leaf)
+    return float(greatest.sum() + np.abs(forest.base).max())
+
+
+def _exponent_of(bound: float) -> int:
+    """Return the least e with bound <= 2^e, or one that keeps 2^-e within float64."""
+    return max(math.frexp(bound)[1], -900)
+
+
+def _whole(values: Floats, exponent: int) -> Integers:
+    return np.rint(np.ldexp(values, exponent)).astype(np.int64)
+
+
+def _left(forest: Forest, baseline: Floats) -> Flags:
+    """Answer every test for the baseline row."""
+    x, start = baseline[forest.column], forest.category_start
+    left = np.where(forest.missing_left, ~(x > forest.threshold), x <= forest.threshold)
+    categorical = np.flatnonzero(start >= 0)
+    left[categorical] = forest.category_left[start[categorical] + x[categorical].astype(np.int64)]
+    return left
+
+
+def _or_together(bits: NDArray[np.uint64], group: Integers, n_groups: int) -> NDArray[np.uint64]:
+    words = np.zeros(n_groups, np.uint64)
+    np.bitwise_or.at(words, group, bits)
+    return words
