@@ -61,6 +61,9 @@ def masked_loss(
 
 
 def _dense(evaluator: MaskEvaluator, threads: int) -> MaskedLoss:
+    if not evaluator.loss.is_mean_over_rows:
+        # a rank or a threshold can turn on the last bit, and that is not the model's own here
+        raise NotCovered(f"{evaluator.loss.name} is no mean over rows")
     dense = read_dense(evaluator.model)
     if is_least_squares(evaluator, dense):
         return LinearMaskedLoss(evaluator, dense)

@@ -25,7 +25,7 @@ def without_features(
 ) -> None:
     """Write the first layer with each of some features masked, for a block of rows.
 
-    The rows are innermost: each sum is then in a fixed order and the loop still vectorises.
+    The rows are innermost, so that the loops vectorise. What is not a number stays one.
 
     Parameters
     ----------
@@ -42,20 +42,19 @@ def without_features(
     out : ndarray, shape (m, width, rows)
         Where to write.
     """
-    width, n_rows = out.shape[1], out.shape[2]
+    width, stop = out.shape[1], start + out.shape[2]
     for position in range(len(features)):
         feature = features[position]
-        row = first_row[feature]
+        value, row = values[feature, start:stop], first_row[feature]
         for unit in range(width):
+            before, after = present[unit, start:stop], out[position, unit]
             if tabulated[feature]:
                 masked = at_baseline[feature, unit]
-                for i in range(n_rows):
-                    code = row + int(values[feature, start + i])
-                    changed = present[unit, start + i] - (table[code, unit] - masked)
-                    out[position, unit, i] = max(changed, floor)
+                for i in range(len(after)):
+                    changed = before[i] - (table[row + int(value[i]), unit] - masked)
+                    after[i] = floor if changed < floor else changed
             else:
                 weight, masked = table[row, unit], value_at_baseline[feature]
-                for i in range(n_rows):
-                    difference = values[feature, start + i] - masked
-                    changed = present[unit, start + i] - difference * weight
-                    out[position, unit, i] = max(changed, floor)
+                for i in range(len(after)):
+                    changed = before[i] - (value[i] - masked) * weight
+                    after[i] = floor if changed < floor else changed

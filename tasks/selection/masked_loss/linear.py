@@ -77,6 +77,7 @@ class LinearMaskedLoss(MaskState):
 
     def without_each(self) -> Floats:
         """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        self._checked(np.array([self._loss]), self._mask.sum())
         losses, doubtful = self._by_slopes()
         if doubtful.any() and not self._is_new:
             self._start_anew()
@@ -129,7 +130,8 @@ class LinearMaskedLoss(MaskState):
             self._residual = self._residual_under(self._mask)
             self._loss = float(self._residual @ self._residual)
             self._slopes = self._changes @ self._residual
-        self._slope_error = 2 * _EPSILON * np.sqrt(self._loss) * self._norms
+        with np.errstate(invalid="ignore"):  # a loss that is not finite is told when asked for
+            self._slope_error = 2 * _EPSILON * np.sqrt(self._loss) * self._norms
         self._residual_error = 0.0
         self._is_new = True
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +30,11 @@ _ROWS_AT_ONCE = 512
 _BYTES_AT_ONCE = 1 << 19  # half a level-2 cache for the widest layer of some features' blocks
 _REMOVALS_BEFORE_ANEW = 64
 
-_Result = TypeVar("_Result")
 _Write = Callable[[NDArray[np.int64], int, Floats], None]
 
 
 class NetworkMaskedLoss(MaskState):
-    """`MaskedLoss` of a network or a linear model, for any loss.
+    """`MaskedLoss` of a network or a linear model, for a loss that is a mean over rows.
 
     Parameters
     ----------
@@ -113,19 +111,18 @@ class NetworkMaskedLoss(MaskState):
 
     def _losses(self, features: NDArray[np.int64], write: _Write) -> Floats:
         """Return losses, shape (m,), of the m first layers that `write` gives block by block."""
-        if self._evaluator.loss.is_mean_over_rows:
-            starts = range(0, self._n_rows, _ROWS_AT_ONCE)
-            sums = self._spread(lambda start: self._block_sums(features, start, write), starts)
-            return np.asarray(np.sum(sums, axis=0) / self._output_loss.weight.sum())
-        each = range(len(features))
-        return np.array(self._spread(lambda i: self._whole(features[i : i + 1], write), each))
+        starts = range(0, self._n_rows, _ROWS_AT_ONCE)
 
-    def _spread(self, function: Callable[[int], _Result], items: range) -> list[_Result]:
+        def sums_from(start: int) -> Floats:
+            return self._block_sums(features, start, write)
+
         with single_thread():
             if self._threads == 1:
-                return [function(item) for item in items]
-            with ThreadPoolExecutor(self._threads) as pool:
-                return list(pool.map(function, items))
+                sums = [sums_from(start) for start in starts]
+            else:
+                with ThreadPoolExecutor(self._threads) as pool:
+                    sums = list(pool.map(sums_from, starts))
+        return np.asarray(np.sum(sums, axis=0) / self._output_loss.weight.sum())
 
     def _block_sums(self, features: NDArray[np.int64], start: int, write: _Write) -> Floats:
         """Return the losses' sums over the block of rows from `start`, shape (m,)."""
@@ -140,16 +137,6 @@ class NetworkMaskedLoss(MaskState):
             write(some, start, out)
             sums[i : i + at_once] = self._output_loss.sums(self._outputs(out), rows)
         return sums
-
-    def _whole(self, feature: NDArray[np.int64], write: _Write) -> float:
-        """Return the loss of one first layer by the outputs of all rows together."""
-        blocks = []
-        for start in range(0, self._n_rows, _ROWS_AT_ONCE):
-            n_rows = min(_ROWS_AT_ONCE, self._n_rows - start)
-            layer = np.empty((1, len(self._present), n_rows))
-            write(feature, start, layer)
-            blocks.append(self._outputs(layer)[0])
-        return self._output_loss.whole(np.concatenate(blocks, axis=1))
 
     def _outputs(self, layer: Floats) -> Floats:
         """Return the last layer's outputs of first layers (m, width, rows), which it overwrites.

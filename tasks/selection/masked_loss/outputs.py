@@ -31,7 +31,7 @@ class OutputLoss:
     schema : Schema
         The number of classes in all.
     loss : Loss
-        How predictions are judged.
+        A mean over rows.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class OutputLoss:
     """
 
     def __init__(self, model: DenseModel, rows: Rows, schema: Schema, loss: Loss) -> None:
-        self._model, self._rows, self._loss = model, rows, loss
+        self._model, self._y, self._loss = model, rows.y, loss
         self._n_classes = schema.n_classes
         self.weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         if schema.n_classes:
@@ -62,12 +62,8 @@ class OutputLoss:
             prediction[:, model.classes] = (exponentials / exponentials.sum(axis=0)).T
         return prediction
 
-    def whole(self, outputs: Floats) -> float:
-        """Return the loss of all rows, of outputs (width, n); any loss, scorers included."""
-        return self._loss(self._rows.y, self.prediction(outputs), self._rows.weight)
-
     def sums(self, outputs: Floats, rows: slice) -> Floats:
-        """Return the weighted sums over a block of rows of a loss that is a mean over rows.
+        """Return the weighted sums of a block of rows' losses.
 
         Parameters
         ----------
@@ -86,7 +82,7 @@ class OutputLoss:
             losses = outputs[:, 0]
             losses *= self._model.scale
             losses += self._model.location
-            losses -= self._rows.y[rows]
+            losses -= self._y[rows]
             if self._loss.name == "squared_error":
                 np.square(losses, out=losses)
             else:
