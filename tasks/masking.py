@@ -12,7 +12,7 @@ from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.ingestion import description_of, part_rows
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
+from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
 from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema
 from chaffinch.tasks.settings import Gbmo, SelectionSettings
 from chaffinch.tasks.stage import Context, stage
@@ -41,14 +41,16 @@ def optimise_mask(
     """Walk the elimination path of the base model on the mask-validation part."""
     schema = description_of(described).schema
     model = read_model(context, trained, "base_model", trained.result["kind"], schema)
-    evaluator = MaskEvaluator(
+    engine = masked_loss(
         model,
         part_rows(context, described, divided, "mask_validation"),
         loss_of(context, schema),
         np.array(trained.result["baseline"]),
     )
+    if isinstance(engine, BlackBox):
+        engine = context.workers.masked_loss(engine)
     path = eliminate(
-        context.workers.masked_loss(BlackBox(evaluator)),
+        engine,
         keep=_protected(context.settings, schema),
         on_removal=lambda done, total: context.on_progress("optimise_mask", done, total),
     )

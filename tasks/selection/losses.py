@@ -22,7 +22,7 @@ _ROW_LOSSES: dict[str, Task] = {
 }
 _DEFAULTS: dict[Task, str] = {"regression": "squared_error", "classification": "log_loss"}
 # scikit-learn clips probabilities at the same distance from 0 and 1
-_PROBABILITY_FLOOR = float(np.finfo(np.float64).eps)
+PROBABILITY_FLOOR = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Loss:
             return np.abs(prediction - y)
         if self.name == "log_loss":
             truth = prediction[np.arange(len(y)), y.astype(np.int64)]
-            clipped = np.clip(truth, _PROBABILITY_FLOOR, 1 - _PROBABILITY_FLOOR)
+            clipped = np.clip(truth, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
             return np.asarray(-np.log(clipped))
         raise ValueError(f"{self.name} is a score of a whole table and has no value per row")
 

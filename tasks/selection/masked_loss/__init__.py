@@ -8,10 +8,13 @@ order of a sum.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.dense_models import read_dense
+from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss, is_least_squares
+from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees import tree_engine
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
@@ -19,15 +22,6 @@ from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss
 __all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
 
 logger = logging.getLogger(__name__)
-
-Builder = Callable[[FittedModel, Rows, Loss, Floats, int], MaskedLoss]
-
-# By a model's kind: the engines to try, in this order.
-_ENGINES: dict[str, tuple[Builder, ...]] = {
-    "lightgbm": (tree_engine,),
-    "xgboost": (tree_engine,),
-    "sklearn": (tree_engine,),
-}
 
 
 def masked_loss(
@@ -48,6 +42,10 @@ def masked_loss(
     threads : int, at least 1
         Threads of an exact engine; they never change a bit of the result.
 
+    Returns
+    -------
+    MaskedLoss
+
     Raises
     ------
     ValueError
@@ -57,9 +55,9 @@ def masked_loss(
         raise ValueError(f"threads must be at least 1 but is {threads}")
     evaluator = MaskEvaluator(model, rows, loss, baseline)
     reasons = []
-    for build in _ENGINES.get(model.kind, ()):
+    for engine in _ENGINES.get(model.kind, ()):
         try:
-            return build(model, rows, loss, baseline, threads)
+            return engine(evaluator, threads)
         except NotCovered as reason:
             reasons.append(str(reason))
     logger.info(
@@ -68,3 +66,28 @@ def masked_loss(
         "; ".join(reasons) or "no engine knows how it is made",
     )
     return BlackBox(evaluator)
+
+
+def _trees(evaluator: MaskEvaluator, threads: int) -> MaskedLoss:
+    return tree_engine(evaluator.model, evaluator.rows, evaluator.loss, evaluator.baseline, threads)
+
+
+def _dense(evaluator: MaskEvaluator, threads: int) -> MaskedLoss:
+    if not evaluator.loss.is_mean_over_rows:
+        # a rank or a threshold can turn on the last bit, and that is not the model's own here
+        raise NotCovered(f"{evaluator.loss.name} is no mean over rows")
+    dense = read_dense(evaluator.model)
+    if is_least_squares(evaluator, dense):
+        return LinearMaskedLoss(evaluator, dense)
+    return NetworkMaskedLoss(evaluator, dense, threads=threads)
+
+
+_Engine = Callable[[MaskEvaluator, int], MaskedLoss]
+
+# By a model's kind: the engines to try, in this order.
+_ENGINES: Mapping[str, tuple[_Engine, ...]] = {
+    "lightgbm": (_trees,),
+    "xgboost": (_trees,),
+    "mlp": (_dense,),
+    "sklearn": (_trees, _dense),
+}

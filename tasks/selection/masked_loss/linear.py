@@ -1,0 +1,143 @@
+"""The masked squared error of a linear model: all features at once from one Gram matrix.
+
+With residuals r = y - prediction and c_j the change that masking feature j makes to the
+predictions, both weighted so that the loss is |r|^2, the loss without j is
+
+    |r|^2 + 2 r.c_j + |c_j|^2,
+
+and a removal only adds c_j to r and a row of the Gram matrix of c to the slopes r.c: O(d + n).
+
+The sum cancels where a removal makes the loss much smaller, and errors of the slopes add up over
+removals. A bound on the rounding is kept beside them: where it exceeds a share of 1e-13 of a
+loss, residuals and slopes are computed anew, and where that is not enough, so is the loss itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
+from chaffinch.tasks.selection.masked_loss.first_layer import FirstLayer
+from chaffinch.tasks.selection.masked_loss.outputs import OutputLoss, check_agreement
+from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
+from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
+
+_EPSILON = float(np.finfo(np.float64).eps)
+_TOLERANCE = 1e-13
+_MOST_FEATURES_OF_A_GRAM_MATRIX = 4096  # 128 MB; beyond it a row is computed when it is needed
+
+
+def is_least_squares(evaluator: MaskEvaluator, model: DenseModel) -> bool:
+    """Return whether this is the squared error of a model that is linear in its columns."""
+    linear = len(model.weights) == 1 and model.link == "identity"
+    return linear and evaluator.loss.name == "squared_error"
+
+
+class LinearMaskedLoss(MaskState):
+    """`MaskedLoss` of a linear model's squared error; one thread, for it needs no more.
+
+    Parameters
+    ----------
+    evaluator : MaskEvaluator
+        Model, rows, loss and baseline.
+    model : DenseModel
+        The evaluator's model; see `is_least_squares`.
+
+    Raises
+    ------
+    NotCovered
+        If the model in this form does not give the model's own predictions.
+    """
+
+    def __init__(self, evaluator: MaskEvaluator, model: DenseModel) -> None:
+        super().__init__(evaluator.rows.X.shape[1])
+        self._evaluator = evaluator
+        rows = evaluator.rows
+        first = FirstLayer(model, rows.X, evaluator.baseline)
+        output_loss = OutputLoss(model, rows, evaluator.model.schema, evaluator.loss)
+        outputs = first.present(self._mask)
+        check_agreement(evaluator, output_loss, outputs)
+        root = np.sqrt(output_loss.weight / output_loss.weight.sum())
+        self._unmasked = (rows.y - output_loss.prediction(outputs)) * root
+        self._changes = first.into_changes()
+        self._changes *= root * model.scale
+        self._squares = np.einsum("ij,ij->i", self._changes, self._changes)
+        self._norms = np.sqrt(self._squares)
+        self._gram: Floats | None = None
+        self._start_anew()
+
+    @property
+    def loss(self) -> float:
+        """Loss under the present mask."""
+        return float(self._checked(np.array([self._loss]), self._mask.sum())[0])
+
+    def without_each(self) -> Floats:
+        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        self._checked(np.array([self._loss]), self._mask.sum())
+        losses, doubtful = self._by_slopes()
+        if doubtful.any() and not self._is_new:
+            self._start_anew()
+            losses, doubtful = self._by_slopes()
+        for feature in np.flatnonzero(doubtful):
+            residual = self._residual + self._changes[feature]
+            losses[feature] = residual @ residual
+        self._checked(losses[self._mask], self._mask.sum() - 1)
+        losses[~self._mask] = np.inf
+        return losses
+
+    def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
+        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
+        rows = self._as_masks(masks)
+        losses = np.empty(len(rows))
+        with single_thread():
+            for i, mask in enumerate(rows):
+                residual = self._residual_under(mask)
+                losses[i] = self._checked(np.array([residual @ residual]), mask.sum())[0]
+        return losses
+
+    def _after_removal(self, feature: int) -> None:
+        with single_thread():
+            row = self._gram_row(feature)
+            self._residual += self._changes[feature]
+            self._loss = float(self._residual @ self._residual)
+        self._slopes += row
+        self._slope_error += _EPSILON * (np.abs(self._slopes) + np.abs(row))
+        self._residual_error += _EPSILON * (np.sqrt(self._loss) + self._norms[feature])
+        self._is_new = False
+
+    def _gram_row(self, feature: int) -> Floats:
+        if len(self._mask) > _MOST_FEATURES_OF_A_GRAM_MATRIX:
+            return np.asarray(self._changes @ self._changes[feature])
+        if self._gram is None:
+            self._gram = self._changes @ self._changes.T
+        return np.asarray(self._gram[feature])
+
+    def _by_slopes(self) -> tuple[Floats, Mask]:
+        """Return every feature's loss, shape (d,), and where its rounding may be too large."""
+        losses = self._loss + 2 * self._slopes + self._squares
+        terms = self._loss + 2 * np.abs(self._slopes) + self._squares
+        error = 2 * self._slope_error + 2 * _EPSILON * terms
+        error += 2 * self._residual_error * (np.sqrt(self._loss) + self._norms)
+        return losses, self._mask & (error > _TOLERANCE * losses)
+
+    def _start_anew(self) -> None:
+        """Compute residuals and slopes from the mask alone."""
+        with single_thread():
+            self._residual = self._residual_under(self._mask)
+            self._loss = float(self._residual @ self._residual)
+            self._slopes = self._changes @ self._residual
+        with np.errstate(invalid="ignore"):  # a loss that is not finite is told when asked for
+            self._slope_error = 2 * _EPSILON * np.sqrt(self._loss) * self._norms
+        self._residual_error = 0.0
+        self._is_new = True
+
+    def _residual_under(self, mask: Mask) -> Floats:
+        return np.asarray(self._unmasked + (~mask).astype(np.float64) @ self._changes)
+
+    def _checked(self, losses: Floats, n_kept: int) -> Floats:
+        check_finite(self._evaluator.loss.name, losses, n_kept, len(self._mask))
+        return losses

@@ -1,0 +1,75 @@
+"""What the dense engines share: the present mask, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
+
+
+class MaskState:
+    """The present mask, which starts with every feature kept.
+
+    Parameters
+    ----------
+    n_features : int
+        d, at least 1.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._mask = np.ones(n_features, dtype=bool)
+
+    @property
+    def mask(self) -> Mask:
+        """The present mask, shape (d,), a copy."""
+        return self._mask.copy()
+
+    def remove(self, feature: int) -> None:
+        """Mask one more feature for good.
+
+        Raises
+        ------
+        ValueError
+            If `feature` is no index of a kept feature.
+        """
+        if not 0 <= feature < len(self._mask):
+            raise ValueError(f"feature must be in 0..{len(self._mask) - 1} but is {feature}")
+        if not self._mask[feature]:
+            raise ValueError(f"feature {feature} is masked already; name one that is kept")
+        self._mask[feature] = False
+        self._after_removal(feature)
+
+    def _after_removal(self, feature: int) -> None:
+        """Bring what an engine keeps up to the mask without `feature`."""
+        raise NotImplementedError
+
+    def _as_masks(self, masks: Sequence[Mask] | Mask) -> Mask:
+        """Return masks as one array (m, d); ValueError if they have another shape."""
+        array = np.asarray(masks, dtype=bool)
+        if array.ndim != 2 or array.shape[1] != len(self._mask):
+            raise ValueError(f"masks must have shape (m, {len(self._mask)}) but are {array.shape}")
+        return array
+
+
+def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> None:
+    """Raise ValueError if a loss is not a finite number.
+
+    Parameters
+    ----------
+    name : str
+        Of the loss.
+    losses : ndarray of float64, shape (m,)
+        One for each mask.
+    n_kept : int
+        Features that each of the masks keeps.
+    n_features : int
+        d, the number of features in all.
+    """
+    wrong = np.flatnonzero(~np.isfinite(losses))
+    if len(wrong):
+        raise ValueError(
+            f"{name} must be finite but is {losses[wrong[0]]} with {n_kept} of {n_features} "
+            "features kept; choose another loss"
+        )
