@@ -2,7 +2,7 @@
 
 import os
 
-from chaffinch.tasks.interrupts import interrupts_held
+from chaffinch.tasks.interrupts import helpers_shielded
 
 _DEFAULTS = {
     # Works offline and tells nobody.
@@ -33,7 +33,7 @@ def start_server() -> None:
     Prefect would do it by itself, but so that Ctrl-C ends the server before the run can tell it
     that it was stopped.
     """
-    with interrupts_held():
+    with helpers_shielded():
         from prefect.client.orchestration import get_client
 
         with get_client(sync_client=True):

@@ -19,7 +19,7 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
-from chaffinch.tasks.interrupts import interrupts_held
+from chaffinch.tasks.interrupts import helpers_shielded
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 from chaffinch.tasks.workers import InProcess, Item, OnDone, Result, Shared, Workers
@@ -250,7 +250,7 @@ def _local(n_workers: int) -> Any:
     # Started as programs of their own, so that a caller's script needs no `if __name__` guard.
     # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
     single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
-    with interrupts_held():
+    with helpers_shielded():
         return SubprocessCluster(
             n_workers=n_workers,
             threads_per_worker=1,

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def helpers_shielded() -> Iterator[None]:
     """Start helper programs in here, and none of them is interrupted by Ctrl-C, ever.
 
     A terminal sends Ctrl-C to every program in its foreground. Helpers that take it die at once,
-    and whoever started them then waits for an answer that cannot come. What is started with the
-    signal blocked keeps it blocked; an interrupt of this program waits until the block is left.
+    and whoever started them then waits for an answer that cannot come. What is started by a thread
+    that blocks the signal keeps it blocked; this program takes it at the latest at the block's end.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -80,7 +80,9 @@ def slow_run(tmp_path_factory: pytest.TempPathFactory, home: Path) -> tuple[str,
     names = [*(f"feature_{j}" for j in range(12)), "y"]
     np.savetxt(path, np.column_stack([X, y]), "%.5f", ",", header=",".join(names), comments="")
     model = ("--model", "RandomForestRegressor", "--tuning", "none")
-    return (str(path), "--target", "y", *model, "--workers", "2", "--store", str(home / "slow"))
+    method = ("--method", "flbmo", "--n-features", "4")
+    where = ("--workers", "2", "--store", str(home / "slow"))
+    return (str(path), "--target", "y", *model, *method, *where)
 
 
 def test_stopped_in_the_middle_it_goes_on_where_it_was(home, slow_run):
@@ -89,7 +91,7 @@ def test_stopped_in_the_middle_it_goes_on_where_it_was(home, slow_run):
         eventually(lambda: "train_base_model" in manifests(store))
         eventually(lambda: any("distributed.Nanny" in command for command in still_running(home)))
         os.killpg(program.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
-        assert program.wait(30) == 130
+        assert program.wait(60) == 130
         assert still_running(home) == []
     before = manifests(store)
     assert set(before) == {"describe", "split", "train_base_model"}
