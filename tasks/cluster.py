@@ -12,6 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -34,7 +35,7 @@ _EVEN, _UNEVEN = 1, 4
 # Seconds of evaluation below which a batch is done sooner where it is than on other processes.
 _WORTH_SPREADING = 0.02
 # Seconds until the processes of a local cluster have started and imported what they compute with.
-_SECONDS_TO_START = 4.0
+_SECONDS_TO_START = 3.0
 
 
 class OverDask:
@@ -61,7 +62,10 @@ class OverDask:
         return self._client
 
     def is_worth_it(self, seconds: float) -> bool:
-        """Return whether so much work is done sooner on the cluster, if it must be started too."""
+        """Return whether to use the cluster after so much work was done in this process.
+
+        Waiting as long as a start takes, and then starting, is never worse than twice the best.
+        """
         return self._client is not None or seconds >= self._seconds_to_start
 
     def map(
@@ -71,30 +75,46 @@ class OverDask:
         items: Sequence[Item],
         on_done: OnDone | None = None,
     ) -> list[Result]:
-        """See `Workers.map`; items are done here until those left are worth starting the cluster.
+        """See `Workers.map`; items are done in this process for as long as a start would take.
 
         Raises
         ------
         WorkersError
             If a batch kills every worker that runs it, or the scheduler is lost.
         """
-        here: list[Result] = []
-        seconds_left, start = 0.0, time.perf_counter()
-        while len(here) < len(items) and not self.is_worth_it(seconds_left):
-            here.append(function(shared, items[len(here)]))
-            seconds_left = (time.perf_counter() - start) / len(here) * (len(items) - len(here))
-            if on_done is not None:
-                on_done(len(here), len(items))
-        if len(here) == len(items):
-            return here
 
-        def tell(done: int, _: int) -> None:
+        def tell(done: int) -> None:
             if on_done is not None:
-                on_done(len(here) + done, len(items))
+                on_done(done, len(items))
 
         call = partial(_call_on_each, function)
-        rest = items[len(here) :]
-        return here + self.map_batches(call, self.place(shared), rest, _UNEVEN, tell)
+        if self.is_worth_it(0.0):
+            return self.map_batches(
+                call, self.place(shared), items, _UNEVEN, lambda done, _: tell(done)
+            )
+        deadline = time.monotonic() + self._seconds_to_start
+        thread = ThreadPoolExecutor(max_workers=1)
+        try:
+            futures = [thread.submit(function, shared, item) for item in items]
+            for done, future in enumerate(futures, start=1):
+                if not wait([future], max(0.0, deadline - time.monotonic())).done:
+                    break
+                future.result()
+                tell(done)
+            here = [future for future in futures if not future.cancel()]
+            rest = items[len(here) :]
+            spread: list[Result] = []
+            if rest:  # while the item that has begun goes on here
+                placed = self.place(shared)
+                spread = self.map_batches(
+                    call, placed, rest, _UNEVEN, lambda done, _: tell(len(here) - 1 + done)
+                )
+            results = [future.result() for future in here] + spread
+            if rest:
+                tell(len(items))
+            return results
+        finally:
+            thread.shutdown(cancel_futures=True)
 
     def masked_loss(self, engine: BlackBox) -> BlackBox:
         """Return an engine with the same numbers, computed by these workers."""
@@ -176,7 +196,6 @@ def over_dask(engine: BlackBox, workers: OverDask) -> BlackBox:
     def evaluate(masks: Sequence[Mask]) -> Floats:
         nonlocal seconds, seconds_per_mask, placed
         is_long = seconds_per_mask * len(masks) >= _WORTH_SPREADING
-        # how many masks are still to come nobody knows: likely as many as there were
         if placed is None and not (is_long and workers.is_worth_it(seconds)):
             start = time.perf_counter()
             losses = evaluator(masks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 
 import numpy as np
@@ -20,7 +21,12 @@ def process_of(seconds: float, item: int) -> tuple[int, int]:
     return item, os.getpid()
 
 
-@pytest.fixture(scope="module")
+def thread_of(seconds: float, item: int) -> tuple[int, str]:
+    time.sleep(seconds)
+    return item, threading.current_thread().name
+
+
+@pytest.fixture
 def connect():
     """Connect to two workers of this process, started at the first call."""
     from distributed import Client, LocalCluster
@@ -28,7 +34,9 @@ def connect():
     opened = []
 
     def start():
-        cluster = LocalCluster(n_workers=2, processes=False, dashboard_address=None)
+        cluster = LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        )
         opened.extend([cluster, Client(cluster, set_as_default=False)])
         return opened[-1]
 
@@ -57,8 +65,28 @@ def test_the_rest_of_long_work_goes_to_the_cluster_in_order(connect):
     assert [item for item, _ in results] == list(range(12))
     assert told[0] == (1, 12)
     assert told[-1] == (12, 12)
-    assert len(told) < 12  # batches, so not all of them here
-    assert workers.is_worth_it(0.0)
+    assert told == sorted(set(told))
+    assert workers.is_worth_it(0.0), "the cluster was started"
+
+
+def test_a_long_item_that_has_begun_goes_on_here_beside_the_cluster(connect):
+    workers = OverDask(connect, seconds_to_start=0.05)
+    results = workers.map(thread_of, 0.5, range(3))
+    assert [item for item, _ in results] == [0, 1, 2]
+    threads = [thread for _, thread in results]
+    assert len(set(threads)) == 3
+
+
+def test_an_error_of_an_item_stops_the_others():
+    def fail(done: list[int], item: int) -> None:
+        done.append(item)
+        time.sleep(0.02)
+        raise ValueError(f"item {item} is bad")
+
+    done: list[int] = []
+    with pytest.raises(ValueError, match="item 0 is bad"):
+        OverDask(never, seconds_to_start=60).map(fail, done, range(50))
+    assert len(done) < 5
 
 
 def test_no_items_need_no_cluster():
