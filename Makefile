@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity
+.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -28,6 +28,9 @@ bench-overhead: $(READY)  ## Seconds and memory around the main job
 
 bench-fidelity: $(READY)  ## The papers' figures as distributions over seeds
 	@$(BIN)/python -m tests.benchmarks.fidelity
+
+bench-masked-loss: $(READY)  ## Trees' masked losses against one prediction per feature
+	@$(BIN)/python -m tests.benchmarks.masked_loss
 
 setup: $(READY)  ## The virtual environment only
 

@@ -32,7 +32,7 @@ def pack(forest: Forest, baseline: Floats) -> tuple[float, Integers, Trees]:
     is_small = forest.n_inner <= _WORD_BITS
     place = np.arange(len(tree)) - forest.first[tree]
     bit = np.where(is_small[tree], np.uint64(1) << (place % _WORD_BITS).astype(np.uint64), 0)
-    _, pair = np.unique(np.column_stack((tree, feature)), axis=0, return_inverse=True)
+    _, pair = np.unique(tree * len(forest.used_features) + feature, return_inverse=True)
     same_feature = _or_together(bit, pair, len(tree))[pair]
     left = _left(forest, baseline)
     trees = Trees(

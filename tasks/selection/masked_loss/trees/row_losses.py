@@ -96,7 +96,8 @@ def _raw_scores(unit: float, divisor: float, score: Any, change: Any, raw: Any) 
 def _truths(kind: int, raw: Any, y: Any, bits: Any, truth: Any) -> None:
     """Write the probability of each row's class; `raw` (n_outputs, n) is used up."""
     if kind == SOFTMAX:
-        truth[:] = raw[0]
+        for row in range(len(y)):
+            truth[row] = raw[0, row]
         for o in range(1, len(raw)):
             for row in range(len(y)):
                 truth[row] = max(truth[row], raw[o, row])
