@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity
+.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss-dense
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -28,6 +28,9 @@ bench-overhead: $(READY)  ## Seconds and memory around the main job
 
 bench-fidelity: $(READY)  ## The papers' figures as distributions over seeds
 	@$(BIN)/python -m tests.benchmarks.fidelity
+
+bench-masked-loss-dense: $(READY)  ## Networks and linear models: the engines against one predict per feature
+	@$(BIN)/python -m tests.benchmarks.masked_loss_dense
 
 setup: $(READY)  ## The virtual environment only
 
