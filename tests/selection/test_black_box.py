@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.losses import Loss, resolve_loss
+from chaffinch.tasks.selection.masked_loss import black_box
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
-from chaffinch.tasks.selection.models import fit
+from chaffinch.tasks.selection.models import LightGBMModel, fit
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
 
 SCHEMA = Schema(("a", "b", "c", "d", "noise"), (0, 0, 3, 0, 0))
@@ -65,6 +66,68 @@ def test_removals_one_by_one_are_the_same_as_masks(evaluator, order) -> None:
         mask[feature] = False
         assert (engine.mask == mask).all()
         assert engine.loss == _by_definition(evaluator, mask)
+
+
+TREES = ["lightgbm", "xgboost", "RandomForest", "ExtraTrees", "HistGradientBoosting"]
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+@pytest.mark.parametrize("name", [*TREES, "DecisionTree", "ExtraTree"])
+def test_a_row_of_a_tree_model_is_predicted_the_same_in_any_company(name, n_classes) -> None:
+    # what lets the black box predict the changed rows alone
+    rows = _classes(TRAIN, n_classes)
+    schema = Schema(SCHEMA.features, SCHEMA.n_categories, n_classes)
+    task = "Classifier" if n_classes else "Regressor"
+    model = fit(name if name.islower() else name + task, rows, schema, {}, seed=0)
+    together, rng = model.predict(TRAIN.X), np.random.default_rng(0)
+    for size in (1, 2, 7, 63, 64, 65, 200):
+        some = rng.permutation(len(rows))[:size]
+        assert model.predict(TRAIN.X[some]).tolist() == together[some].tolist()
+
+
+@pytest.mark.parametrize("n_classes", [0, 3])
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("bytes_at_once", [1 << 24, 800])
+def test_predicting_changed_rows_alone_changes_no_bit(
+    name, n_classes, bytes_at_once, monkeypatch
+) -> None:
+    monkeypatch.setattr(black_box, "_BYTES_AT_ONCE", bytes_at_once)
+    schema = Schema(SCHEMA.features, SCHEMA.n_categories, n_classes)
+    task = "Classifier" if n_classes else "Regressor"
+    name = name if name.islower() else name + task
+    model = fit(name, _classes(TRAIN, n_classes), schema, {}, seed=0)
+    rows = _classes(ROWS, n_classes)
+    rows.X[20:, 0] = BASELINE[0]  # few rows change with this feature, many with others
+    rows.X[:, 3] = BASELINE[3]  # and none with this one
+    evaluator = MaskEvaluator(model, rows, resolve_loss(None, schema), BASELINE)
+    masks = np.random.default_rng(0).random((12, 5)) < 0.7
+    masks[:5] = ~np.eye(5, dtype=bool)
+    expected = [_by_definition(evaluator, mask) for mask in masks]
+    assert evaluator(list(masks)).tolist() == expected
+
+
+def test_trees_predict_only_the_rows_that_a_mask_changes() -> None:
+    asked: list[int] = []
+
+    class Counted(LightGBMModel):
+        def predict(self, X):
+            asked.append(len(X))
+            return super().predict(X)
+
+    rows = Rows(np.where(np.arange(300)[:, np.newaxis] < 10, TRAIN.X, BASELINE), TRAIN.y)
+    model = fit("lightgbm", TRAIN, SCHEMA, {}, seed=0)
+    evaluator = MaskEvaluator(Counted(SCHEMA, model.booster), rows, LOSS, BASELINE)
+    evaluator(list(~np.eye(5, dtype=bool)))
+    assert asked[0] == 300
+    assert sum(asked[1:]) <= 5 * 10
+    assert len(asked) == 2
+
+
+def _classes(rows: Rows, n_classes: int) -> Rows:
+    """Return copies of rows, their target cut into classes where there are any."""
+    cuts = np.quantile(rows.y, np.arange(1, n_classes) / n_classes) if n_classes else None
+    y = rows.y.copy() if cuts is None else np.digitize(rows.y, cuts)
+    return Rows(rows.X.copy(), y, rows.weight)
 
 
 def test_the_mask_given_out_is_a_copy(evaluator) -> None:
