@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
@@ -149,6 +150,8 @@ def load_rows(
         columns = _feature_columns(table, some, description.categories)
         for position, values in enumerate(columns, start):
             matrix[:, position] = values[rows]
+        del table, columns, values  # before the next are read
+    pa.default_memory_pool().release_unused()
     return Rows(matrix, y, None if roles.weight is None else roles.weight[rows])
 
 
