@@ -72,14 +72,14 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2(home, table):
 
 @pytest.fixture(scope="module")
 def slow_run(tmp_path_factory: pytest.TempPathFactory, home: Path) -> tuple[str, ...]:
-    """A command whose elimination takes some seconds: a forest is a black box."""
+    """A command whose elimination takes some seconds: boosted regressors are a black box."""
     random = np.random.default_rng(3)
-    X = random.normal(size=(300, 12))
+    X = random.normal(size=(300, 40))
     y = X[:, :5].sum(axis=1)
     path = tmp_path_factory.mktemp("slow") / "slow.csv"
-    names = [*(f"feature_{j}" for j in range(12)), "y"]
+    names = [*(f"feature_{j}" for j in range(40)), "y"]
     np.savetxt(path, np.column_stack([X, y]), "%.5f", ",", header=",".join(names), comments="")
-    model = ("--model", "RandomForestRegressor", "--tuning", "none")
+    model = ("--model", "AdaBoostRegressor", "--tuning", "none")
     method = ("--method", "flbmo", "--n-features", "4")
     where = ("--workers", "2", "--store", str(home / "slow"))
     return (str(path), "--target", "y", *model, *method, *where)
