@@ -7,19 +7,22 @@ goes to `BlackBox`, which only needs a `predict`, and the reason is logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.dense_models import read_dense
-from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss, is_least_squares
-from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
-from chaffinch.tasks.selection.masked_loss.state import NotCovered
+from chaffinch.tasks.selection.masked_loss.dense import dense_engine
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
 
 __all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
 
 logger = logging.getLogger(__name__)
+
+Builder = Callable[[FittedModel, Rows, Loss, Floats, int], MaskedLoss]
+
+# By a model's kind: the engines to try, in this order.
+_ENGINES: dict[str, tuple[Builder, ...]] = {"mlp": (dense_engine,), "sklearn": (dense_engine,)}
 
 
 def masked_loss(
@@ -52,23 +55,15 @@ def masked_loss(
     if threads < 1:
         raise ValueError(f"threads must be at least 1 but is {threads}")
     evaluator = MaskEvaluator(model, rows, loss, baseline)
-    for engine in _ENGINES.get(model.kind, ()):
+    reasons = []
+    for build in _ENGINES.get(model.kind, ()):
         try:
-            return engine(evaluator, threads)
+            return build(model, rows, loss, baseline, threads)
         except NotCovered as reason:
-            logger.info("masked loss by one predict for each mask: %s", reason)
+            reasons.append(str(reason))
+    logger.info(
+        "masked losses of the %s model by one prediction each: %s",
+        model.kind,
+        "; ".join(reasons) or "no engine knows how it is made",
+    )
     return BlackBox(evaluator)
-
-
-def _dense(evaluator: MaskEvaluator, threads: int) -> MaskedLoss:
-    if not evaluator.loss.is_mean_over_rows:
-        # a rank or a threshold can turn on the last bit, and that is not the model's own here
-        raise NotCovered(f"{evaluator.loss.name} is no mean over rows")
-    dense = read_dense(evaluator.model)
-    if is_least_squares(evaluator, dense):
-        return LinearMaskedLoss(evaluator, dense)
-    return NetworkMaskedLoss(evaluator, dense, threads=threads)
-
-
-_Engine = Callable[[MaskEvaluator, int], MaskedLoss]
-_ENGINES: Mapping[str, tuple[_Engine, ...]] = {"mlp": (_dense,), "sklearn": (_dense,)}

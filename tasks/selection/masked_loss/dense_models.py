@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.masked_loss.state import NotCovered
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.models import NeuralNetwork, ScikitLearnModel
 from chaffinch.tasks.selection.models.columns import feature_of_column
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats

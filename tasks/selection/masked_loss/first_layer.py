@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
-from chaffinch.tasks.selection.masked_loss.state import NotCovered
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 

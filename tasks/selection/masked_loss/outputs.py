@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.losses import PROBABILITY_FLOOR, Loss
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
-from chaffinch.tasks.selection.masked_loss.state import NotCovered
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
 _ROWS_TO_CHECK, _AGREEMENT = 256, 1e-9

@@ -9,10 +9,6 @@ import numpy as np
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 
-class NotCovered(Exception):  # noqa: N818 - an answer, not an error: another engine takes over
-    """An engine cannot give this model's or this loss's exact numbers; the message says why."""
-
-
 class MaskState:
     """The present mask, which starts with every feature kept.
 
