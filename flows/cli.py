@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by the
 heavy is imported by the command that needs it, so that help is quick.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -137,7 +138,9 @@ def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
-    sys.exit(_exit_code(cli.main))
+    code = _exit_code(cli.main)
+    gc.freeze()  # or collecting Prefect's classes at the exit takes 0.8 s
+    sys.exit(code)
 
 
 def _exit_code(run_command: Callable[..., Any]) -> int:

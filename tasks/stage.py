@@ -32,6 +32,7 @@ OnProgress = Callable[[str, int, int], None]
 _COMPUTING = (
     "chaffinch",
     "lightgbm",
+    "numba",
     "numpy",
     "scikit-learn",
     "scipy",

@@ -87,7 +87,7 @@ def test_a_row_of_a_tree_model_is_predicted_the_same_in_any_company(name, n_clas
 
 @pytest.mark.parametrize("n_classes", [0, 3])
 @pytest.mark.parametrize("name", TREES)
-@pytest.mark.parametrize("bytes_at_once", [1 << 24, 800])
+@pytest.mark.parametrize("bytes_at_once", [1 << 24, 8000])
 def test_predicting_changed_rows_alone_changes_no_bit(
     name, n_classes, bytes_at_once, monkeypatch
 ) -> None:

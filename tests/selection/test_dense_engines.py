@@ -212,6 +212,18 @@ def test_two_hundred_removals_of_a_network_do_not_drift() -> None:
     _check_drift(masked_loss(*arguments), BlackBox(MaskEvaluator(*arguments)), 210)
 
 
+def test_a_feature_of_huge_weight_leaves_no_rounding_behind_in_a_network() -> None:
+    rng = np.random.default_rng(2)
+    weights, rows = rng.normal(size=(5, 8)), Rows(rng.normal(size=(60, 5)), rng.normal(size=60))
+    weights[2] *= 1e9
+    arguments = network(weights), rows, Loss("squared_error", "regression"), np.zeros(5)
+    engine, black_box = masked_loss(*arguments), BlackBox(MaskEvaluator(*arguments))
+    engine.remove(2)
+    black_box.remove(2)
+    close(engine.loss, black_box.loss)
+    close(engine.without_each(), black_box.without_each())
+
+
 @pytest.mark.parametrize("gram", [True, False], ids=["Gram matrix", "row by row"])
 def test_two_hundred_removals_of_a_linear_model_do_not_drift(gram, monkeypatch) -> None:
     if not gram:

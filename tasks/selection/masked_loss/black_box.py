@@ -112,7 +112,7 @@ class _Predictor:
         for i, mask in enumerate(masks):
             off = np.flatnonzero(union & ~mask)
             changed = np.flatnonzero((self._X[:, off] != self._baseline[off]).any(axis=1))
-            if len(changed) > n_at_once // 4:  # a column is then cheaper to copy than the rows
+            if len(changed) > n_at_once // 16:  # a column is then cheaper to copy than the rows
                 yield i, self._of_table(mask)
                 continue
             if waiting and n_waiting + len(changed) > n_at_once:

@@ -6,8 +6,10 @@ O(n width) a feature with one hidden layer, and a matrix product for each furthe
 model is a network without hidden layers.
 
 Everything goes by blocks of rows of one fixed size, each feature by itself, and the blocks' sums
-are added in their order: a loss is the same to the last bit for any number of threads. What
-removals add up to in rounding is swept away by computing the first layer anew now and then.
+are added in their order: a loss is the same to the last bit for any number of threads.
+
+Subtracting a contribution leaves a rounding error of that contribution's size. The first layer is
+therefore computed anew after 64 removals, or once it is far smaller than it has been.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _ROWS_AT_ONCE = 512
-_BYTES_AT_ONCE = 1 << 19  # half a level-2 cache for the widest layer of some features' blocks
-_REMOVALS_BEFORE_ANEW = 64
+_BYTES_AT_ONCE = 1 << 21  # of first layers of several features; larger leaves the cache
+_REMOVALS_BEFORE_ANEW, _SHRINKAGE_BEFORE_ANEW = 64, 64.0
 
 _Write = Callable[[NDArray[np.int64], int, Floats], None]
 
@@ -51,6 +53,10 @@ class NetworkMaskedLoss(MaskState):
         If the layers do not give the model's own predictions.
     """
 
+    _present: Floats  # first layer under the present mask, shape (width, n)
+    _largest: Floats  # of each unit since it was computed anew, shape (width,)
+    _removals: int  # since then
+
     def __init__(self, evaluator: MaskEvaluator, model: DenseModel, *, threads: int = 1) -> None:
         super().__init__(evaluator.rows.X.shape[1])
         self._evaluator, self._model, self._threads = evaluator, model, threads
@@ -64,7 +70,7 @@ class NetworkMaskedLoss(MaskState):
             model, evaluator.rows, evaluator.model.schema, evaluator.loss
         )
         self._first = FirstLayer(model, evaluator.rows.X, evaluator.baseline)
-        self._present = self._first.present(self._mask)
+        self._start_anew()
         sample = np.maximum(self._present, self._floor)[np.newaxis]
         check_agreement(evaluator, self._output_loss, self._outputs(sample)[0])
 
@@ -94,12 +100,22 @@ class NetworkMaskedLoss(MaskState):
         return losses
 
     def _after_removal(self, feature: int) -> None:
-        if (~self._mask).sum() % _REMOVALS_BEFORE_ANEW == 0:
-            self._present = self._first.present(self._mask)
-            return
         changed = np.empty_like(self._present)[np.newaxis]
         self._first.write_without(self._present, np.array([feature]), 0, -np.inf, changed)
         self._present = changed[0]
+        self._removals += 1
+        size = np.abs(self._present).max(axis=1)
+        has_shrunk = (self._largest > _SHRINKAGE_BEFORE_ANEW * size).any()
+        if has_shrunk or self._removals == _REMOVALS_BEFORE_ANEW:
+            self._start_anew()
+        else:
+            np.maximum(self._largest, size, out=self._largest)
+
+    def _start_anew(self) -> None:
+        """Compute the first layer from the mask alone."""
+        self._present = self._first.present(self._mask)
+        self._largest = np.abs(self._present).max(axis=1)
+        self._removals = 0
 
     def _losses_of(self, present: Floats) -> Floats:
         """Return the loss of one first layer (width, n), shape (1,)."""
