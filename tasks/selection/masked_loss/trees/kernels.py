@@ -22,10 +22,13 @@ that no walk asks for, so there each is made when asked for, from the columns th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 BLOCK = 128
@@ -50,6 +53,7 @@ class Trees(NamedTuple):
     value: NDArray[np.int64]  # in units
     word: NDArray[np.int64]  # where the tree's word is kept; -1 for a deep tree
     same_feature: NDArray[np.uint64]  # N_f of each node's feature f in its tree; 0 in deep trees
+    path: NDArray[np.uint64]  # the tests above each leaf, as bits; 0 in deep trees
     baseline_left: NDArray[np.bool_]  # B, node by node
     baseline_word: NDArray[np.uint64]  # B, tree by tree; 0 for a deep tree
 
@@ -112,41 +116,46 @@ def scores(trees: Trees, column: Any, score: Any) -> None:
                 score[output + o, row] += trees.value[~node, o]
 
 
+def _count_trailing_zeros(context: Any, word: Any) -> Any:
+    """Generate the one instruction that finds the lowest set bit of a word other than 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], cgutils.true_bit)  # true: undefined for 0
+
+    return types.int64(types.uint64), generate
+
+
+_lowest_bit: Callable[[Any], Any] = cast(Any, intrinsic(_count_trailing_zeros))
+
+
 @_inlined
-def _visit_by_word(trees: Trees, tree: int, w: Any, found_node: Any, found_leaf: Any) -> Any:
-    """Follow the row of word `w` and what becomes of it without each feature.
+def _leaf_below(trees: Trees, node: int, first: int, word: Any) -> Any:
+    """Walk from a node of the tree whose first node is `first` to the leaf a word leads to."""
+    while node >= 0:
+        node = trees.child[node, np.int64((word >> np.uint64(node - first)) & _ONE)]
+    return ~node
+
+
+@_inlined
+def _visit_by_word(trees: Trees, tree: int, word: Any, found_node: Any, found_leaf: Any) -> Any:
+    """Follow the row of a word and what becomes of it without each feature.
 
     Returns the row's leaf, the number of features found, and the tests met by any walk; feature
     ``trees.feature[found_node[i]]`` leads to the leaf ``found_leaf[i]``.
     """
     first = trees.first[tree]
-    d = w ^ trees.baseline_word[tree]
-    met = np.uint64(0)
-    n_differing = np.int64(0)
-    node = trees.root[tree]
-    while node >= 0:
-        bit = np.uint64(node - first)
-        met |= _ONE << bit
-        found_node[n_differing] = node
-        n_differing += np.int64((d >> bit) & _ONE)
-        node = trees.child[node, np.int64((w >> bit) & _ONE)]
-    leaf = ~node
+    leaf = _leaf_below(trees, trees.root[tree], first, word)
+    met = trees.path[leaf]
+    differing = word ^ trees.baseline_word[tree]
+    ahead = differing & met
     n_found = 0
-    followed = np.uint64(0)
-    for i in range(n_differing):
-        node = found_node[i]
-        bit = np.uint64(node - first)
-        if (followed >> bit) & _ONE:
-            continue
+    while ahead:
+        node = first + _lowest_bit(ahead)
         same = trees.same_feature[node]
-        followed |= same
-        found_node[n_found] = node
-        without = w ^ (d & same)
-        while node >= 0:
-            bit = np.uint64(node - first)
-            met |= _ONE << bit
-            node = trees.child[node, np.int64((without >> bit) & _ONE)]
-        found_leaf[n_found] = ~node
+        ahead &= ~same
+        without = _leaf_below(trees, node, first, word ^ (differing & same))
+        met |= trees.path[without]
+        found_node[n_found], found_leaf[n_found] = node, without
         n_found += 1
     return leaf, n_found, met
 
