@@ -31,7 +31,7 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
 from chaffinch.tasks.selection.masked_loss.trees.packing import pack, tests_by_feature
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
-_PREPARED_ROWS = 32 * kernels.BLOCK  # rows whose columns are made at a time
+_PREPARED_ROWS = 8 * kernels.BLOCK  # rows whose columns are made at a time
 _KINDS = {
     ("squared_error", "identity"): row_losses.SQUARED,
     ("absolute_error", "identity"): row_losses.ABSOLUTE,

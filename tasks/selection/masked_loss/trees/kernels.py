@@ -16,25 +16,22 @@ over a block have the rows last. Three facts make one visit answer for all featu
 To mask j for good, a tree is visited with its new word, and then with its old one, to take that
 away; if the first visit met no test whose bit has turned, the second would find the same, and
 nothing but the word changes.
+
 W and B are kept for trees of up to 64 inner nodes. A word of a deeper tree would hold mostly tests
 that no walk asks for, so there each is made when asked for, from the columns themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined, lowest_bit
 
 BLOCK = 128
 _ONE = np.uint64(1)
-_compiled = njit(cache=True, nogil=True)
-_inlined = njit(cache=True, nogil=True, inline="always")
 
 
 class Trees(NamedTuple):
@@ -67,7 +64,7 @@ class State(NamedTuple):
     column: NDArray[np.float64]  # (n_blocks, n_columns, 128) if there are deep trees, else empty
 
 
-@_inlined
+@inlined
 def _goes_left(trees: Trees, node: int, x: float) -> Any:
     """Answer one test."""
     start = trees.category_start[node]
@@ -78,7 +75,7 @@ def _goes_left(trees: Trees, node: int, x: float) -> Any:
     return x <= trees.threshold[node]
 
 
-@_compiled
+@compiled
 def words(trees: Trees, column: Any, word: Any) -> None:
     """Answer every test of the small trees for a block: columns (n_columns, 128) -> `word`."""
     n_rows = column.shape[1]
@@ -102,7 +99,7 @@ def words(trees: Trees, column: Any, word: Any) -> None:
                     into[row] |= np.uint64(x[row] <= threshold) << bit
 
 
-@_compiled
+@compiled
 def scores(trees: Trees, column: Any, score: Any) -> None:
     """Add the trees' values for a block of columns (n_columns, 128) to `score` (n_outputs, 128)."""
     for tree in range(len(trees.root)):
@@ -116,19 +113,7 @@ def scores(trees: Trees, column: Any, score: Any) -> None:
                 score[output + o, row] += trees.value[~node, o]
 
 
-def _count_trailing_zeros(context: Any, word: Any) -> Any:
-    """Generate the one instruction that finds the lowest set bit of a word other than 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], cgutils.true_bit)  # true: undefined for 0
-
-    return types.int64(types.uint64), generate
-
-
-_lowest_bit: Callable[[Any], Any] = cast(Any, intrinsic(_count_trailing_zeros))
-
-
-@_inlined
+@inlined
 def _leaf_below(trees: Trees, node: int, first: int, word: Any) -> Any:
     """Walk from a node of the tree whose first node is `first` to the leaf a word leads to."""
     while node >= 0:
@@ -136,7 +121,7 @@ def _leaf_below(trees: Trees, node: int, first: int, word: Any) -> Any:
     return ~node
 
 
-@_inlined
+@inlined
 def _visit_by_word(trees: Trees, tree: int, word: Any, found_node: Any, found_leaf: Any) -> Any:
     """Follow the row of a word and what becomes of it without each feature.
 
@@ -150,7 +135,7 @@ def _visit_by_word(trees: Trees, tree: int, word: Any, found_node: Any, found_le
     ahead = differing & met
     n_found = 0
     while ahead:
-        node = first + _lowest_bit(ahead)
+        node = first + lowest_bit(ahead)
         same = trees.same_feature[node]
         ahead &= ~same
         without = _leaf_below(trees, node, first, word ^ (differing & same))
@@ -160,7 +145,7 @@ def _visit_by_word(trees: Trees, tree: int, word: Any, found_node: Any, found_le
     return leaf, n_found, met
 
 
-@_inlined
+@inlined
 def _visit_by_test(
     trees: Trees, tree: int, column: Any, row: int, masked: int, found_node: Any, found_leaf: Any
 ) -> Any:
@@ -205,7 +190,7 @@ def _visit_by_test(
     return leaf, n_found, met
 
 
-@_inlined
+@inlined
 def _add(
     trees: Trees,
     tree: int,
@@ -228,7 +213,7 @@ def _add(
             change[feature, output, row] += sign * (trees.value[found_leaf[i], o] - value)
 
 
-@_compiled
+@compiled
 def visit(
     trees: Trees, state: State, visited: Any, turned: Any, masked: int, start: int, stop: int
 ) -> None:
