@@ -190,7 +190,7 @@ def test_features_go_in_the_same_order(name, n_classes) -> None:
 @every_model
 @every_target
 def test_a_feature_that_changes_nothing_ties_exactly(name, n_classes) -> None:
-    engine, _ = both(name, n_classes, 0, 300)
+    engine, _ = both(name, n_classes, 0, 3000)
     unused = ~np.isin(np.arange(N_FEATURES), engine.forest.used_features)
     assert unused[CONSTANT]
     for feature in (0, 2):

@@ -224,7 +224,8 @@ class TreeEngine:
                 self._weight,
                 sums,
             )
-            losses = sums.sum(axis=0) / self._total_weight
+            # not `sum`, which adds a single column in another order than many
+            losses = np.cumsum(sums, axis=0)[-1] / self._total_weight
         if not np.isfinite(losses).all():
             wrong = losses[~np.isfinite(losses)][0]
             raise ValueError(

@@ -122,11 +122,11 @@ def _leaf_below(trees: Trees, node: int, first: int, word: Any) -> Any:
 
 
 @inlined
-def _visit_by_word(trees: Trees, tree: int, word: Any, found_node: Any, found_leaf: Any) -> Any:
+def _visit_by_word(trees: Trees, tree: int, word: Any, found: Any) -> Any:
     """Follow the row of a word and what becomes of it without each feature.
 
-    Returns the row's leaf, the number of features found, and the tests met by any walk; feature
-    ``trees.feature[found_node[i]]`` leads to the leaf ``found_leaf[i]``.
+    Returns the row's leaf, the number of features found, and the tests met by any walk. Into
+    ``found[:, i]`` goes a feature's first test on the row's path, and the leaf without the feature.
     """
     first = trees.first[tree]
     leaf = _leaf_below(trees, trees.root[tree], first, word)
@@ -140,15 +140,13 @@ def _visit_by_word(trees: Trees, tree: int, word: Any, found_node: Any, found_le
         ahead &= ~same
         without = _leaf_below(trees, node, first, word ^ (differing & same))
         met |= trees.path[without]
-        found_node[n_found], found_leaf[n_found] = node, without
+        found[0, n_found], found[1, n_found] = node, without
         n_found += 1
     return leaf, n_found, met
 
 
 @inlined
-def _visit_by_test(
-    trees: Trees, tree: int, column: Any, row: int, masked: int, found_node: Any, found_leaf: Any
-) -> Any:
+def _visit_by_test(trees: Trees, tree: int, column: Any, row: int, masked: int, found: Any) -> Any:
     """Do the same in a deep tree, with feature `masked` masked already (-1 for none).
 
     The third value returned is whether a walk met a test that masking it turned.
@@ -162,20 +160,20 @@ def _visit_by_test(
         if trees.feature[node] == masked:
             met |= left != baseline
             left = baseline
-        found_node[n_differing] = node
+        found[0, n_differing] = node
         n_differing += np.int64(left != baseline)
         node = trees.child[node, np.int64(left)]
     leaf = ~node
     n_found = 0
     for i in range(n_differing):
-        node = found_node[i]
+        node = found[0, i]
         feature = trees.feature[node]
         is_new = True
         for k in range(n_found):
-            is_new &= trees.feature[found_node[k]] != feature
+            is_new &= trees.feature[found[0, k]] != feature
         if not is_new:
             continue
-        found_node[n_found] = node
+        found[0, n_found] = node
         while node >= 0:
             left = trees.baseline_left[node]
             if trees.feature[node] != feature:
@@ -185,7 +183,7 @@ def _visit_by_test(
                 else:
                     left = own
             node = trees.child[node, np.int64(left)]
-        found_leaf[n_found] = ~node
+        found[1, n_found] = ~node
         n_found += 1
     return leaf, n_found, met
 
@@ -197,8 +195,7 @@ def _add(
     sign: int,
     leaf: int,
     n_found: int,
-    found_node: Any,
-    found_leaf: Any,
+    found: Any,
     score: Any,
     change: Any,
     row: int,
@@ -209,8 +206,8 @@ def _add(
         value = trees.value[leaf, o]
         score[output, row] += sign * value
         for i in range(n_found):
-            feature = trees.feature[found_node[i]]
-            change[feature, output, row] += sign * (trees.value[found_leaf[i], o] - value)
+            feature = trees.feature[found[0, i]]
+            change[feature, output, row] += sign * (trees.value[found[1, i], o] - value)
 
 
 @compiled
@@ -235,7 +232,7 @@ def visit(
     longest = np.int64(1)
     for tree in range(len(trees.root)):
         longest = max(longest, trees.first[tree + 1] - trees.first[tree])
-    found_node, found_leaf = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
+    found = np.empty((2, longest + 1), np.int64)
     n_visits = 2 if masked >= 0 else 1
     for block in range(start, stop):
         score, change = state.score[block], state.change[block]
@@ -251,39 +248,17 @@ def visit(
                     word[row] = old ^ flips
                     for nth in range(n_visits):
                         w = old if nth else old ^ flips
-                        leaf, n, met = _visit_by_word(trees, tree, w, found_node, found_leaf)
+                        leaf, n, met = _visit_by_word(trees, tree, w, found)
                         if masked >= 0 and nth == 0 and met & flips == 0:
                             break
-                        _add(
-                            trees,
-                            tree,
-                            1 - 2 * nth,
-                            leaf,
-                            n,
-                            found_node,
-                            found_leaf,
-                            score,
-                            change,
-                            row,
-                        )
+                        _add(trees, tree, 1 - 2 * nth, leaf, n, found, score, change, row)
             else:
                 column = state.column[block]
                 for row in range(BLOCK):
                     for nth in range(n_visits):
                         leaf, n, met = _visit_by_test(
-                            trees, tree, column, row, -1 if nth else masked, found_node, found_leaf
+                            trees, tree, column, row, -1 if nth else masked, found
                         )
                         if masked >= 0 and nth == 0 and not met:
                             break
-                        _add(
-                            trees,
-                            tree,
-                            1 - 2 * nth,
-                            leaf,
-                            n,
-                            found_node,
-                            found_leaf,
-                            score,
-                            change,
-                            row,
-                        )
+                        _add(trees, tree, 1 - 2 * nth, leaf, n, found, score, change, row)
