@@ -31,7 +31,7 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
 from chaffinch.tasks.selection.masked_loss.trees.packing import pack, tests_by_feature
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
-_PREPARED_ROWS = 32 * kernels.BLOCK  # rows whose columns are made at a time
+_PREPARED_ROWS = 8 * kernels.BLOCK  # rows whose columns are made at a time
 _KINDS = {
     ("squared_error", "identity"): row_losses.SQUARED,
     ("absolute_error", "identity"): row_losses.ABSOLUTE,
@@ -224,7 +224,8 @@ class TreeEngine:
                 self._weight,
                 sums,
             )
-            losses = sums.sum(axis=0) / self._total_weight
+            # not `sum`, which adds a single column in another order than many
+            losses = np.cumsum(sums, axis=0)[-1] / self._total_weight
         if not np.isfinite(losses).all():
             wrong = losses[~np.isfinite(losses)][0]
             raise ValueError(

@@ -198,3 +198,9 @@ def as_codes(values: Floats, size: int) -> Floats:
     known = (values >= 0) & (values < size)
     codes = np.where(known, np.floor(np.where(known, values, 0)), size)
     return np.where(np.isnan(values), size + 1, codes)
+
+
+def in_single_precision(X: Floats) -> Floats:
+    """Return values rounded to float32, as float64; beyond its range they are infinite."""
+    with np.errstate(over="ignore"):
+        return X.astype(np.float32).astype(np.float64)

@@ -16,6 +16,7 @@ over a block have the rows last. Three facts make one visit answer for all featu
 To mask j for good, a tree is visited with its new word, and then with its old one, to take that
 away; if the first visit met no test whose bit has turned, the second would find the same, and
 nothing but the word changes.
+
 W and B are kept for trees of up to 64 inner nodes. A word of a deeper tree would hold mostly tests
 that no walk asks for, so there each is made when asked for, from the columns themselves.
 """
@@ -25,13 +26,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined, lowest_bit
 
 BLOCK = 128
 _ONE = np.uint64(1)
-_compiled = njit(cache=True, nogil=True)
-_inlined = njit(cache=True, nogil=True, inline="always")
 
 
 class Trees(NamedTuple):
@@ -50,6 +50,7 @@ class Trees(NamedTuple):
     value: NDArray[np.int64]  # in units
     word: NDArray[np.int64]  # where the tree's word is kept; -1 for a deep tree
     same_feature: NDArray[np.uint64]  # N_f of each node's feature f in its tree; 0 in deep trees
+    path: NDArray[np.uint64]  # the tests above each leaf, as bits; 0 in deep trees
     baseline_left: NDArray[np.bool_]  # B, node by node
     baseline_word: NDArray[np.uint64]  # B, tree by tree; 0 for a deep tree
 
@@ -63,7 +64,7 @@ class State(NamedTuple):
     column: NDArray[np.float64]  # (n_blocks, n_columns, 128) if there are deep trees, else empty
 
 
-@_inlined
+@inlined
 def _goes_left(trees: Trees, node: int, x: float) -> Any:
     """Answer one test."""
     start = trees.category_start[node]
@@ -74,7 +75,7 @@ def _goes_left(trees: Trees, node: int, x: float) -> Any:
     return x <= trees.threshold[node]
 
 
-@_compiled
+@compiled
 def words(trees: Trees, column: Any, word: Any) -> None:
     """Answer every test of the small trees for a block: columns (n_columns, 128) -> `word`."""
     n_rows = column.shape[1]
@@ -98,7 +99,7 @@ def words(trees: Trees, column: Any, word: Any) -> None:
                     into[row] |= np.uint64(x[row] <= threshold) << bit
 
 
-@_compiled
+@compiled
 def scores(trees: Trees, column: Any, score: Any) -> None:
     """Add the trees' values for a block of columns (n_columns, 128) to `score` (n_outputs, 128)."""
     for tree in range(len(trees.root)):
@@ -112,49 +113,40 @@ def scores(trees: Trees, column: Any, score: Any) -> None:
                 score[output + o, row] += trees.value[~node, o]
 
 
-@_inlined
-def _visit_by_word(trees: Trees, tree: int, w: Any, found_node: Any, found_leaf: Any) -> Any:
-    """Follow the row of word `w` and what becomes of it without each feature.
+@inlined
+def _leaf_below(trees: Trees, node: int, first: int, word: Any) -> Any:
+    """Walk from a node of the tree whose first node is `first` to the leaf a word leads to."""
+    while node >= 0:
+        node = trees.child[node, np.int64((word >> np.uint64(node - first)) & _ONE)]
+    return ~node
 
-    Returns the row's leaf, the number of features found, and the tests met by any walk; feature
-    ``trees.feature[found_node[i]]`` leads to the leaf ``found_leaf[i]``.
+
+@inlined
+def _visit_by_word(trees: Trees, tree: int, word: Any, found: Any) -> Any:
+    """Follow the row of a word and what becomes of it without each feature.
+
+    Returns the row's leaf, the number of features found, and the tests met by any walk. Into
+    ``found[:, i]`` goes a feature's first test on the row's path, and the leaf without the feature.
     """
     first = trees.first[tree]
-    d = w ^ trees.baseline_word[tree]
-    met = np.uint64(0)
-    n_differing = np.int64(0)
-    node = trees.root[tree]
-    while node >= 0:
-        bit = np.uint64(node - first)
-        met |= _ONE << bit
-        found_node[n_differing] = node
-        n_differing += np.int64((d >> bit) & _ONE)
-        node = trees.child[node, np.int64((w >> bit) & _ONE)]
-    leaf = ~node
+    leaf = _leaf_below(trees, trees.root[tree], first, word)
+    met = trees.path[leaf]
+    differing = word ^ trees.baseline_word[tree]
+    ahead = differing & met
     n_found = 0
-    followed = np.uint64(0)
-    for i in range(n_differing):
-        node = found_node[i]
-        bit = np.uint64(node - first)
-        if (followed >> bit) & _ONE:
-            continue
+    while ahead:
+        node = first + lowest_bit(ahead)
         same = trees.same_feature[node]
-        followed |= same
-        found_node[n_found] = node
-        without = w ^ (d & same)
-        while node >= 0:
-            bit = np.uint64(node - first)
-            met |= _ONE << bit
-            node = trees.child[node, np.int64((without >> bit) & _ONE)]
-        found_leaf[n_found] = ~node
+        ahead &= ~same
+        without = _leaf_below(trees, node, first, word ^ (differing & same))
+        met |= trees.path[without]
+        found[0, n_found], found[1, n_found] = node, without
         n_found += 1
     return leaf, n_found, met
 
 
-@_inlined
-def _visit_by_test(
-    trees: Trees, tree: int, column: Any, row: int, masked: int, found_node: Any, found_leaf: Any
-) -> Any:
+@inlined
+def _visit_by_test(trees: Trees, tree: int, column: Any, row: int, masked: int, found: Any) -> Any:
     """Do the same in a deep tree, with feature `masked` masked already (-1 for none).
 
     The third value returned is whether a walk met a test that masking it turned.
@@ -168,20 +160,20 @@ def _visit_by_test(
         if trees.feature[node] == masked:
             met |= left != baseline
             left = baseline
-        found_node[n_differing] = node
+        found[0, n_differing] = node
         n_differing += np.int64(left != baseline)
         node = trees.child[node, np.int64(left)]
     leaf = ~node
     n_found = 0
     for i in range(n_differing):
-        node = found_node[i]
+        node = found[0, i]
         feature = trees.feature[node]
         is_new = True
         for k in range(n_found):
-            is_new &= trees.feature[found_node[k]] != feature
+            is_new &= trees.feature[found[0, k]] != feature
         if not is_new:
             continue
-        found_node[n_found] = node
+        found[0, n_found] = node
         while node >= 0:
             left = trees.baseline_left[node]
             if trees.feature[node] != feature:
@@ -191,20 +183,19 @@ def _visit_by_test(
                 else:
                     left = own
             node = trees.child[node, np.int64(left)]
-        found_leaf[n_found] = ~node
+        found[1, n_found] = ~node
         n_found += 1
     return leaf, n_found, met
 
 
-@_inlined
+@inlined
 def _add(
     trees: Trees,
     tree: int,
     sign: int,
     leaf: int,
     n_found: int,
-    found_node: Any,
-    found_leaf: Any,
+    found: Any,
     score: Any,
     change: Any,
     row: int,
@@ -215,11 +206,11 @@ def _add(
         value = trees.value[leaf, o]
         score[output, row] += sign * value
         for i in range(n_found):
-            feature = trees.feature[found_node[i]]
-            change[feature, output, row] += sign * (trees.value[found_leaf[i], o] - value)
+            feature = trees.feature[found[0, i]]
+            change[feature, output, row] += sign * (trees.value[found[1, i], o] - value)
 
 
-@_compiled
+@compiled
 def visit(
     trees: Trees, state: State, visited: Any, turned: Any, masked: int, start: int, stop: int
 ) -> None:
@@ -241,7 +232,7 @@ def visit(
     longest = np.int64(1)
     for tree in range(len(trees.root)):
         longest = max(longest, trees.first[tree + 1] - trees.first[tree])
-    found_node, found_leaf = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
+    found = np.empty((2, longest + 1), np.int64)
     n_visits = 2 if masked >= 0 else 1
     for block in range(start, stop):
         score, change = state.score[block], state.change[block]
@@ -257,39 +248,17 @@ def visit(
                     word[row] = old ^ flips
                     for nth in range(n_visits):
                         w = old if nth else old ^ flips
-                        leaf, n, met = _visit_by_word(trees, tree, w, found_node, found_leaf)
+                        leaf, n, met = _visit_by_word(trees, tree, w, found)
                         if masked >= 0 and nth == 0 and met & flips == 0:
                             break
-                        _add(
-                            trees,
-                            tree,
-                            1 - 2 * nth,
-                            leaf,
-                            n,
-                            found_node,
-                            found_leaf,
-                            score,
-                            change,
-                            row,
-                        )
+                        _add(trees, tree, 1 - 2 * nth, leaf, n, found, score, change, row)
             else:
                 column = state.column[block]
                 for row in range(BLOCK):
                     for nth in range(n_visits):
                         leaf, n, met = _visit_by_test(
-                            trees, tree, column, row, -1 if nth else masked, found_node, found_leaf
+                            trees, tree, column, row, -1 if nth else masked, found
                         )
                         if masked >= 0 and nth == 0 and not met:
                             break
-                        _add(
-                            trees,
-                            tree,
-                            1 - 2 * nth,
-                            leaf,
-                            n,
-                            found_node,
-                            found_leaf,
-                            score,
-                            change,
-                            row,
-                        )
+                        _add(trees, tree, 1 - 2 * nth, leaf, n, found, score, change, row)

@@ -55,10 +55,10 @@ def forest_of(booster: Any) -> Forest:
     size = np.array(body["num_leaves"], dtype=np.int64)  # leaves of each tree
     n_trees = len(size)
     inner_before = np.cumsum(size - 1) - (size - 1)
-    kind = _numbers(body, "decision_type").astype(np.int64)
+    kind = _integers(body, "decision_type")
     tree_of_inner = np.repeat(np.arange(n_trees), size - 1)
     categories = _categories(body, kind & _CATEGORICAL == 1, tree_of_inner)
-    feature = _numbers(body, "split_feature").astype(np.int64)
+    feature = _integers(body, "split_feature")
     how = np.where((kind >> _MISSING_SHIFT) & 3 == _MISSING_ZERO, _ZEROS_MISSING, _PLAIN)
     how[kind & _CATEGORICAL == 1] = _CODES
     columns, column = np.unique(3 * feature + how, return_inverse=True)
@@ -88,8 +88,8 @@ def forest_of(booster: Any) -> Forest:
         missing_left=with_leaves(
             np.where(missing == _MISSING_NONE, threshold >= 0, default_left), False
         ),
-        left=with_leaves(position(_numbers(body, "left_child").astype(np.int64)), -1),
-        right=with_leaves(position(_numbers(body, "right_child").astype(np.int64)), -1),
+        left=with_leaves(position(_integers(body, "left_child")), -1),
+        right=with_leaves(position(_integers(body, "right_child")), -1),
         value=np.concatenate((np.zeros(len(kind)), _numbers(body, "leaf_value")))[:, np.newaxis],
         root=np.where(size > 1, inner_before, leaf_base),
         category_start=with_leaves(starts, NUMERIC),
@@ -201,5 +201,15 @@ def _by_name(trees: str) -> dict[str, list[str]]:
 
 def _numbers(body: dict[str, list[str]], name: str) -> Floats:
     """Return all numbers behind a name, tree after tree."""
-    text = " ".join(filter(None, body[name]))
+    text = _joined(body[name])
     return np.fromstring(text, sep=" ") if text else np.zeros(0)
+
+
+def _integers(body: dict[str, list[str]], name: str) -> Integers:
+    """Return the same as whole numbers, which are read ten times faster."""
+    text = _joined(body[name])
+    return np.fromstring(text, dtype=np.int64, sep=" ") if text else np.zeros(0, np.int64)
+
+
+def _joined(values: list[str]) -> str:
+    return " ".join(filter(None, values))  # a tree of one leaf has empty ones

@@ -49,6 +49,7 @@ def pack(forest: Forest, baseline: Floats) -> tuple[float, Integers, Trees]:
         value=_whole(forest.value, exponent),
         word=np.where(is_small, np.cumsum(is_small) - 1, -1),
         same_feature=same_feature,
+        path=_paths(forest, bit),
         baseline_left=left,
         baseline_word=_or_together(np.where(left, bit, 0), tree, len(forest.root)),
     )
@@ -86,6 +87,20 @@ def _left(forest: Forest, baseline: Floats) -> Flags:
     categorical = np.flatnonzero(start >= 0)
     left[categorical] = forest.category_left[start[categorical] + x[categorical].astype(np.int64)]
     return left
+
+
+def _paths(forest: Forest, bit: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the bits of the inner nodes above each leaf."""
+    above, of_leaf = np.zeros(len(bit), np.uint64), np.zeros(len(forest.value), np.uint64)
+    level = forest.root[forest.root >= 0]
+    while len(level):
+        path = np.repeat(above[level] | bit[level], 2)
+        below = forest.child[level].ravel()
+        is_leaf = below < 0
+        of_leaf[~below[is_leaf]] = path[is_leaf]
+        level = below[~is_leaf]
+        above[level] = path[~is_leaf]
+    return of_leaf
 
 
 def _or_together(bits: NDArray[np.uint64], group: Integers, n_groups: int) -> NDArray[np.uint64]:

@@ -17,11 +17,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 SQUARED, ABSOLUTE, LOGISTIC, SOFTMAX, PROBABILITY = range(5)
-# with Python's own check for a division by 0, the compiler would take rows one by one
-_compiled = njit(cache=True, nogil=True, error_model="numpy")
 _FLOOR = float(np.finfo(np.float64).eps)  # of probabilities, as in `Loss`
 
 # ln 2 in two parts, the first short enough that a whole number times it is exact
@@ -35,7 +34,7 @@ _EXP = tuple(1 / math.factorial(i) for i in range(13, -1, -1))
 _ATANH = tuple(2 / i for i in range(21, 2, -2))
 
 
-@_compiled
+@compiled
 def _horner(x: float, c: Any) -> float:
     total = 0.0
     for i in range(len(c)):
@@ -43,7 +42,7 @@ def _horner(x: float, c: Any) -> float:
     return total
 
 
-@_compiled
+@compiled
 def exponentials(x: Any, bits: Any) -> None:
     """Replace x (n,) by its exponentials; `bits`, int64 of shape (2, n), is room to work in.
 
@@ -64,7 +63,7 @@ def exponentials(x: Any, bits: Any) -> None:
         x[i] *= number[i]
 
 
-@_compiled
+@compiled
 def negative_logs(x: Any, bits: Any) -> None:
     """Replace x (n,), normal and above 0, by minus its logarithms; `bits` as above.
 
@@ -85,14 +84,14 @@ def negative_logs(x: Any, bits: Any) -> None:
         x[i] = -(k * _LN2_HIGH + (k * _LN2_LOW + (2 * s + s * square * _horner(square, _ATANH))))
 
 
-@_compiled
+@compiled
 def _raw_scores(unit: float, divisor: float, score: Any, change: Any, raw: Any) -> None:
     for o in range(len(score)):
         for row in range(score.shape[1]):
             raw[o, row] = (score[o, row] + change[o, row]) * unit / divisor
 
 
-@_compiled
+@compiled
 def _truths(kind: int, raw: Any, y: Any, bits: Any, truth: Any) -> None:
     """Write the probability of each row's class; `raw` (n_outputs, n) is used up."""
     if kind == SOFTMAX:
@@ -125,7 +124,7 @@ def _truths(kind: int, raw: Any, y: Any, bits: Any, truth: Any) -> None:
             truth[row] = abs(second[row] - (1 - y[row]))
 
 
-@_compiled
+@compiled
 def loss_sums(
     kind: int,
     unit: float,

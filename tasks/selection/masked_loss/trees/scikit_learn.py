@@ -22,6 +22,7 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     Nodes,
     as_codes,
     assemble,
+    in_single_precision,
 )
 from chaffinch.tasks.selection.models.columns import feature_of_column
 from chaffinch.tasks.selection.models.estimators import ScikitLearnModel
@@ -89,7 +90,7 @@ def _averaged(
         value = value[:, 1:]
 
     def prepare(X: Floats) -> Floats:
-        return transform(X).astype(np.float32).astype(np.float64)
+        return in_single_precision(transform(X))
 
     return assemble(
         Nodes(

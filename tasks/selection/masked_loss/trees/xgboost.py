@@ -22,6 +22,7 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     Nodes,
     as_codes,
     assemble,
+    in_single_precision,
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -73,7 +74,7 @@ def forest_of(booster: Any) -> Forest:
     weights = np.repeat(np.asarray(trainer.get("weight_drop", np.ones(len(trees)))), size)
 
     def prepare(X: Floats) -> Floats:
-        prepared = X[:, feature_of_column].astype(np.float32).astype(np.float64)
+        prepared = in_single_precision(X[:, feature_of_column])
         for c in np.flatnonzero(holds_codes):
             prepared[:, c] = as_codes(prepared[:, c], n_codes[c])
         return prepared
