@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def without_features(
     present: Floats,
     features: NDArray[np.int64],
