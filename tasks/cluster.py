@@ -255,6 +255,7 @@ def _local(n_workers: int) -> Any:
             n_workers=n_workers,
             threads_per_worker=1,
             dashboard_address=cast(str, None),  # no dashboard; the annotation forgot that it may be
+            scheduler_kwargs={"preload": "chaffinch.tasks.orphans"},
             worker_kwargs={"env": single, "memory_limit": 0, "dashboard": False},
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from chaffinch.tasks import cluster
@@ -179,3 +180,28 @@ class scheduler_and_worker:  # noqa: N801 - used as a context manager
             process.terminate()
             process.wait(20)
         self.scheduler.stderr.close()
+
+
+WORKING = """
+import os, signal, time
+from chaffinch.tasks.cluster import open_workers
+def nap(shared, item):
+    time.sleep(item)
+    return os.getpid()
+with open_workers("local", 1) as workers:
+    print(os.getpid(), *workers.map(nap, None, [0.0]), flush=True)
+    workers.map(nap, None, [60.0])
+"""
+
+
+def test_nothing_is_left_running_when_the_program_is_killed() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", WORKING], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with program:
+        program.stdout.readline()
+        children = psutil.Process(program.pid).children(recursive=True)
+        assert len(children) >= 3  # the scheduler, the nanny and the worker
+        program.kill()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert [process.cmdline() for process in alive] == []
