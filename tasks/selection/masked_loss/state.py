@@ -1,4 +1,4 @@
-"""What the dense engines share: the present mask, and what is refused."""
+"""What every engine shares: the present mask, and what is refused."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.state import MaskState
 from chaffinch.tasks.selection.masked_loss.trees import kernels, row_losses
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
 from chaffinch.tasks.selection.masked_loss.trees.packing import pack, tests_by_feature
@@ -41,7 +42,7 @@ _KINDS = {
 }
 
 
-class TreeEngine:
+class TreeEngine(MaskState):
     """`MaskedLoss` of a forest.
 
     Parameters
@@ -63,9 +64,9 @@ class TreeEngine:
     ) -> None:
         if threads < 1:
             raise ValueError(f"threads must be at least 1 but is {threads}")
+        super().__init__(rows.X.shape[1])
         self.forest, self._rows, self._loss, self._threads = forest, rows, loss, threads
         self._used = forest.used_features
-        self._mask = np.ones(rows.X.shape[1], dtype=bool)
         self._kind = _KINDS.get((loss.name, forest.link))
         self._baseline = forest.prepare(baseline[np.newaxis])[0]
         self._unit, self._base, self._trees = pack(forest, self._baseline)
@@ -75,11 +76,6 @@ class TreeEngine:
         self._weight = self._in_blocks(np.ones(len(rows)) if rows.weight is None else rows.weight)
         self._total_weight = float(self._weight.sum())
         self._state = self._first_state()
-
-    @property
-    def mask(self) -> Mask:
-        """The present mask, shape (d,), a copy."""
-        return self._mask.copy()
 
     @property
     def loss(self) -> float:
@@ -99,19 +95,8 @@ class TreeEngine:
         everywhere[self._used[kept]] = losses[:-1]
         return everywhere
 
-    def remove(self, feature: int) -> None:
-        """Mask one more feature for good.
-
-        Raises
-        ------
-        ValueError
-            If `feature` is no index of a kept feature.
-        """
-        if not 0 <= feature < len(self._mask):
-            raise ValueError(f"feature must be in 0..{len(self._mask) - 1} but is {feature}")
-        if not self._mask[feature]:
-            raise ValueError(f"feature {feature} is masked already; name one that is kept")
-        self._mask[feature] = False
+    def _after_removal(self, feature: int) -> None:
+        """Visit again the trees that test the feature."""
         used = int(np.searchsorted(self._used, feature))
         if used == len(self._used) or self._used[used] != feature:
             return
@@ -123,9 +108,7 @@ class TreeEngine:
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
         """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
-        seen = np.asarray(masks, dtype=bool)
-        if seen.ndim != 2 or seen.shape[1] != len(self._mask):
-            raise ValueError(f"masks must have shape (m, {len(self._mask)}) but are {seen.shape}")
+        seen = self._as_masks(masks)
         losses = np.empty(len(seen))
         for i, mask in enumerate(seen):
             score = self._empty_score()
