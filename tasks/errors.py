@@ -22,11 +22,12 @@ def said_to_the_user(about: str = "") -> Iterator[None]:
     Raises
     ------
     InputError
-        In one line, for any ValueError.
+        With the first line of any ValueError; what follows it is for programmers.
     """
     try:
         yield
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(about + " ".join(str(error).split())) from error
+        first, *_ = [*filter(None, map(str.strip, str(error).splitlines())), "no reason given"]
+        raise InputError(about + first) from error
