@@ -24,6 +24,7 @@ Verdict = Literal["helps", "does not help", "cannot tell"]
 _CONFIDENCE = 0.95
 _RESAMPLES = 2000
 _RESAMPLES_OF_A_SCORE = 500  # a scorer is called anew on each
+_FEW_UNITS = 10  # with fewer, no interval is to be trusted to decide
 _CELLS_AT_ONCE = 5_000_000  # bounds the memory of the resampled indices: 40 MB
 
 
@@ -42,7 +43,8 @@ class Comparison:
     units : int
         Number of things resampled: rows, groups, or blocks of time.
     verdict : "helps", "does not help" or "cannot tell"
-        By where the interval lies: below 0, above 0, or over it; with every feature kept,
+        By where the interval lies: below 0, above 0, or over it or made of few units;
+        with every feature kept,
         selection does not help.
     sentence : str
         The verdict in words.
@@ -117,11 +119,28 @@ def compare(
     tail = (1 - _CONFIDENCE) / 2
     low, high = (float(q) for q in np.nanquantile(spread, [tail, 1 - tail]))
     difference = loss_after - loss_before
-    verdict: Verdict = "helps" if high < 0 else "cannot tell"
-    if low > 0 or mask.all():
+    low, high = (difference + _widening(n_units) * (end - difference) for end in (low, high))
+    decides = n_units >= _FEW_UNITS
+    verdict: Verdict = "helps" if high < 0 and decides else "cannot tell"
+    if (low > 0 and decides) or mask.all():
         verdict = "does not help"
     sentence = _sentence(verdict, loss, mask, loss_before, loss_after, (low, high))
+    if not decides and not mask.all():
+        sentence = (
+            f"Only {n_units} rows, groups or blocks to compare by, too few to tell. {sentence}"
+        )
     return Comparison(difference, (low, high), _CONFIDENCE, n_units, verdict, sentence)
+
+
+def _widening(n_units: int) -> float:
+    """Return how much wider Student's interval is than the bootstrap's."""
+    from scipy import stats
+
+    if n_units < 2:
+        return 1.0
+    tail = (1 + _CONFIDENCE) / 2
+    student, normal = stats.t.ppf(tail, n_units - 1), stats.norm.ppf(tail)
+    return float(student / normal * math.sqrt(n_units / (n_units - 1)))
 
 
 def _resampled_means(

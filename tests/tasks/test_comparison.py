@@ -111,3 +111,12 @@ def test_one_seed_in_one_interval_out() -> None:
     before, after = rng.normal(size=80), rng.normal(size=80)
     assert _compare(before, after, seed=7) == _compare(before, after, seed=7)
     assert _compare(before, after, seed=7).interval != _compare(before, after, seed=8).interval
+
+
+@pytest.mark.parametrize("n_units", [1, 2, 5, 9])
+def test_few_units_never_decide(n_units: int) -> None:
+    groups = np.arange(90) % n_units
+    small, large = np.full(90, 1.0), np.full(90, 2.0)
+    units = resampling_units(90, groups=groups)
+    assert _compare(large, small, units=units).verdict == "cannot tell"
+    assert _compare(small, large, units=units).verdict == "cannot tell"
