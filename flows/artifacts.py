@@ -19,6 +19,7 @@ from prefect.artifacts import (
 
 from chaffinch.flows.terminal import STARTING_PREFECT
 from chaffinch.tasks.result import SelectionResult
+from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, tell_nobody
 from chaffinch.tasks.story import STEPS
 
@@ -86,7 +87,9 @@ def publish(result: SelectionResult) -> None:
         for part, values in result.losses.items()
     ]
     create_table_artifact(
-        losses, key=LOSSES, description=f"Loss ({result.contract['loss']}) of each part of the rows"
+        losses,
+        key=LOSSES,
+        description=f"Loss ({loss_in_words(result.contract['loss'])}) of each part of the rows",
     )
     features = [
         {"feature": name, "kept": bool(kept), "removed at step": None if kept else int(step)}

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.result import SelectionResult, summary
+from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress
 from chaffinch.tasks.story import STEPS
 
@@ -60,7 +61,7 @@ def show(result: SelectionResult, *, as_json: bool) -> None:
     table = Table(title=f"{result.run}", title_justify="left", title_style="bold")
     table.add_column("part")
     table.add_column("rows", justify="right")
-    table.add_column(f"{contract['loss']}, all {total}", justify="right")
+    table.add_column(f"{loss_in_words(contract['loss'])}, all {total}", justify="right")
     table.add_column(f"selected {kept}", justify="right")
     table.add_column("difference", justify="right")
     rows = contract["dataset"]["rows_by_part"]

@@ -9,13 +9,14 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import StageRecord, StageWriter
-from chaffinch.tasks.comparison import Comparison, compare, resampling_units
+from chaffinch.tasks.comparison import Comparison, compare
 from chaffinch.tasks.ingestion import (
     description_of,
     part_roles,
     part_rows,
 )
 from chaffinch.tasks.masking import mask_of
+from chaffinch.tasks.paired_bootstrap import resampling_units
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.splits import PARTS
 from chaffinch.tasks.stage import Context, stage, versions

@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.ingestion import description_of, part_rows
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
-from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
-from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema
+from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, Rows, Schema
 from chaffinch.tasks.settings import Gbmo, SelectionSettings
 from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.training import Recipe, loss_of, read_model, tuned_recipe
@@ -54,6 +55,7 @@ def optimise_mask(
         keep=_protected(context.settings, schema),
         on_removal=lambda done, total: context.on_progress("optimise_mask", done, total),
     )
+    _check_that_features_matter(context, path, engine, trained.result["loss"])
     steps = pa.table(
         {
             "step": pa.array(range(1, len(path.removed) + 1), pa.int64()),
@@ -144,6 +146,21 @@ def path_of(eliminated: StageRecord, schema: Schema) -> EliminationPath:
 def mask_of(chosen: StageRecord) -> Mask:
     """Return the mask that `choose_mask` recorded, shape (d,)."""
     return np.array(chosen.result["mask"], dtype=bool)
+
+
+def _check_that_features_matter(
+    context: Context, path: EliminationPath, walked: MaskedLoss, loss: str
+) -> None:
+    """Refuse a base model to which every mask is the same: what it kept would be arbitrary."""
+    if context.settings.columns.keep or any(value != path.unmasked_loss for value in path.losses):
+        return
+    if walked.without_each().min() != path.unmasked_loss:
+        return  # it uses one feature, and that is the one that is left
+    raise InputError(
+        f"model {context.settings.model.name} makes no use of any of the {path.n_features} "
+        f"features: whichever are masked, its {loss_in_words(loss)} is {path.unmasked_loss:.4g}; "
+        "give more rows, or another model or loss"
+    )
 
 
 def _protected(settings: SelectionSettings, schema: Schema) -> list[int]:

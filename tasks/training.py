@@ -85,7 +85,7 @@ def train_base_model(
     recipe = Recipe(
         settings.model.name, settings.model.parameters, settings.seed, context.estimator
     )
-    candidates = _candidates(context, schema)
+    candidates = _candidates(context, schema, len(rows))
     losses: list[float] | None = None
     if len(candidates) > 1:
         roles = part_roles(context, described, divided, "train")
@@ -153,12 +153,12 @@ def read_model(
     return models.load(kind, files, schema, own)
 
 
-def _candidates(context: Context, schema: Schema) -> list[dict[str, Any]]:
+def _candidates(context: Context, schema: Schema, n_rows: int) -> list[dict[str, Any]]:
     """Return the hyper-parameter candidates; fixed parameters take part in none."""
     settings = context.settings.model
     if context.estimator is not None:
         return [{}]
-    grid = models.parameter_grid(settings.name, settings.tuning, schema.task)
+    grid = models.parameter_grid(settings.name, settings.tuning, schema.task, n_rows)
     free = [{k: v for k, v in c.items() if k not in settings.parameters} for c in grid]
     distinct = [c for i, c in enumerate(free) if c not in free[:i]]
     if len(distinct) <= _MOST_CANDIDATES:

@@ -359,3 +359,31 @@ def test_no_prefect_and_no_server_is_needed(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+# Few rows
+
+
+def few_rows(n_rows=80):
+    """Made-up rows in which the first of 12 features is the whole truth."""
+    noise = np.random.default_rng(0).normal(size=(n_rows, 12))
+    table = pd.DataFrame(noise, columns=[f"f{j}" for j in range(12)])
+    return table.assign(y=10 * table.f0)
+
+
+def test_few_rows_are_enough_to_find_the_one_that_tells_all():
+    result = select(few_rows(), "y", model="lightgbm", n_features=3)
+    assert "f0" in result.features
+    assert "12 where 20 rows" in result.verdict
+
+
+def test_a_model_that_uses_no_feature_is_refused_rather_than_masked():
+    with pytest.raises(InputError, match="lightgbm makes no use of any of the 12 features"):
+        select(few_rows(), "y")  # 20 rows a leaf are too many for 36 training rows
+
+
+def test_a_model_that_uses_one_feature_keeps_that():
+    table = few_rows(400)
+    table["y"] = (table.f11 > 0) * 1.0
+    result = select(table, "y", task="regression")
+    assert result.features == ("f11",)

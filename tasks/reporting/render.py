@@ -6,9 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.tasks.comparison import FEWEST_UNITS
 from chaffinch.tasks.reporting import charts, tables
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.wording import interval, loss_name, number
+from chaffinch.tasks.reporting.wording import interval, number
+from chaffinch.tasks.selection.losses import loss_in_words
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -22,6 +24,10 @@ _MEANING = {
     "models do equally well as far as these rows can show. The smaller one is cheaper to feed.",
 }
 _NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
+_TOO_FEW_UNITS = (
+    "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
+    "test rows, groups or time there would be a verdict."
+)
 # Control characters would be lost or break a name; their pictures show that they are there.
 _PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
@@ -59,10 +65,10 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "rows": number(contract["dataset"]["rows"]),
         "verdict": verdict,
         "sentence": comparison["sentence"],
-        "meaning": _NOTHING_REMOVED if is_all else _MEANING[verdict],
+        "meaning": _meaning(verdict, comparison["units"], is_all=is_all),
         "n_kept": number(content.n_kept),
         "n_candidates": number(content.n_candidates),
-        "loss_name": loss_name(contract["loss"]),
+        "loss_name": loss_in_words(contract["loss"]),
         "selected_loss": number(test["selected"]),
         "all_features_loss": number(test["all_features"]),
         "difference": number(comparison["difference"], "+"),
@@ -92,6 +98,13 @@ def _view(content: ReportContent) -> dict[str, Any]:
     }
 
 
+def _meaning(verdict: str, n_units: int, *, is_all: bool) -> str:
+    """Return what the verdict means, for one line under it."""
+    if is_all:
+        return _NOTHING_REMOVED
+    return _TOO_FEW_UNITS if n_units < FEWEST_UNITS else _MEANING[verdict]
+
+
 def _elimination_chart(content: ReportContent) -> Any:
     """Return the chart, or None where nothing could be removed."""
     if not content.path:
@@ -101,7 +114,7 @@ def _elimination_chart(content: ReportContent) -> Any:
         [content.unmasked_loss, *(loss for _, _, loss, _ in content.path)],
         candidates=[candidate["n_features"] for candidate in content.candidates],
         chosen=content.n_kept,
-        loss_name=f"{loss_name(content.contract['loss'])}, mask-validation rows",
+        loss_name=f"{loss_in_words(content.contract['loss'])}, mask-validation rows",
     )
 
 

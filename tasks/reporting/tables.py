@@ -10,11 +10,11 @@ from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.wording import (
     NOTHING,
     flattened,
-    loss_name,
     number,
     plain,
     share,
 )
+from chaffinch.tasks.selection.losses import loss_in_words
 
 MOST_PROFILE_ROWS = 200
 _LONG = 60
@@ -91,7 +91,7 @@ def losses_by_part(content: ReportContent) -> Table:
         "Used for": "text",
     }
     test = next((i for i, row in enumerate(rows) if row[0] == "test"), None)
-    caption = f"Losses of the two final models ({loss_name(content.contract['loss'])})"
+    caption = f"Losses of the two final models ({loss_in_words(content.contract['loss'])})"
     return Table(caption, columns, rows, test)
 
 

@@ -8,11 +8,6 @@ from typing import Any
 
 NOTHING = "\N{EN DASH}"
 _LONGEST_LIST = 30
-_LOSSES = {
-    "squared_error": "squared error",
-    "absolute_error": "absolute error",
-    "log_loss": "log loss",
-}
 
 
 def number(value: float | None, sign: str = "") -> str:
@@ -69,11 +64,6 @@ def listed(texts: Iterable[str]) -> str:
     more = len(items) - _LONGEST_LIST
     shown = ", ".join(items[:_LONGEST_LIST])
     return f"{shown} and {number(more)} more" if more > 0 else shown
-
-
-def loss_name(name: str) -> str:
-    """Return what a loss is called in prose; a score is negated, so that lower is better."""
-    return _LOSSES.get(name, f"{name}, negated")
 
 
 def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

@@ -20,6 +20,11 @@ _ROW_LOSSES: dict[str, Task] = {
     "absolute_error": "regression",
     "log_loss": "classification",
 }
+_IN_WORDS = {
+    "squared_error": "squared error",
+    "absolute_error": "absolute error",
+    "log_loss": "log loss",
+}
 _DEFAULTS: dict[Task, str] = {"regression": "squared_error", "classification": "log_loss"}
 # scikit-learn clips probabilities at the same distance from 0 and 1
 PROBABILITY_FLOOR = float(np.finfo(np.float64).eps)
@@ -84,6 +89,11 @@ class Loss:
         if self.is_mean_over_rows:
             return float(np.average(self.per_row(y, prediction), weights=weight))
         return -_score(self.name, self.task, y, prediction, weight)
+
+
+def loss_in_words(name: str) -> str:
+    """Return what a loss is called in prose; a score is negated, so that lower is better."""
+    return _IN_WORDS.get(name, f"{name}, negated")
 
 
 def resolve_loss(name: str | None, schema: Schema, *, weighted: bool = False) -> Loss:

@@ -185,7 +185,7 @@ def test_an_unknown_kind_of_file_is_refused():
 
 @pytest.mark.parametrize(("name", "size"), [("lightgbm", 96), ("xgboost", 96), ("mlp", 48)])
 def test_the_papers_grid_is_all_of_table_1(name, size):
-    candidates = parameter_grid(name, "paper", "regression")
+    candidates = parameter_grid(name, "paper", "regression", 1000)
     assert len(candidates) == size
     assert all(a != b for a, b in itertools.combinations(candidates, 2))
     for candidate in candidates:
@@ -193,7 +193,7 @@ def test_the_papers_grid_is_all_of_table_1(name, size):
 
 
 def test_the_papers_grid_comes_in_a_fixed_order():
-    first, second = parameter_grid("lightgbm", "paper", "regression")[:2]
+    first, second = parameter_grid("lightgbm", "paper", "regression", 1000)[:2]
     assert first == {
         "num_leaves": 7,
         "learning_rate": 0.01,
@@ -213,18 +213,33 @@ def test_the_papers_grid_comes_in_a_fixed_order():
 def test_the_small_grid_has_at_most_four_candidates(name, task):
     suffix = "Classifier" if task == "classification" else "Regressor"
     name = name if name[0].islower() else name + suffix
-    candidates = parameter_grid(name, "small", task)
+    candidates = parameter_grid(name, "small", task, 1000)
     assert 1 <= len(candidates) <= 4
     for candidate in candidates:
         check_model(name, task, candidate)
 
 
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [
+        ("lightgbm", "min_child_samples"),
+        ("HistGradientBoostingRegressor", "min_samples_leaf"),
+    ],
+)
+def test_few_rows_make_small_leaves(name, parameter):
+    def leaf_sizes(n_rows):
+        return {c[parameter] for c in parameter_grid(name, "small", "regression", n_rows)}
+
+    assert [leaf_sizes(n) for n in (5, 36, 199, 200, 10**6)] == [{1}, {3}, {19}, {20}, {20}]
+    assert parameter_grid(name, "none", "regression", 36) == [{}]
+
+
 def test_a_grid_nobody_published_is_refused():
-    assert parameter_grid("linear", "none", "regression") == [{}]
+    assert parameter_grid("linear", "none", "regression", 1000) == [{}]
     with pytest.raises(ValueError, match="no grid for 'linear', only for lightgbm, xgboost, mlp"):
-        parameter_grid("linear", "paper", "regression")
+        parameter_grid("linear", "paper", "regression", 1000)
     with pytest.raises(ValueError, match="must be one of none, small, paper but is 'large'"):
-        parameter_grid("linear", "large", "regression")
+        parameter_grid("linear", "large", "regression", 1000)
 
 
 # ------------------------------------------------------------------------------ known answers
@@ -234,7 +249,7 @@ def test_lightgbm_is_the_regressor_that_the_published_runs_used():
     import lightgbm
 
     rows, schema = regression(200)
-    parameters = parameter_grid("lightgbm", "paper", "regression")[50]
+    parameters = parameter_grid("lightgbm", "paper", "regression", 1000)[50]
     theirs = lightgbm.LGBMRegressor(
         **parameters,
         random_state=42,

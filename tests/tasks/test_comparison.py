@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chaffinch.tasks.comparison import compare, resampling_units
+from chaffinch.tasks.comparison import FEWEST_UNITS, compare
+from chaffinch.tasks.paired_bootstrap import paired_interval, resampling_units
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Rows
 
@@ -36,7 +37,7 @@ def test_equal_predictions_cannot_be_told_apart() -> None:
     result = _compare(same, same)
     assert (result.difference, result.interval) == (0.0, (0.0, 0.0))
     assert result.verdict == "cannot tell"
-    assert "saves 1 columns" in result.sentence
+    assert "saves 1 column:" in result.sentence
 
 
 def test_keeping_every_feature_is_said_plainly() -> None:
@@ -113,10 +114,62 @@ def test_one_seed_in_one_interval_out() -> None:
     assert _compare(before, after, seed=7).interval != _compare(before, after, seed=8).interval
 
 
-@pytest.mark.parametrize("n_units", [1, 2, 5, 9])
-def test_few_units_never_decide(n_units: int) -> None:
-    groups = np.arange(90) % n_units
-    small, large = np.full(90, 1.0), np.full(90, 2.0)
-    units = resampling_units(90, groups=groups)
-    assert _compare(large, small, units=units).verdict == "cannot tell"
-    assert _compare(small, large, units=units).verdict == "cannot tell"
+@pytest.mark.parametrize("n_units", [1, 2, 5, 19])
+def test_few_units_never_decide_and_are_said(n_units: int) -> None:
+    units = resampling_units(190, groups=np.arange(190) % n_units)
+    small, large = np.full(190, 1.0), np.full(190, 2.0)
+    for before, after in ((large, small), (small, large)):
+        result = _compare(before, after, units=units)
+        assert result.verdict == "cannot tell"
+        assert f"too little to compare by, {n_units} where {FEWEST_UNITS}" in result.sentence
+    assert _compare(small, small, mask=(True, True), units=units).verdict == "does not help"
+
+
+# One draw of differences whose mean is 0, by the shape of their distribution.
+SHAPES = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "skewed": lambda rng, n: rng.exponential(size=n) - 1,
+    "very skewed": lambda rng, n: rng.lognormal(size=n) - np.exp(0.5),
+    "heavy-tailed": lambda rng, n: rng.standard_t(3, size=n),
+    "mostly zero": lambda rng, n: rng.normal(size=n) * (rng.random(n) < 0.2),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_where_there_is_no_difference_the_fewest_units_seldom_find_one(shape: str) -> None:
+    wrong, n_tables = 0, 300
+    for seed in range(n_tables):
+        difference = SHAPES[shape](np.random.default_rng(seed), FEWEST_UNITS)
+        low, high = paired_interval(
+            Loss("absolute_error", "regression"),
+            Rows(np.zeros((FEWEST_UNITS, 1)), np.zeros(FEWEST_UNITS)),
+            np.full(FEWEST_UNITS, 100.0),
+            100.0 + difference,  # the absolute error less 100 is the difference itself
+            resampling_units(FEWEST_UNITS),
+            confidence=0.95,
+            seed=seed,
+        )
+        wrong += not low <= 0 <= high
+    assert wrong <= 0.1 * n_tables  # 15 expected of 300; the plain percentile makes up to 45
+
+
+def test_groups_of_unequal_weight_count_by_their_weight() -> None:
+    rng = np.random.default_rng(5)
+    groups = np.repeat(np.arange(30), rng.integers(1, 40, 30))
+    before, after = rng.normal(0, 1, 30)[groups], rng.normal(0, 1, 30)[groups]
+    units = resampling_units(len(groups), groups=groups)
+    by_row = _compare(before, after, units=units)
+    first = np.unique(groups, return_index=True)[1]
+    sizes = np.bincount(groups).astype(float)
+    by_group = _compare(before[first], after[first], weight=sizes)
+    assert by_row.interval == pytest.approx(by_group.interval)
+
+
+def test_a_score_is_said_to_be_negated() -> None:
+    rng = np.random.default_rng(6)
+    y, before = np.arange(60) % 2, rng.dirichlet([1, 1], 60)
+    rows, units = Rows(np.zeros((60, 2)), y), resampling_units(60)
+    mask = np.array([True, False])
+    loss = Loss("roc_auc", "classification")
+    result = compare(loss, rows, before, before, mask, units, seed=0)
+    assert "the test loss (roc_auc, negated) is -0." in result.sentence

@@ -104,6 +104,14 @@ def test_each_verdict_is_worded_and_explained(verdict: str, meaning: str) -> Non
     assert sections == [f"verdict {verdict.replace(' ', '-')}"]
 
 
+def test_too_few_units_are_given_as_the_reason_of_no_verdict() -> None:
+    content = made_up(numbered(12), 4, "cannot tell")
+    comparison = {**content.contract["comparison"], "verdict": "cannot tell", "units": 19}
+    page = Page(render_report(with_contract(content, comparison=comparison)))
+    assert "over so few of them is wrong too often" in page.text
+    assert "The interval holds zero" not in page.text
+
+
 def test_an_unknown_verdict_is_refused() -> None:
     content = made_up(numbered(3), 1)
     comparison = {**content.contract["comparison"], "verdict": "shines"}

@@ -46,6 +46,11 @@ __all__ = [
 ]
 
 _BUILT_IN: dict[str, ModuleType] = {"lightgbm": lightgbm, "xgboost": xgboost, "mlp": networks}
+_LEAF_SIZE = {
+    "lightgbm": "min_child_samples",
+    "HistGradientBoostingClassifier": "min_samples_leaf",
+    "HistGradientBoostingRegressor": "min_samples_leaf",
+}
 _KINDS: dict[str, type[FittedModel]] = {
     "lightgbm": LightGBMModel,
     "xgboost": XGBoostModel,
@@ -149,7 +154,7 @@ def load(
     return _KINDS[kind].from_files(files, schema)
 
 
-def parameter_grid(name: str, preset: str, task: Task) -> list[dict[str, JSON]]:
+def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict[str, JSON]]:
     """Return the hyper-parameters to try, in a fixed order.
 
     Parameters
@@ -162,6 +167,8 @@ def parameter_grid(name: str, preset: str, task: Task) -> list[dict[str, JSON]]:
         published runs tried 20.
     task : "regression" or "classification"
         What the target is.
+    n_rows : int
+        Rows to train on; some good defaults are for many.
 
     Raises
     ------
@@ -172,17 +179,27 @@ def parameter_grid(name: str, preset: str, task: Task) -> list[dict[str, JSON]]:
         raise ValueError(f"tuning must be one of none, small, paper but is {preset!r}")
     if preset == "none":
         return [{}]
-    if name in _BUILT_IN:
-        candidates: list[dict[str, JSON]] = _BUILT_IN[name].grid(preset)
-        return candidates
     if preset == "paper":
-        raise ValueError(
-            f"the paper has no grid for {name!r}, only for {', '.join(_BUILT_IN)}; "
-            "set tuning to small or none"
-        )
-    return estimator_names.grid(name, task)
+        if name not in _BUILT_IN:
+            raise ValueError(
+                f"the paper has no grid for {name!r}, only for {', '.join(_BUILT_IN)}; "
+                "set tuning to small or none"
+            )
+        published: list[dict[str, JSON]] = _BUILT_IN[name].grid(preset)
+        return published
+    small = _BUILT_IN[name].grid(preset) if name in _BUILT_IN else estimator_names.grid(name, task)
+    leaf = {_LEAF_SIZE[name]: _rows_in_a_leaf(n_rows)} if name in _LEAF_SIZE else {}
+    return [{**candidate, **leaf} for candidate in small]
+
+
+def _rows_in_a_leaf(n_rows: int) -> int:
+    """Return the fewest rows of a leaf: 20 as both libraries have it, fewer for a small table.
+
+    With 20 a tree cannot split fewer than 40 rows at all.
+    """
+    return min(20, max(1, n_rows // 10))
 
 
 def check_tuning(name: str, preset: str) -> None:
     """Raise ValueError unless there is such a preset of hyper-parameters for the model."""
-    parameter_grid(name, preset, "regression")
+    parameter_grid(name, preset, "regression", n_rows=1)
