@@ -56,6 +56,17 @@ def test_no_random_state_is_global(path):
     assert not re.search(r"torch\.manual_seed|^import random", path.read_text(), re.MULTILINE)
 
 
+@of_every_file
+def test_what_is_compiled_into_a_kernel_stands_in_its_file(path):
+    # a kernel kept on disk is compiled anew when its own file changes, not when another does
+    for node in nodes(path):
+        if isinstance(node, ast.FunctionDef):
+            kinds = {getattr(decorator, "id", None) for decorator in node.decorator_list}
+            assert "inlined" not in kinds or node.name.startswith("_")
+        if isinstance(node, ast.ImportFrom):
+            assert not any(name.name.startswith("_") for name in node.names)
+
+
 def public(node):
     """Yield the functions and classes that others may call."""
     for child in ast.iter_child_nodes(node):

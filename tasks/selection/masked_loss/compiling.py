@@ -32,7 +32,10 @@ def compiled(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Make a function part of each kernel that calls it."""
+    """Make a function part of each kernel that calls it, in the same file.
+
+    A kernel that is kept on disk is not compiled anew when another file changes.
+    """
     return cast(Function, njit(inline="always", **_OPTIONS)(function))
 
 

@@ -1,6 +1,6 @@
 """The exact masked loss of a forest: every single-feature masking of a row in one visit.
 
-All rows are visited once; `kernels` tells how one visit to a tree finds what masking each feature
+All rows are visited once; `arrays` tells how one visit to a tree finds what masking each feature
 would change. Those changes are kept, for every row and every feature that some tree tests, and a
 removal visits again only the trees that test the feature, and of these only the rows whose walks
 it turns. So a whole elimination costs little more than a few visits of everything, where one
@@ -27,12 +27,13 @@ import numpy as np
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.state import MaskState
-from chaffinch.tasks.selection.masked_loss.trees import kernels, row_losses
+from chaffinch.tasks.selection.masked_loss.trees import by_test, by_word, row_losses
+from chaffinch.tasks.selection.masked_loss.trees.arrays import BLOCK, State
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
 from chaffinch.tasks.selection.masked_loss.trees.packing import pack, tests_by_feature
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
-_PREPARED_ROWS = 8 * kernels.BLOCK  # rows whose columns are made at a time
+_PREPARED_ROWS = 8 * BLOCK  # rows whose columns are made at a time
 _KINDS = {
     ("squared_error", "identity"): row_losses.SQUARED,
     ("absolute_error", "identity"): row_losses.ABSOLUTE,
@@ -71,7 +72,7 @@ class TreeEngine(MaskState):
         self._baseline = forest.prepare(baseline[np.newaxis])[0]
         self._unit, self._base, self._trees = pack(forest, self._baseline)
         self._tests = tests_by_feature(self._trees, len(self._used))
-        self._n_blocks = -(-len(rows) // kernels.BLOCK)
+        self._n_blocks = -(-len(rows) // BLOCK)
         self._y = self._in_blocks(rows.y.astype(np.float64))
         self._weight = self._in_blocks(np.ones(len(rows)) if rows.weight is None else rows.weight)
         self._total_weight = float(self._weight.sum())
@@ -101,7 +102,7 @@ class TreeEngine(MaskState):
         if used == len(self._used) or self._used[used] != feature:
             return
         visited, turned = self._tests[used]
-        self._over_blocks(kernels.visit, self._trees, self._state, visited, turned, used)
+        self._visit(self._state, visited, turned, used)
         if self._state.column.size:
             for column in np.flatnonzero(self.forest.feature_of_column == feature):
                 self._state.column[:, column] = self._baseline[column]
@@ -118,37 +119,44 @@ class TreeEngine(MaskState):
                 block: int, column: Floats, score: Any = score, masked: Any = masked
             ) -> None:
                 column[masked] = self._baseline[masked, np.newaxis]
-                kernels.scores(self._trees, column, score[block])
+                by_test.scores(self._trees, column, score[block])
 
             self._each_block(of_block)
             losses[i] = self._losses(np.zeros(0, np.int64), score)[-1]
         return losses
 
-    def _first_state(self) -> kernels.State:
+    def _first_state(self) -> State:
         n_blocks, n_columns = self._n_blocks, len(self._baseline)
         n_words = int(self._trees.word.max(initial=-1)) + 1
         has_deep = bool((self._trees.word < 0).any())
         score = self._empty_score()
-        state = kernels.State(
+        state = State(
             score=score,
             change=np.zeros((n_blocks, len(self._used), *score.shape[1:]), np.int64),
-            word=np.empty((n_blocks, n_words, kernels.BLOCK), np.uint64),
-            column=np.empty((n_blocks if has_deep else 0, n_columns, kernels.BLOCK)),
+            word=np.empty((n_blocks, n_words, BLOCK), np.uint64),
+            column=np.empty((n_blocks if has_deep else 0, n_columns, BLOCK)),
         )
 
         def of_block(block: int, column: Floats) -> None:
-            kernels.words(self._trees, column, state.word[block])
+            by_word.words(self._trees, column, state.word[block])
             if has_deep:
                 state.column[block] = column
 
         self._each_block(of_block)
         every_tree = np.arange(len(self._trees.root))
         nothing = np.zeros(len(every_tree), np.uint64)
-        self._over_blocks(kernels.visit, self._trees, state, every_tree, nothing, -1)
+        self._visit(state, every_tree, nothing, -1)
         return state
 
+    def _visit(self, state: State, visited: Integers, turned: Any, masked: int) -> None:
+        """Visit trees to mask a feature, or, if that is -1, for the first time."""
+        small = self._trees.word[visited] >= 0
+        of_small = (visited[small], turned[small], masked < 0)
+        self._over_blocks(by_word.visit, self._trees, state, *of_small)
+        self._over_blocks(by_test.visit, self._trees, state, visited[~small], masked)
+
     def _empty_score(self) -> Integers:
-        score = np.empty((self._n_blocks, len(self._base), kernels.BLOCK), np.int64)
+        score = np.empty((self._n_blocks, len(self._base), BLOCK), np.int64)
         score[:] = self._base[:, np.newaxis]
         return score
 
@@ -159,14 +167,14 @@ class TreeEngine(MaskState):
         """
         for begin in range(0, len(self._rows), _PREPARED_ROWS):
             prepared = self.forest.prepare(self._rows.X[begin : begin + _PREPARED_ROWS])
-            blocks = range(0, len(prepared), kernels.BLOCK)
+            blocks = range(0, len(prepared), BLOCK)
 
             def whole(at: int, begin: int = begin, prepared: Floats = prepared) -> None:
-                column = np.empty((prepared.shape[1], kernels.BLOCK))
-                rows = prepared[at : at + kernels.BLOCK]
+                column = np.empty((prepared.shape[1], BLOCK))
+                rows = prepared[at : at + BLOCK]
                 column[:] = self._baseline[:, np.newaxis]
                 column[:, : len(rows)] = rows.T
-                of_block((begin + at) // kernels.BLOCK, column)
+                of_block((begin + at) // BLOCK, column)
 
             if self._threads == 1 or len(blocks) == 1:
                 for at in blocks:
@@ -226,6 +234,6 @@ class TreeEngine(MaskState):
         return self.forest.predict(by_row.astype(np.float64) * self._unit / self.forest.divisor)
 
     def _in_blocks(self, values: Floats) -> Floats:
-        filled = np.zeros(self._n_blocks * kernels.BLOCK)
+        filled = np.zeros(self._n_blocks * BLOCK)
         filled[: len(values)] = values
-        return filled.reshape(self._n_blocks, kernels.BLOCK)
+        return filled.reshape(self._n_blocks, BLOCK)

@@ -8,11 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.masked_loss.trees.arrays import WORD_BITS, Trees
 from chaffinch.tasks.selection.masked_loss.trees.forest import Flags, Forest, Integers
-from chaffinch.tasks.selection.masked_loss.trees.kernels import Trees
 from chaffinch.tasks.selection.vocabulary import Floats
 
-_WORD_BITS = 64
 _SUM_BITS = 60
 
 
@@ -29,12 +28,14 @@ def pack(forest: Forest, baseline: Floats) -> tuple[float, Integers, Trees]:
     exponent = _SUM_BITS - _exponent_of(_greatest_score(forest))
     tree = np.repeat(np.arange(len(forest.root)), forest.n_inner)
     feature = np.searchsorted(forest.used_features, forest.feature_of_column[forest.column])
-    is_small = forest.n_inner <= _WORD_BITS
+    is_small = forest.n_inner <= WORD_BITS
     place = np.arange(len(tree)) - forest.first[tree]
-    bit = np.where(is_small[tree], np.uint64(1) << (place % _WORD_BITS).astype(np.uint64), 0)
+    bit = np.where(is_small[tree], np.uint64(1) << (place % WORD_BITS).astype(np.uint64), 0)
     _, pair = np.unique(tree * len(forest.used_features) + feature, return_inverse=True)
     same_feature = _or_together(bit, pair, len(tree))[pair]
     left = _left(forest, baseline)
+    path = _paths(forest, bit)
+    below, below_start = _below(forest, is_small)
     trees = Trees(
         column=forest.column,
         feature=feature,
@@ -49,7 +50,10 @@ def pack(forest: Forest, baseline: Floats) -> tuple[float, Integers, Trees]:
         value=_whole(forest.value, exponent),
         word=np.where(is_small, np.cumsum(is_small) - 1, -1),
         same_feature=same_feature,
-        path=_paths(forest, bit),
+        path=path,
+        below=below,
+        below_start=below_start,
+        depth=np.maximum.reduceat(np.bitwise_count(path), _first_leaf(forest)).astype(np.int64),
         baseline_left=left,
         baseline_word=_or_together(np.where(left, bit, 0), tree, len(forest.root)),
     )
@@ -66,8 +70,7 @@ def tests_by_feature(trees: Trees, n_used: int) -> list[tuple[Integers, NDArray[
 
 def _greatest_score(forest: Forest) -> float:
     """Return a bound on every partial sum."""
-    first_leaf = forest.first[:-1] + np.arange(len(forest.root))
-    greatest = np.maximum.reduceat(np.abs(forest.value).max(axis=1), first_leaf)
+    greatest = np.maximum.reduceat(np.abs(forest.value).max(axis=1), _first_leaf(forest))
     return float(greatest.sum() + np.abs(forest.base).max())
 
 
@@ -101,6 +104,34 @@ def _paths(forest: Forest, bit: NDArray[np.uint64]) -> NDArray[np.uint64]:
         level = below[~is_leaf]
         above[level] = path[~is_leaf]
     return of_leaf
+
+
+def _first_leaf(forest: Forest) -> Integers:
+    """Return the number of each tree's first leaf."""
+    return forest.first[:-1] + np.arange(len(forest.root))
+
+
+def _below(forest: Forest, is_small: Flags) -> tuple[NDArray[np.uint64], Integers]:
+    """Return where each place of the small trees leads, right and left, and where a tree begins.
+
+    The inner nodes of a tree are its places 0, 1, ..., its leaves those behind them; a leaf leads
+    to itself.
+    """
+    n_inner, first_leaf = forest.n_inner, _first_leaf(forest)
+    n_places = np.where(is_small, 2 * n_inner + 1, 0)
+    start = np.cumsum(n_places) - n_places
+    place = np.arange(n_places.sum()) - np.repeat(start, n_places)
+    below = np.repeat(place, 2).reshape(-1, 2)
+    tree = np.repeat(np.arange(len(forest.root)), n_inner)
+    inner = np.flatnonzero(is_small[tree])
+    tree = tree[inner]
+    child = forest.child[inner]
+    below[start[tree] + inner - forest.first[tree]] = np.where(
+        child >= 0,
+        child - forest.first[tree, np.newaxis],
+        ~child - (first_leaf - n_inner)[tree, np.newaxis],
+    )
+    return below.ravel().astype(np.uint64), 2 * start
 
 
 def _or_together(bits: NDArray[np.uint64], group: Integers, n_groups: int) -> NDArray[np.uint64]:

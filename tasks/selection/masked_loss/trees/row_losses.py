@@ -147,7 +147,7 @@ def loss_sums(
     unit, divisor : float
         A raw score is ``score * unit / divisor``.
     score, change : ndarray of int64, shapes (n_blocks, c, 128) and (n_blocks, n_used, c, 128)
-        As in `kernels.State`.
+        As in `arrays.State`.
     features : ndarray of int64, shape (m,)
         Which of the used features.
     y, weight : ndarray of float64, shape (n_blocks, 128)
