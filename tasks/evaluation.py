@@ -19,6 +19,7 @@ from chaffinch.tasks.masking import mask_of
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.splits import PARTS
 from chaffinch.tasks.stage import Context, stage, versions
+from chaffinch.tasks.target import target_type
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe, write_model
 
 
@@ -139,6 +140,7 @@ def _contract(
         "target": {
             "name": settings.target,
             "task": schema.task,
+            "type": target_type(dataset.columns[settings.target]),
             "classes": list(description.classes),
         },
         "features": [

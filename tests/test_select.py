@@ -89,8 +89,8 @@ def test_what_is_given_is_never_changed():
 
 
 def test_the_record(result):
-    assert result.candidates == FEATURES
-    assert result.features == tuple(np.array(FEATURES)[result.mask])
+    assert result.candidates == list(FEATURES)
+    assert result.features == list(np.array(FEATURES)[result.mask])
     assert result.mask.dtype == bool
 
     path = result.path
@@ -206,12 +206,12 @@ def test_methods_with_settings_of_their_own():
 
 def test_features_on_the_keep_list_outlast_everything():
     result = select(keep=["noise_2", "noise_3"], method="flbmo", n_features=2)
-    assert result.features == ("noise_2", "noise_3")
+    assert result.features == ["noise_2", "noise_3"]
 
 
 def test_dropped_columns_take_no_part():
     result = select(drop=["age", "colour"])
-    assert result.candidates == ("noise_1", "noise_2", "income", "noise_3")
+    assert result.candidates == ["noise_1", "noise_2", "income", "noise_3"]
     reasons = {entry["name"]: entry["reason"] for entry in result.contract["dropped"]}
     assert reasons["age"] == reasons["colour"] == "left out as asked"
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from chaffinch.tasks.selection.models.checks import check_matrix, check_width, native_file
+from chaffinch.tasks.selection.models.lightgbm_text import check_text
 from chaffinch.tasks.selection.models.parameters import (
     FLAG,
     FROM_TARGET,
@@ -204,6 +205,8 @@ class LightGBMModel:
         """Rebuild from `to_files`."""
         import lightgbm
 
-        booster = lightgbm.Booster(model_str=native_file(files, _FILE).decode())
+        text = native_file(files, _FILE).decode()
+        check_text(text)
+        booster = lightgbm.Booster(model_str=text)
         check_width(booster.num_feature(), schema)
         return cls(schema, booster)
