@@ -202,11 +202,14 @@ class LightGBMModel:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
-        """Rebuild from `to_files`."""
+        """Rebuild from `to_files`; ValueError if the text is damaged, see `check_text`."""
         import lightgbm
 
         text = native_file(files, _FILE).decode()
         check_text(text)
-        booster = lightgbm.Booster(model_str=text)
+        try:
+            booster = lightgbm.Booster(model_str=text)
+        except lightgbm.basic.LightGBMError as error:
+            raise ValueError(f"LightGBM cannot read the model's file: {error}") from error
         check_width(booster.num_feature(), schema)
         return cls(schema, booster)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 # exponents that float64 has: LightGBM dies of others
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?(?:\d{1,2}|[0-2]\d\d|30[0-7]))?|inf|nan)"
 _LINE = re.compile(rf"[a-z_]+=(?:{_NUMBER})?(?: +{_NUMBER})* *")
+_HEADER = ("version", "num_class", "label_index", "objective")
 _PER_SPLIT = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
 _PER_LEAF_OF_LINEAR = ("leaf_const", "num_features")
 _END_OF_TREES, _END = "end of trees\n", "\nend of parameters\n"
@@ -43,6 +44,7 @@ def check_text(text: str) -> None:
         _check("\0" not in text, "a zero byte")
         head, separator, rest = text.partition("\n\nTree=0\n")
         header = _lines(head)
+        _check(all(key in header for key in _HEADER), "its head")
         sizes = [int(size) for size in header["tree_sizes"].split()]
         trees = (separator + rest).removeprefix("\n\n")
         n_features, per_round = int(header["max_feature_idx"]) + 1, _round(header)
