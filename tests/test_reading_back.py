@@ -47,7 +47,7 @@ def again(store):
 
 
 def refused(store, run, message):
-    """Hold that reading the run back is refused in that one line, and return when it was not."""
+    """Hold that reading the run back is refused in that one line."""
     with pytest.raises(StorageError) as refusal:
         chaffinch.load_run(run.name, store=store)
     assert str(refusal.value) == message
@@ -117,7 +117,9 @@ def test_a_file_that_leads_elsewhere_is_refused(finished, tmp_path):
     outside = tmp_path / "outside.html"
     (run / "report.html").rename(outside)
     (run / "report.html").symlink_to(outside)
-    with pytest.raises(StorageError, match=r"report.html of run .* is refused: .*; remove the link"):
+    with pytest.raises(
+        StorageError, match=r"report.html of run .* is refused: .*; remove the link"
+    ):
         chaffinch.load_run(run.name, store=store)
 
 
@@ -262,7 +264,6 @@ import sys
 import chaffinch
 run, store = sys.argv[1:]
 print("ready", flush=True)
-read = 0
 while sys.stdin.readline():
     try:
         chaffinch.load_run(run, store=store)
