@@ -19,6 +19,12 @@ from chaffinch.tasks.story import STEPS
 STARTING_PREFECT = "starting Prefect"
 _NAMES_SHOWN = 40
 _WIDTH_OF_A_FILE = 160
+# State of a run -> what to do about it.
+_REMEDIES = {
+    "unfinished": "An unfinished run goes on, or says again why it cannot, when the command that "
+    "began it is given again.",
+    "damaged": "What is damaged, and how to mend it, is said by chaffinch show RUN.",
+}
 
 
 @contextmanager
@@ -94,13 +100,31 @@ def show_runs(store: Store, *, as_json: bool) -> None:
     elif not catalog:
         console.print(Text(f"No runs in {store.path} yet."), soft_wrap=True)
     else:
+        rows = [_in_words(entry) for entry in catalog]
         table = Table()
-        for column in catalog[0]:
+        for column in rows[0]:
             # a name that is cut short cannot be given to `chaffinch show`
-            table.add_column(column.replace("_", " "), no_wrap=column == "run")
-        for entry in catalog:
-            table.add_row(*("" if value is None else _short(value) for value in entry.values()))
+            table.add_column(column, no_wrap=column == "run")
+        for row in rows:
+            table.add_row(*row.values())
         console.print(table)
+        states = {entry["state"] for entry in catalog}
+        for state in sorted(states & _REMEDIES.keys()):
+            console.print(Text(_REMEDIES[state]), soft_wrap=True)
+
+
+def _in_words(entry: dict[str, Any]) -> dict[str, str]:
+    """Return a line of the catalog as a person reads it."""
+    at, kept = entry["next_stage"], entry["kept"]
+    return {
+        "run": entry["run"],
+        "created (UTC)": entry["created"][:19].replace("T", " "),
+        "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
+        "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
+        "test loss, all": _short(entry["test_loss_all"]),
+        "selected": _short(entry["test_loss_selected"]),
+        "verdict": entry["verdict"] or "",
+    }
 
 
 def _console() -> Console:
@@ -109,5 +133,5 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _short(loss: float | None) -> str:
+    return "" if loss is None else f"{loss:.4g}"

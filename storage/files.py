@@ -141,6 +141,20 @@ def sweep(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file if it is there.
+
+    Raises
+    ------
+    StorageError
+        If the device fails.
+    InputError
+        If that is not allowed.
+    """
+    with _one_line_errors(path):
+        path.unlink(missing_ok=True)
+
+
 def sha256_of_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
     with path.open("rb") as file:
@@ -162,29 +176,47 @@ def to_json(data: dict[str, Any]) -> bytes:
 def read_json(path: Path, fields: Mapping[str, type]) -> dict[str, Any]:
     """Return the object in a JSON file of the store.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    fields : mapping of str to type
-        What it must hold besides ``format_version``.
-
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     StorageError
-        If it is not such an object, or of a format version this release does not know.
+        As `parse_json`.
+    """
+    return parse_json(path.read_bytes(), path, fields)
+
+
+def parse_json(content: bytes, path: Path, fields: Mapping[str, type]) -> dict[str, Any]:
+    """Return the object in the bytes of a JSON file of the store.
+
+    Parameters
+    ----------
+    content : bytes
+        What the file holds.
+    path : Path
+        Where it lies, for the errors.
+    fields : mapping of str to type
+        What it must hold besides ``format_version``.
+
+    Raises
+    ------
+    StorageError
+        If it is not such an object, or was written by a later release.
     """
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(content, parse_constant=_refuse_constant)
     except ValueError as error:
         raise StorageError(f"{path} is damaged ({error}); remove it and run again") from error
     version = data.get("format_version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise StorageError(
+            f"{path} was written by a later release (format {version}); "
+            f"this one reads up to {FORMAT_VERSION}; update chaffinch"
+        )
     if version != FORMAT_VERSION:
         raise StorageError(
             f"{path} must have format_version {FORMAT_VERSION} but has {version}; "
-            "read it with the release that wrote it, or remove it and run again"
+            "remove it and run again"
         )
     for field, kind in fields.items():
         if not isinstance(data.get(field), kind):
@@ -192,6 +224,10 @@ def read_json(path: Path, fields: Mapping[str, type]) -> dict[str, Any]:
                 f"{path} is damaged (no {kind.__name__} {field}); remove it and run again"
             )
     return dict(data)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _flush(path: Path) -> None:

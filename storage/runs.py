@@ -92,12 +92,15 @@ class Store:
         ------
         InputError
             If there is none.
+        StorageError
+            If a later release wrote it.
         """
         store = cls(Path(path).absolute())
         if not (store.path / _STORE).is_file():
             raise InputError(
                 f"there is no store at {store.path}; name the one that runs were given"
             )
+        read_json(store.path / _STORE, {})
         return store
 
     @property

@@ -1,10 +1,12 @@
 """Stages: the files and small results of one step of a run, and the manifest written last.
 
 The manifest is the commit point: what it lists is whole, and a stage without one is done again.
+While a stage is done again it has none, so that nobody takes half of a run for a finished one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import time
@@ -21,6 +23,7 @@ from chaffinch.storage.files import (
     check_name,
     path_in,
     read_json,
+    remove_file,
     sha256_of_file,
     to_json,
     write_file,
@@ -29,6 +32,7 @@ from chaffinch.storage.names import nearest
 
 logger = logging.getLogger(__name__)
 
+_OWN_DIGEST = "sha256"
 _FIELDS = {"stage": str, "key": str, "result": dict, "files": dict, "seconds": float}
 
 
@@ -70,9 +74,36 @@ class StageRecord:
         if name not in self.files:
             raise StorageError(
                 f"stage {self.stage} left no file {name!r}{nearest(name, self.files)}; "
-                "remove its manifest and run again"
+                f"remove {_manifest(self.folder, self.stage)} and run again"
             )
         return path_in(self.folder, name)
+
+    def read(self, name: str) -> bytes:
+        """Return what a file of this stage holds, after checking that it is what was written.
+
+        Raises
+        ------
+        StorageError
+            If the stage left no such file, or it is missing, changed or cannot be read.
+        """
+        try:
+            content = self.path(name).read_bytes()
+            whole = hashlib.sha256(content).hexdigest() == self.files[name]
+            reason = "" if whole else "has changed since it was written"
+        except StorageError:
+            raise
+        except FileNotFoundError:
+            reason = "is missing"
+        except InputError as error:
+            reason = f"is refused: {error}"
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror or error})"
+        if reason:
+            raise StorageError(
+                f"{name} of run {self.folder.name!r} {reason}; "
+                "run the same command again and it is made anew"
+            )
+        return content
 
 
 class StageWriter:
@@ -135,7 +166,7 @@ class StageWriter:
             "seconds": seconds,
             "finished": now(),
         }
-        document = to_json(manifest)
+        document = to_json({**manifest, _OWN_DIGEST: _digest(manifest)})
         write_file(_manifest(self._folder, stage), document)
         # as it will be read again, so that a fresh stage and a resumed one give the same
         result = json.loads(document)["result"]
@@ -162,7 +193,7 @@ def open_stage(folder: Path, stage: str, key: str) -> Iterator[StageWriter]:
     StorageError
         If the device is full or fails.
     """
-    check_name(stage)
+    remove_file(_manifest(folder, stage))
     began = time.perf_counter()
     writer = StageWriter(folder)
     yield writer
@@ -196,7 +227,9 @@ def recorded_stages(folder: Path) -> list[StageRecord]:
     StorageError
         If a manifest is damaged.
     """
-    return [_read(path, folder) for path in sorted((folder / "stages").glob("*.json"))]
+    paths = sorted((folder / "stages").glob("*.json"))
+    # a name that begins with a dot is no data but what a killed writer left
+    return [_read(path, folder) for path in paths if not path.name.startswith(".")]
 
 
 def now() -> str:
@@ -206,7 +239,17 @@ def now() -> str:
 
 def _read(manifest: Path, folder: Path) -> StageRecord:
     content = read_json(manifest, _FIELDS)
+    said = {field: value for field, value in content.items() if field != _OWN_DIGEST}
+    digest = _digest(said)
+    # releases before the field wrote none
+    if content["stage"] != manifest.stem or content.get(_OWN_DIGEST, digest) != digest:
+        raise StorageError(f"{manifest} is damaged (it was changed); remove it and run again")
     return StageRecord(**{field: content[field] for field in _FIELDS}, folder=folder)
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest without the field that holds it."""
+    return hashlib.sha256(to_json(manifest)).hexdigest()
 
 
 def _outdated(record: StageRecord, key: str) -> str:

@@ -20,6 +20,7 @@ from chaffinch.tasks.paired_bootstrap import resampling_units
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.splits import PARTS
 from chaffinch.tasks.stage import Context, stage, versions
+from chaffinch.tasks.target import target_type
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe, write_model
 
 
@@ -140,6 +141,7 @@ def _contract(
         "target": {
             "name": settings.target,
             "task": schema.task,
+            "type": target_type(dataset.columns[settings.target]),
             "classes": list(description.classes),
         },
         "features": [

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
+from chaffinch.tasks.arrow_columns import quoted
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.matrix import feature_matrix
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Schema
+from chaffinch.tasks.target import Label, labels_of
+
+# More new values than this share of those present, and present at least so often, are no chance.
+_MOST_NEW, _FEWEST_TO_WARN_OF = 0.9, 10
 
 
 @dataclass(frozen=True)
@@ -28,13 +35,13 @@ class SelectedModel:
         The model itself; reads matrices.
     categories : dict of str to tuple of str
         Of each categorical feature, its categories in the order of their codes.
-    classes : tuple of str
-        Labels in the order of the probabilities; empty for regression.
+    classes : tuple of int, float, bool or str
+        Labels of the target's own type, in the order of the probabilities; empty for regression.
     """
 
     fitted: FittedModel
     categories: dict[str, tuple[str, ...]]
-    classes: tuple[str, ...]
+    classes: tuple[Label, ...]
 
     @classmethod
     def from_contract(
@@ -58,15 +65,17 @@ class SelectedModel:
         schema = Schema(names, n_categories, len(target["classes"]))
         with said_to_the_user():
             fitted = models.load(contract["model"]["kind"], files, schema, trusted)
-        return cls(fitted, categories, tuple(target["classes"]))
+        # contracts from before the field gave labels as text
+        classes = labels_of(target["classes"], target.get("type", "text"))
+        return cls(fitted, categories, classes)
 
     @property
-    def features(self) -> tuple[str, ...]:
-        """The columns that a table must hold."""
-        return self.fitted.schema.features
+    def features(self) -> list[str]:
+        """The columns that a table must hold, a list of your own at every asking."""
+        return list(self.fitted.schema.features)
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """Predict every row: numbers for regression, labels as text for classification.
+        """Predict every row: numbers for regression, labels for classification.
 
         Parameters
         ----------
@@ -77,11 +86,19 @@ class SelectedModel:
         Returns
         -------
         ndarray, shape (n,)
+            float64 for regression, also of whole numbers or true and false. For classification
+            the target's own type: int64, float64, bool or text. It is the type that the table was
+            read with: text like ``"01"`` stays text, and so does a target named as categorical.
 
         Raises
         ------
         InputError
             If a kept feature is missing or of another type.
+
+        Warns
+        -----
+        UserWarning
+            If nearly all the values of a category are new, as where it is written in another way.
         """
         prediction = self.fitted.predict(self._matrix(table))
         if not self.classes:
@@ -95,23 +112,56 @@ class SelectedModel:
         ------
         InputError
             As `predict`, or if the model is a regression.
+
+        Warns
+        -----
+        UserWarning
+            As `predict`.
         """
         if not self.classes:
             raise InputError("a regression model has no probabilities; call predict")
         return self.fitted.predict(self._matrix(table))
 
     def _matrix(self, table: Any) -> Floats:
-        source = read_source(table)
-        missing = [name for name in self.features if name not in source.column_names]
+        source, features = read_source(table), self.features
+        missing = [name for name in features if name not in source.column_names]
         if missing:
             raise InputError(
                 f"the table lacks {missing[0]!r}, a feature that the model reads; give a table "
-                f"with the columns {', '.join(self.features[:10])}"
+                f"with the columns {', '.join(features[:10])}"
             )
-        numeric = [name for name in self.features if name not in self.categories]
-        typed = type_columns(
-            source.select(list(self.features)),
-            categorical=list(self.categories),
-            numeric=numeric,
+        typed = pa.table([self._typed(source, name) for name in features], names=features)
+        matrix = feature_matrix(typed, features, self.categories)
+        for position, name in enumerate(features):
+            if name in self.categories:
+                self._warn_if_new(name, typed.column(position), np.isnan(matrix[:, position]))
+        return matrix
+
+    def _typed(self, source: pa.Table, name: str) -> pa.ChunkedArray:
+        """Return one feature, typed as it was in training."""
+        named = {"categorical" if name in self.categories else "numeric": [name]}
+        try:
+            return type_columns(source.select([name]), **named).column(0)
+        except InputError as error:
+            # the remedy that follows the last semicolon is one for training
+            found, _, _ = str(error).rpartition("; ")
+            held = "text" if name in self.categories else "numbers"
+            raise InputError(
+                f"{found}; the model learnt from {held} in {name!r}, so mend the value or leave "
+                "it empty"
+            ) from error
+
+    def _warn_if_new(self, name: str, column: pa.ChunkedArray, unread: NDArray[np.bool_]) -> None:
+        """Warn if a categorical column holds hardly a value that was there in training."""
+        is_new = unread & column.is_valid().to_numpy()
+        n_new, n_present = int(is_new.sum()), len(column) - column.null_count
+        if n_present < _FEWEST_TO_WARN_OF or n_new <= _MOST_NEW * n_present:
+            return
+        example = column[int(np.argmax(is_new))].as_py()
+        warnings.warn(
+            f"{n_new} of {n_present} values of {name!r} were never seen in training, such as "
+            f"{example!r} where {quoted(self.categories[name])} are known, and count as missing; "
+            "write them as in training",
+            UserWarning,
+            stacklevel=4,  # where the user asked for predictions
         )
-        return feature_matrix(typed, self.features, self.categories)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,25 +13,41 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.files import write_file
-from chaffinch.storage.runs import Run, Store
+from chaffinch.storage.files import parse_json, write_file
+from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.selection.vocabulary import Mask
+from chaffinch.tasks.story import STEPS
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# ingestion is no stage: the dataset is its record
+_STAGES = STEPS[1:]
+_CONTRACT = "selection.json"
+_CONTRACT_FIELDS = {
+    "target": dict,
+    "features": list,
+    "candidates": list,
+    "model": dict,
+    "settings": dict,
+    "seed": int,
+    "versions": dict,
+    "losses": dict,
+    "comparison": dict,
+}
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class SelectionResult:
     """The features worth keeping, the model retrained on them, and how we know.
 
     Attributes
     ----------
-    features : tuple of str
-        Kept features, in the table's order.
-    candidates : tuple of str, length d
-        All features that took part, in the table's order.
+    features : list of str
+        Kept features, in the table's order. A list of your own at every asking.
+    candidates : list of str, length d
+        All features that took part, in the table's order; likewise.
     mask : ndarray of bool, shape (d,)
         Which of `candidates` are kept.
     steps : ndarray of int, shape (d,)
@@ -61,23 +76,40 @@ class SelectionResult:
         Where the run is kept; None if no store was named.
     """
 
-    features: tuple[str, ...]
-    candidates: tuple[str, ...]
-    mask: Mask = field(repr=False)
-    steps: np.ndarray[Any, np.dtype[np.int64]] = field(repr=False)
-    path: pd.DataFrame = field(repr=False)
-    losses: dict[str, dict[str, float]] = field(repr=False)
+    mask: Mask
+    steps: np.ndarray[Any, np.dtype[np.int64]]
+    path: pd.DataFrame
+    losses: dict[str, dict[str, float]]
     comparison: dict[str, Any]
     seconds: float
     seed: int
-    settings: dict[str, Any] = field(repr=False)
-    versions: dict[str, str] = field(repr=False)
-    contract: dict[str, Any] = field(repr=False)
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    contract: dict[str, Any]
     run: str
     folder: Path | None
-    _model_files: dict[str, bytes] = field(repr=False)
-    _report: bytes = field(repr=False)
-    _trusted: tuple[str, ...] = field(default=(), repr=False)
+    _features: tuple[str, ...]
+    _candidates: tuple[str, ...]
+    _model_files: dict[str, bytes]
+    _report: bytes
+    _trusted: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"SelectionResult(run={self.run!r}, features={self.features!r}, "
+            f"verdict={self.verdict!r})"
+        )
+
+    # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
+    @property
+    def features(self) -> list[str]:
+        """Kept features, in the table's order."""
+        return list(self._features)
+
+    @property
+    def candidates(self) -> list[str]:
+        """All features that took part, in the table's order."""
+        return list(self._candidates)
 
     @property
     def verdict(self) -> str:
@@ -102,7 +134,7 @@ class SelectionResult:
         InputError
             If a kept feature is missing, or the table is of another kind.
         """
-        return kept_columns(table, self.features)
+        return kept_columns(table, self._features)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
@@ -162,7 +194,8 @@ def load_run(
     InputError
         If there is no such store or run, or the run is not finished.
     StorageError
-        If the run is damaged.
+        If a file that the result is read from is not as it was written, or a later release wrote
+        it. The line names the file and says how to mend it.
     """
     return load_result(Store.find(store).existing(name), trusted=trusted)
 
@@ -186,40 +219,46 @@ def load_result(
     InputError
         If the run is not finished.
     StorageError
-        If it is damaged.
+        If it is damaged, or a later release wrote it.
+
+    Notes
+    -----
+    Only files that a manifest names are read, each once, and taken only with the SHA-256 that
+    the manifest gives. The dataset is not looked at.
     """
-    if not (run.folder / "selection.json").exists() or not (run.folder / "report.html").exists():
+    stages = {record.stage: record for record in run.records()}
+    if _next_stage(stages):
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
-    try:
-        contract = json.loads((run.folder / "selection.json").read_bytes())
-        path = pq.read_table(run.folder / "elimination.parquet").to_pandas()
-        model_files = {f.name: f.read_bytes() for f in sorted((run.folder / "model").iterdir())}
-        report = (run.folder / "report.html").read_bytes()
-    except (OSError, ValueError, pa.ArrowInvalid) as error:
-        raise StorageError(
-            f"run {run.name!r} is damaged ({error}); delete it and run again"
-        ) from error
+    evaluated, retrained = stages["evaluate"], stages["retrain"]
+    contract = parse_json(evaluated.read(_CONTRACT), evaluated.path(_CONTRACT), _CONTRACT_FIELDS)
+    elimination = pa.BufferReader(stages["optimise_mask"].read("elimination.parquet"))
+    path = pq.read_table(elimination).to_pandas()
+    model_files = {
+        name.removeprefix("model/"): retrained.read(name)
+        for name in retrained.files
+        if name.startswith("model/")
+    }
     features = tuple(feature["name"] for feature in contract["features"])
     candidates = tuple(contract["candidates"])
     step_of = dict(zip(path["feature"], path["step"], strict=True))
     kept = set(features)
     return SelectionResult(
-        features=features,
-        candidates=candidates,
         mask=np.array([name in kept for name in candidates]),
         steps=np.array([step_of.get(name, 0) for name in candidates]),
         path=path,
         losses=contract["losses"],
         comparison=contract["comparison"],
-        seconds=sum(record.seconds for record in run.records()),
+        seconds=sum(record.seconds for record in stages.values()),
         seed=contract["seed"],
         settings=contract["settings"],
         versions=contract["versions"],
         contract=contract,
         run=run.name,
         folder=run.folder if keep_folder else None,
+        _features=features,
+        _candidates=candidates,
         _model_files=model_files,
-        _report=report,
+        _report=stages["write_report"].read("report.html"),
         _trusted=tuple(trusted),
     )
 
@@ -227,20 +266,42 @@ def load_result(
 def summary(run: Run) -> dict[str, Any]:
     """Return a run in one line of a catalog; what a run has not come to yet is None.
 
+    Reads the manifests alone, so that a store of many runs is listed quickly: a file that was
+    changed since is found when the run is read back. The state is "finished", "unfinished" (it
+    waits, failed or is at work: the store cannot tell) or "damaged" (a manifest is; reading the
+    run back says which).
+
     Raises
     ------
     StorageError
-        If the run is damaged.
+        If the run's description is damaged.
     """
-    stages = {record.stage: record.result for record in run.records()}
-    evaluated, chosen = stages.get("evaluate"), stages.get("choose_mask")
+    stages, state = _readable(run)
+    next_stage = _next_stage(stages)
+    results = {name: record.result for name, record in stages.items()}
+    evaluated, chosen = results.get("evaluate"), results.get("choose_mask")
     test = evaluated["losses"]["test"] if evaluated else {}
     return {
         "run": run.name,
-        "created": run.created[:19].replace("T", " "),
-        "state": "finished" if "write_report" in stages else "unfinished",
-        "kept": f"{sum(chosen['mask'])} of {len(chosen['mask'])}" if chosen else None,
+        "created": run.created,
+        "state": state or ("unfinished" if next_stage else "finished"),
+        "next_stage": None if state else next_stage,
+        "kept": sum(chosen["mask"]) if chosen else None,
+        "candidates": len(chosen["mask"]) if chosen else None,
         "test_loss_all": test.get("all_features"),
         "test_loss_selected": test.get("selected"),
         "verdict": evaluated["comparison"]["verdict"] if evaluated else None,
     }
+
+
+def _readable(run: Run) -> tuple[dict[str, StageRecord], str | None]:
+    """Return the records of a run, or none and that it is damaged: a listing names every run."""
+    try:
+        return {record.stage: record for record in run.records()}, None
+    except StorageError:
+        return {}, "damaged"
+
+
+def _next_stage(stages: Mapping[str, StageRecord]) -> str | None:
+    """Return the first stage that is not recorded; None if the run is finished."""
+    return next((stage for stage in _STAGES if stage not in stages), None)

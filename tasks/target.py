@@ -1,8 +1,8 @@
 """The target: whether it asks for regression or classification, its classes, and its numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,23 @@ from chaffinch.tasks.settings import SelectionSettings
 _MOST_INFERRED_CLASSES = 20
 # and with more than this they are a quantity even if the user calls them classes
 _MOST_FLOAT_CLASSES = 50
+
+TargetType = Literal["integer", "number", "boolean", "text"]
+Label = int | float | bool | str
+
+# type of the ingested column -> what the feature contract calls it
+_TYPES: dict[str, TargetType] = {
+    "int64": "integer",
+    "float64": "number",
+    "bool": "boolean",
+    "category": "text",
+}
+_FROM_TEXT: dict[TargetType, Callable[[str], Label]] = {
+    "integer": int,
+    "number": float,
+    "boolean": lambda label: label == "true",
+    "text": str,
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +79,7 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
             f"target {name!r} is missing in {column.null_count} of {len(column)} rows, first in "
             f"row {first_missing(column)}: fill or remove these rows"
         )
-    values = None if kind == "category" else np.unique(as_numbers(column))
+    values = None if kind == "category" else np.unique(_values(column, kind))
     n_distinct = len(categories_of(column)) if values is None else len(values)
     if n_distinct == 1:
         raise InputError(
@@ -109,10 +126,9 @@ def encode_target(
         y = as_numbers(column)
     elif kind == "category":
         y = as_numbers(column, classes)
-    elif kind == "bool":
-        y = _positions(as_numbers(column), [float(label == "true") for label in classes])
     else:
-        y = _positions(as_numbers(column), [float(label) for label in classes])
+        known = labels_of(classes, target_type(kind))
+        y = _positions(_values(column, kind), np.array(known))
     wrong = np.isnan(y)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -123,15 +139,29 @@ def encode_target(
     return y if task == "regression" else y.astype(np.int64)
 
 
-def _positions(values: Floats, classes: list[float]) -> Floats:
+def target_type(kind: str) -> TargetType:
+    """Return what a person calls the type that ingestion gave the target's column."""
+    return _TYPES[kind]
+
+
+def labels_of(classes: Sequence[str], of_type: TargetType) -> tuple[Label, ...]:
+    """Return class labels, which the store keeps as text, as what the target's column held."""
+    return tuple(_FROM_TEXT[of_type](label) for label in classes)
+
+
+def _values(column: Any, kind: str) -> NDArray[Any]:
+    """Return the values of a column of numbers; whole ones as they are, however large."""
+    return np.asarray(column.to_numpy()) if kind == "int64" else as_numbers(column)
+
+
+def _positions(values: NDArray[Any], known: NDArray[Any]) -> Floats:
     """Return the position of each value among the sorted classes; NaN where it is none."""
-    known = np.array(classes)
     position = np.searchsorted(known, values).clip(max=len(known) - 1)
     return np.where(known[position] == values, position, np.nan)
 
 
 def _task(
-    kind: str, values: Floats | None, n_distinct: int, settings: SelectionSettings
+    kind: str, values: NDArray[Any] | None, n_distinct: int, settings: SelectionSettings
 ) -> tuple[Task, str]:
     name = settings.target
     whole = values is None or bool((values == np.floor(values)).all())

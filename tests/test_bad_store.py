@@ -148,22 +148,6 @@ def test_a_truncated_table_is_made_again(finished):
     assert parquet.read_bytes() == whole
 
 
-def test_reading_a_damaged_run_says_so_in_one_line(finished):
-    store, result = finished
-    contract = result.folder / "selection.json"
-    whole = contract.read_bytes()
-    contract.write_bytes(whole[:100])
-    try:
-        with pytest.raises(StorageError, match=r"is damaged .*; delete it and run again") as error:
-            chaffinch.load_run(result.run, store=store)
-        assert "\n" not in str(error.value)
-        done = chaffinch_run("show", result.run, "--store", store)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == f"Error: {error.value}\n"
-    finally:
-        contract.write_bytes(whole)
-
-
 def test_a_run_that_is_not_there(finished):
     store, result = finished
     almost = result.run[:-1]
@@ -193,7 +177,7 @@ def test_a_run_name_that_leads_elsewhere(finished):
 
 def test_a_store_of_a_later_release(tmp_path):
     (tmp_path / "store.json").write_text(json.dumps({"format_version": 99}))
-    with pytest.raises(StorageError, match="must have format_version 1 but has 99; read it with"):
+    with pytest.raises(StorageError, match=r"was written by a later release \(format 99\)"):
         chaffinch.select(bad_table(), "y", store=tmp_path)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -65,8 +66,13 @@ def test_run_with_names_that_need_quotes_prints_json_alone(tmp_path):
 def test_runs_as_a_table_newest_first(store):
     done = chaffinch_run("runs", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
-    places = [done.stdout.index(words) for words in ("unfinished", "2 of 6", "1 of 6")]
+    words = ("created (UTC)", "unfinished at train base model", "2 of 6", "1 of 6")
+    places = [done.stdout.index(these) for these in words]
     assert places == sorted(places)
+    assert done.stdout.endswith(
+        "An unfinished run goes on, or says again why it cannot, when the command that began it "
+        "is given again.\n"
+    )
     for run in (store / "runs").iterdir():
         assert f" {run.name} " in done.stdout
 
@@ -75,8 +81,15 @@ def test_runs_as_json(store):
     done = chaffinch_run("runs", "--store", store, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     unfinished, two, one = json.loads(done.stdout)
-    assert [run["kept"] for run in (unfinished, two, one)] == [None, "2 of 6", "1 of 6"]
+    assert [run["kept"] for run in (unfinished, two, one)] == [None, 2, 1]
+    assert [run["candidates"] for run in (unfinished, two, one)] == [None, 6, 6]
     assert [run["state"] for run in (unfinished, two, one)] == ["unfinished"] + ["finished"] * 2
+    at = [run["next_stage"] for run in (unfinished, two, one)]
+    assert at == ["train_base_model", None, None]
+    for run in (unfinished, two, one):
+        document = json.loads((store / "runs" / run["run"] / "run.json").read_bytes())
+        assert run["created"] == document["created"]
+        assert datetime.fromisoformat(run["created"]).utcoffset() == timedelta(0)
     back = chaffinch.load_run(two["run"], store=store)
     assert two["test_loss_selected"] == back.losses["test"]["selected"]
     assert two["verdict"] == back.comparison["verdict"]

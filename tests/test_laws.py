@@ -65,7 +65,7 @@ def test_a_copy_of_a_feature_is_not_needed_beside_it(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_table_of_one_feature_keeps_it(method):
     table = good_table()[["colour", "churned"]]
-    assert select(table, method, "lightgbm", n_features=1).features == ("colour",)
+    assert select(table, method, "lightgbm", n_features=1).features == ["colour"]
 
 
 def test_noise_alone_is_not_called_a_gain():

@@ -76,11 +76,13 @@ def test_what_is_missing_or_new_is_predicted_all_the_same(result, table):
     gaps = table.assign(age=np.nan)
     unseen = table.assign(colour="violet")
     nothing = table.assign(colour=None)
-    for given in (gaps, unseen, nothing, table[:1]):
+    for given in (gaps, nothing, table[:1]):
         p = probabilities(result, given)
         assert p.shape == (len(given), 2)
         assert np.isfinite(p).all()
-    np.testing.assert_array_equal(probabilities(result, unseen), probabilities(result, nothing))
+    with pytest.warns(UserWarning, match="values of 'colour' were never seen in training"):
+        p = probabilities(result, unseen)
+    np.testing.assert_array_equal(p, probabilities(result, nothing))
 
 
 def test_a_column_that_is_not_there(result, table):
@@ -89,9 +91,113 @@ def test_a_column_that_is_not_there(result, table):
         result.model.predict(table.drop(columns="colour"))
 
 
-def test_text_where_numbers_were(result, table):
-    with pytest.raises(InputError, match="column 'age' must hold numbers but row 1 holds 'old'"):
-        result.model.predict(table.assign(age="old"))
+LEARNT = "; the model learnt from numbers in 'age', so mend the value or leave it empty"
+
+
+@pytest.mark.parametrize(
+    ("age", "found"),
+    [
+        ("old", "column 'age' must hold numbers but row 1 holds 'old'"),
+        (["1"] * 239 + ["o; ld"], "column 'age' must hold numbers but row 240 holds 'o; ld'"),
+        (np.datetime64("2024-01-01"), "column 'age' must hold numbers but holds dates"),
+        ([0.5] * 7 + [np.inf] * 233, "column 'age' must hold finite numbers but row 8 is infinite"),
+        ([[1]] * 240, "column 'age' is of type list<item: int64>, which is no feature"),
+    ],
+)
+def test_something_else_where_numbers_were(result, table, age, found):
+    with pytest.raises(InputError) as refusal:
+        result.model.predict(table.assign(age=age))
+    assert str(refusal.value) == found + LEARNT
+
+
+def test_no_text_where_text_was(result, table):
+    with pytest.raises(InputError) as refusal:
+        result.model.predict(table.assign(colour=[["red"]] * 240))
+    assert str(refusal.value) == (
+        "column 'colour' is of type list<item: string>, which is no feature; "
+        "the model learnt from text in 'colour', so mend the value or leave it empty"
+    )
+
+
+def test_a_category_written_in_another_way_is_warned_of_where_it_was_asked(table):
+    model = select().model
+    shouted = table.assign(colour=table["colour"].str.upper())
+    first = shouted["colour"][0]
+    for ask in (model.predict, model.predict_proba):
+        with pytest.warns(UserWarning, match="'colour'") as warned:
+            ask(shouted)
+        (warning,) = warned
+        assert str(warning.message) == (
+            f"240 of 240 values of 'colour' were never seen in training, such as {first!r} where "
+            "'blue', 'green' and 'red' are known, and count as missing; write them as in training"
+        )
+        assert warning.filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_new", "n_missing", "is_warned_of"),
+    [(100, 91, 0, True), (100, 90, 0, False), (10, 10, 0, True), (9, 9, 0, False),
+     (100, 10, 90, True), (100, 9, 91, False), (100, 0, 100, False)],
+)  # fmt: skip
+def test_some_new_categories_are_no_reason_to_warn(n_rows, n_new, n_missing, is_warned_of):
+    colours = [None] * n_missing + ["violet"] * n_new + ["red"] * (n_rows - n_new - n_missing)
+    table = good_table(n_rows).assign(colour=colours)
+    model = select().model
+    if is_warned_of:
+        with pytest.warns(UserWarning, match=f"{n_new} of {n_rows - n_missing} values of 'colour'"):
+            model.predict(table)
+    else:
+        model.predict(table)
+
+
+def typed_targets():
+    """Targets of two or three classes, of each type a target may have."""
+    yes = good_table()["churned"] == "yes"
+    third = yes & (good_table()["income"] < 0)
+    large = 2**60
+    return {
+        "integer": (yes.astype(int) + third, "integer", np.int64, {0, 1, 2}),
+        "negative": (yes * 2 - 1, "integer", np.int64, {-1, 1}),
+        "large": (large + yes.astype(int), "integer", np.int64, {large, large + 1}),
+        "small": (yes.astype("int8"), "integer", np.int64, {0, 1}),
+        "number": (yes + 1.0, "number", np.float64, {1.0, 2.0}),
+        "boolean": (yes, "boolean", np.bool_, {False, True}),
+        "text": (yes.map({False: "no", True: "yes"}), "text", np.str_, {"no", "yes"}),
+        "nearly text": (yes.map({False: "1", True: "x1"}), "text", np.str_, {"1", "x1"}),
+    }
+
+
+@pytest.mark.parametrize("name", typed_targets())
+def test_predictions_have_the_type_of_the_target(name, tmp_path):
+    target, kind, scalar, values = typed_targets()[name]
+    table = good_table().assign(churned=target)
+    result = select(data=table, store=tmp_path)
+    assert result.contract["target"]["type"] == kind
+    assert all(isinstance(label, str) for label in result.contract["target"]["classes"])
+    for model in (result.model, chaffinch.load_run(result.run, store=tmp_path).model):
+        prediction = model.predict(table)
+        assert prediction.dtype.type is scalar
+        assert set(model.classes) == set(prediction.tolist()) == values
+        assert (prediction == table["churned"].to_numpy()).mean() > 0.75
+        best = model.predict_proba(table).argmax(axis=1)
+        assert prediction.tolist() == [model.classes[place] for place in best]
+
+
+def test_numbers_said_to_be_categories_are_predicted_as_text():
+    code = good_table()["churned"].map({"no": "01", "yes": "1"})
+    result = select(data=good_table().assign(churned=code), categorical=["churned"])
+    assert result.contract["target"]["type"] == "text"
+    assert set(result.model.predict(good_table()).tolist()) == {"01", "1"}
+
+
+def test_a_regression_predicts_numbers_even_of_whole_ones():
+    table = good_table().dropna()
+    table = table.assign(churned=(10 * table["income"]).round().astype(int))
+    result = select(data=table)
+    assert result.contract["target"] == {
+        "name": "churned", "task": "regression", "type": "integer", "classes": [],
+    }  # fmt: skip
+    assert result.model.predict(table).dtype == np.float64
 
 
 def test_what_the_model_was_given_is_not_changed(result, table):
@@ -121,7 +227,8 @@ def test_categories_that_are_numbers():
         np.testing.assert_array_equal(
             probabilities(result, table.astype({"colour": kind})), expected
         )
-    unseen = probabilities(result, table.assign(colour=8))
+    with pytest.warns(UserWarning, match="such as '8' where '1', '7' and '30' are known"):
+        unseen = probabilities(result, table.assign(colour=8))
     np.testing.assert_array_equal(unseen, probabilities(result, table.assign(colour=np.nan)))
 
 
@@ -139,7 +246,7 @@ def test_transform_keeps_kind_and_rows(convert, table):
     given = convert(table)
     kept = result.transform(given)
     assert type(kept) is type(given)
-    assert tuple(getattr(kept, "column_names", kept.columns)) == result.features == KEPT
+    assert list(getattr(kept, "column_names", kept.columns)) == result.features == list(KEPT)
     pd.testing.assert_frame_equal(
         kept if convert is pd.DataFrame else kept.to_pandas(), table[list(KEPT)], check_dtype=False
     )

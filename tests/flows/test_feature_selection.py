@@ -77,7 +77,7 @@ def test_the_losses_and_features_are_tables(flow_run, server):
         part: pytest.approx(both["selected"], rel=1e-5) for part, both in result.losses.items()
     }
     features = json.loads(artifacts["feature-selection-features"]["data"])
-    assert tuple(row["feature"] for row in features) == result.candidates
+    assert [row["feature"] for row in features] == result.candidates
     assert tuple(row["feature"] for row in features if row["kept"]) == ("first", "second")
     removed = [row["removed at step"] for row in features if not row["kept"]]
     assert sorted(removed) == [1, 2, 3, 4]

@@ -217,8 +217,10 @@ def test_json_holds_no_nan_and_no_infinity(number: float) -> None:
     [
         (b'{"format_version": 1', r"is damaged \(.*\); remove it and run again"),
         (b"\xff\xfe\x00", r"is damaged"),
+        (b'{"format_version": 1, "x": NaN}', r"is damaged \(NaN is no number of JSON\)"),
+        (b'{"format_version": 0, "x": 1}', "must have format_version 1 but has 0; remove it and"),
         (b"[1]", "must have format_version 1 but has None"),
-        (b'{"format_version": 2, "x": 1}', "must have format_version 1 but has 2; read it with"),
+        (b'{"format_version": 2, "x": 1}', r"by a later release \(format 2\); this one reads up"),
         (b'{"format_version": 1}', r"is damaged \(no int x\)"),
         (b'{"format_version": 1, "x": "1"}', r"is damaged \(no int x\)"),
     ],

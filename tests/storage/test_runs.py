@@ -94,8 +94,9 @@ def test_a_store_that_may_not_be_written_or_read(mode: int, message: str) -> Non
 def test_a_store_of_a_later_release_is_left_alone(store: Store) -> None:
     path = store.path / "store.json"
     path.write_bytes(b'{"format_version": 2}')
-    with pytest.raises(StorageError, match="must have format_version 1 but has 2; read it with"):
-        Store.open(store.path)
+    for reach in (Store.open, Store.find):
+        with pytest.raises(StorageError, match=r"by a later release \(format 2\); .*; update"):
+            reach(store.path)
     assert path.read_bytes() == b'{"format_version": 2}'
 
 
@@ -180,7 +181,7 @@ def test_a_stage_is_recorded_when_it_ends(store: Store) -> None:
     assert 0 <= record.seconds < 60
     manifest = json.loads((run.folder / "stages" / "train.json").read_bytes())
     assert list(manifest) == [
-        *("format_version", "stage", "key", "result", "files", "seconds", "finished")
+        *("format_version", "stage", "key", "result", "files", "seconds", "finished", "sha256")
     ]
     with pytest.raises(StorageError, match=r"stage train left no file 'elimination.parq'; nearest"):
         record.path("elimination.parq")
@@ -248,6 +249,8 @@ def test_a_missing_or_changed_file_asks_for_the_stage_again(
         (b'"format_version": 1', b'"format_version": 2'),
         (b'"result": {}', b'"result": 1'),
         (b'"model.txt"', b'"../../../etc/passwd"'),
+        (b'"seconds": ', b'"seconds": 1'),
+        (b'"finished": "2', b'"finished": "3'),
     ],
 )
 def test_a_damaged_manifest_asks_for_the_stage_again(
@@ -260,6 +263,45 @@ def test_a_damaged_manifest_asks_for_the_stage_again(
     path.write_bytes(document.replace(good, bad))
     assert finished.finished("train", "k") is None
     assert caplog.messages[0].startswith("stage train is to be done: ")
+
+
+def test_a_manifest_under_another_name_is_damaged(finished: Run) -> None:
+    stages = finished.folder / "stages"
+    (stages / "other.json").write_bytes((stages / "train.json").read_bytes())
+    with pytest.raises(StorageError, match=r"other.json is damaged \(it was changed\); remove it"):
+        finished.records()
+
+
+def test_what_a_killed_writer_left_is_no_manifest(finished: Run) -> None:
+    (finished.folder / "stages" / ".aside-0.json").write_bytes(b'{"format')
+    assert [record.stage for record in finished.records()] == ["train"]
+
+
+def test_a_file_is_read_only_as_it_was_written(finished: Run) -> None:
+    (record,) = finished.records()
+    assert record.read("model.txt") == b"tree"
+    path = finished.folder / "model.txt"
+    remedy = "run the same command again and it is made anew"
+    path.write_bytes(b"tre!")
+    with pytest.raises(StorageError) as changed:
+        record.read("model.txt")
+    assert str(changed.value) == f"model.txt of run 'r' has changed since it was written; {remedy}"
+    path.unlink()
+    with pytest.raises(StorageError, match=f"model.txt of run 'r' is missing; {remedy}"):
+        record.read("model.txt")
+    path.mkdir()
+    with pytest.raises(StorageError, match=r"model.txt of run 'r' cannot be read \(Is a directory"):
+        record.read("model.txt")
+    with pytest.raises(StorageError, match="stage train left no file 'other'"):
+        record.read("other")
+
+
+def test_a_stage_that_is_done_again_is_not_recorded_meanwhile(finished: Run) -> None:
+    with finished.stage("train", "k") as stage:
+        assert finished.records() == []
+        stage.write("model.txt", b"another tree")
+    (record,) = finished.records()
+    assert record.read("model.txt") == b"another tree"
 
 
 def test_stage_and_file_names_are_checked(store: Store) -> None:

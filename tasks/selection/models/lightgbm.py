@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from chaffinch.tasks.selection.models.checks import check_matrix, check_width, native_file
+from chaffinch.tasks.selection.models.lightgbm_text import check_text
 from chaffinch.tasks.selection.models.parameters import (
     FLAG,
     FROM_TARGET,
@@ -201,9 +202,14 @@ class LightGBMModel:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
-        """Rebuild from `to_files`."""
+        """Rebuild from `to_files`; ValueError if the text is damaged, see `check_text`."""
         import lightgbm
 
-        booster = lightgbm.Booster(model_str=native_file(files, _FILE).decode())
+        text = native_file(files, _FILE).decode()
+        check_text(text)
+        try:
+            booster = lightgbm.Booster(model_str=text)
+        except lightgbm.basic.LightGBMError as error:
+            raise ValueError(f"LightGBM cannot read the model's file: {error}") from error
         check_width(booster.num_feature(), schema)
         return cls(schema, booster)
