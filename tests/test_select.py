@@ -388,4 +388,4 @@ def test_a_model_that_uses_one_feature_keeps_that():
     table = few_rows(400)
     table["y"] = (table.f11 > 0) * 1.0
     result = select(table, "y", task="regression")
-    assert result.features == ("f11",)
+    assert result.features == ["f11"]
