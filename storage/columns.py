@@ -23,6 +23,13 @@ TIMESTAMP = pa.timestamp("us")
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
+_WITHOUT_SIGN = r"^\s*\d+\s*$"
+_LEADING_ZERO = r"^\s*0\d"
+# 2,5 and 1.234,5 and 1,234.5
+_WITH_COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
+# numbers as a program writes them, with no digit to spare
+_PLAIN = r"^(0|-?[1-9]\d*|-?(0|[1-9]\d*)\.\d*[1-9]|(0|-?[1-9]\d*)\.0)$"
+_TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
 # A text column with at least this share of numbers, and this many, is a numeric one with a slip.
 _SLIP_SHARE, _SLIP_COUNT = 0.95, 10
 _EXACT = 2**53  # whole numbers below are exact in float64
@@ -40,7 +47,7 @@ def type_columns(
     categorical : collection of str
         Columns of numbers or dates that are really categories.
     numeric : collection of str
-        Columns that must be numbers.
+        Columns that must be numbers, whole numbers with leading zeros among them.
 
     Returns
     -------
@@ -52,15 +59,21 @@ def type_columns(
     InputError
         If a named column does not exist or is named as both; a value is infinite, no number
         where there must be one, or a whole number beyond int64; a text column is numbers but for
-        a few values; or a type is none a model could take, such as lists, bytes or durations.
+        a few values, or has decimal commas; or a type is none a model could take, such as lists,
+        bytes or durations.
         Rows are counted from 1 in the order of the source.
 
     Notes
     -----
-    NaN and empty text are missing. A text column of numbers alone is numeric, a column without
-    any value is float64. Whatever the source itself declares a category stays one. Categories
-    are sorted by value where all are numbers, else by code point; none is unused. Timestamps are
-    cut to whole microseconds.
+    NaN, empty text and blanks are missing. A text column of numbers alone is numeric, but whole
+    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A column
+    without any value is float64. Whatever the source itself declares a category stays one.
+
+    Text that is a category stays as it is written, except where every value is a number as
+    programs write it, or true or false: then it is what the same numbers, or true and false,
+    become that the source holds as such, so that 1.0 is 1 and True is true. Categories are sorted
+    by value where all are numbers, else by code point; none is unused. Timestamps are cut to whole
+    microseconds.
     """
     check_known([*categorical, *numeric], table.column_names)
     both = sorted(set(categorical) & set(numeric))
@@ -125,17 +138,25 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
     encoded = _one_chunk(column.cast(pa.large_string())).dictionary_encode()
     codes, texts = encoded.indices, encoded.dictionary
-    empty = pc.index(texts, "").as_py()
-    if empty >= 0:
-        codes = pc.if_else(pc.equal(codes, empty), pa.scalar(None, codes.type), codes)
+    is_blank = pc.match_substring_regex(texts, r"^\s*$").to_numpy(zero_copy_only=False)
+    codes = pc.if_else(
+        pa.array(_taken(is_blank, codes, missing=True)), pa.scalar(None, codes.type), codes
+    )
     present = codes.drop_null().to_numpy()
     if not len(present):
         return pa.nulls(len(codes), pa.float64())
+    if categorical:
+        return _category(*_as_if_typed(codes, texts))
+    if numeric and _all_match(texts, _TRUTH, but=is_blank):
+        return pc.equal(pc.utf8_lower(texts), "true").take(codes)
     is_number = pc.match_substring_regex(texts, _NUMBER).to_numpy(zero_copy_only=False)
     n_numbers = int(np.count_nonzero(is_number[present]))
     n_slips = len(present) - n_numbers
+    if not numeric and _are_codes(texts, is_blank):
+        return _category(codes, texts)
     is_nearly_numeric = n_numbers >= max(_SLIP_COUNT, _SLIP_SHARE * len(present))
-    if categorical or (n_slips and not numeric and not is_nearly_numeric):
+    if n_slips and not numeric and not is_nearly_numeric:
+        _refuse_commas(name, codes, texts, is_blank | is_number)
         return _category(codes, texts)
     if n_slips:
         row = int(np.argmax(_taken(~is_number, codes, missing=False)))
@@ -146,6 +167,45 @@ def _typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: 
             f"mend it or {remedy}"
         )
     return _parsed(name, codes, pc.if_else(pa.array(is_number), texts, None))
+
+
+def _all_match(texts: pa.Array, pattern: str, *, but: NDArray[np.bool_]) -> bool:
+    matches = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    return bool((matches | but).all())
+
+
+def _are_codes(texts: pa.Array, is_blank: NDArray[np.bool_]) -> bool:
+    """Whether texts are whole numbers of which some have leading zeros, which a number has not."""
+    has_zero = pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py()
+    return bool(has_zero and _all_match(texts, _WITHOUT_SIGN, but=is_blank))
+
+
+def _refuse_commas(name: str, codes: pa.Array, texts: pa.Array, others: NDArray[np.bool_]) -> None:
+    """Refuse what would pass for text unnoticed: numbers with commas, and nothing but numbers."""
+    if not _all_match(texts, _WITH_COMMAS, but=others):
+        return
+    row = int(np.argmax(_taken(~others, codes, missing=False)))
+    text = texts[codes[row].as_py()].as_py()
+    raise InputError(
+        f"column {name!r} is written with commas in its numbers, such as {text!r} in row "
+        f"{row + 1}; write them with a decimal point alone, or name the column as categorical"
+    )
+
+
+def _as_if_typed(codes: pa.Array, texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return categories as they would be if the source held numbers, or true and false.
+
+    Text is left as it is if that would make two categories one.
+    """
+    used = texts.take(pc.drop_null(pc.unique(codes)))
+    nothing = np.zeros(len(used), dtype=bool)
+    if _all_match(used, _PLAIN, but=nothing):
+        typed = pc.replace_substring_regex(texts, r"\.0$", "")
+    elif _all_match(used, _TRUTH, but=nothing):
+        typed = pc.utf8_lower(texts)
+    else:
+        return codes, texts
+    return (codes, texts) if pc.count_distinct(typed).as_py() < len(texts) else (codes, typed)
 
 
 def _parsed(name: str, codes: pa.Array, texts: pa.Array) -> pa.Array:

@@ -72,7 +72,8 @@ class SelectedModel:
         ----------
         table : path, or pandas, polars or Arrow table
             Must hold every kept feature; other columns are not looked at. A category that was not
-            seen in training counts as missing.
+            seen in training counts as missing, unless just one was that means the same, such as
+            00500 for the number 500.
 
         Returns
         -------
@@ -101,7 +102,7 @@ class SelectedModel:
         return self.fitted.predict(self._matrix(table))
 
     def _matrix(self, table: Any) -> Floats:
-        source = read_source(table)
+        source = read_source(table, self.categories)
         missing = [name for name in self.features if name not in source.column_names]
         if missing:
             raise InputError(

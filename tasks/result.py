@@ -45,6 +45,9 @@ class SelectionResult:
         mask-validation parts.
     comparison : dict
         Difference of the two test losses, its interval, and the verdict in a word and a sentence.
+    warnings : tuple of str
+        What is odd about the table, one sentence each: a feature that tells the target, rows that
+        occur twice.
     seconds : float
         Of the stages, whenever they ran.
     seed : int
@@ -68,6 +71,7 @@ class SelectionResult:
     path: pd.DataFrame = field(repr=False)
     losses: dict[str, dict[str, float]] = field(repr=False)
     comparison: dict[str, Any]
+    warnings: tuple[str, ...]
     seconds: float
     seed: int
     settings: dict[str, Any] = field(repr=False)
@@ -211,6 +215,7 @@ def load_result(
         path=path,
         losses=contract["losses"],
         comparison=contract["comparison"],
+        warnings=tuple(contract.get("warnings", ())),
         seconds=sum(record.seconds for record in run.records()),
         seed=contract["seed"],
         settings=contract["settings"],
