@@ -41,7 +41,7 @@ def read_delimited(path: Path, kind: str, categorical: Collection[str] = ()) -> 
         Fields are parted by tabs in .tsv, and in .txt with a tab in the header; otherwise by
         commas, or by semicolons if the header has those and no comma.
     categorical : collection of str
-        Columns that stay text though all their rows are numbers, true and false, or times of day.
+        Columns that stay text though all their rows are numbers, or true and false.
 
     Returns
     -------
@@ -162,11 +162,13 @@ def _with_text(
     types: dict[str, pa.DataType], categorical: Collection[str]
 ) -> dict[str, pa.DataType]:
     """Return the types with text for categories that would lose how they are written."""
-    loses = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_time)
-    return {
-        name: pa.string() if name in categorical and any(is_(kind) for is_ in loses) else kind
-        for name, kind in types.items()
-    }
+    loses = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+
+    def is_text(name: str, kind: pa.DataType) -> bool:
+        # no model takes a time of day, but its text is a category
+        return pa.types.is_time(kind) or (name in categorical and any(is_(kind) for is_ in loses))
+
+    return {name: pa.string() if is_text(name, kind) else kind for name, kind in types.items()}
 
 
 def _read_typed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
