@@ -312,7 +312,7 @@ def test_what_is_no_table_at_all(source):
 
 @pytest.mark.parametrize("options", [{"loss": "#"}, {"parameters": {"#": 1}}, {"model": "#"}])
 def test_a_name_like_none_is_not_answered_with_all_there_are(options):
-    with pytest.raises(InputError, match="known are|give lightgbm") as refusal:
+    with pytest.raises(InputError, match=r"known are|give lightgbm") as refusal:
         select(bad_table(), **options)
     assert len(str(refusal.value)) < 400
 
