@@ -3,6 +3,7 @@
 Progress goes as well to whoever watches in this process; see `watching`.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,8 +74,9 @@ def publish(result: SelectionResult) -> None:
     """Put the result into the UI: the verdict, the losses of each part, and what was kept."""
     n_kept, n_candidates = len(result.features), len(result.candidates)
     report = "" if result.folder is None else f"\n\nReport: `{result.folder / 'report.html'}`"
+    warnings = "".join(f"\n\n**Warning:** {_literal(warning)}" for warning in result.warnings)
     create_markdown_artifact(
-        f"{result.verdict}{report}",
+        f"{result.verdict}{warnings}{report}",
         key=VERDICT,
         description=f"{n_kept} of {n_candidates} features kept",
     )
@@ -100,6 +102,11 @@ def publish(result: SelectionResult) -> None:
         key=FEATURES,
         description="Every feature in the table's order; the later it was removed, the more useful",
     )
+
+
+def _literal(text: str) -> str:
+    """Return text that markdown shows as it is: names of columns may hold anything."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
 
 
 def _rounded(loss: float) -> float:

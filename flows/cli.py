@@ -77,8 +77,8 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
     chosen = {**nested(given, _SELECTION), "method": method_settings(method, n_features)}
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, _EXECUTION))
-    with terminal.progress() as on_progress:
-        check(data, settings, execution, on_progress=on_progress)
+    with terminal.progress() as (on_progress, warn):
+        warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)
         start_server()
         from chaffinch.flows.artifacts import watching
@@ -86,7 +86,7 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 
         with watching(on_progress):
             result = feature_selection(data, settings, execution)
-    terminal.show(result, as_json=as_json)
+    terminal.show(result, as_json=as_json, with_warnings=False)
 
 
 @cli.command()

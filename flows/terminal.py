@@ -1,7 +1,7 @@
 """What a person sees in the terminal: progress while a run goes on, a table when it is done."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,9 +27,12 @@ _REMEDIES = {
 }
 
 
+Warn = Callable[[Sequence[str]], None]
+
+
 @contextmanager
-def progress() -> Iterator[OnProgress]:
-    """Show a line per step on standard error while the block runs."""
+def progress() -> Iterator[tuple[OnProgress, Warn]]:
+    """Show a line per step on standard error while the block runs, and above them warnings."""
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(finished_text="[green]✓[/]"),
@@ -48,15 +51,18 @@ def progress() -> Iterator[OnProgress]:
             bars.update(lines[step], completed=done, total=total)
 
         try:
-            yield on_progress
+            yield on_progress, lambda warnings: _print_warnings(console, warnings)
         except BaseException:
             # what is left to read is the error
             bars.live.transient, console.quiet = True, not console.is_terminal
             raise
 
 
-def show(result: SelectionResult, *, as_json: bool) -> None:
-    """Print a result: as a table with the verdict, or as the feature contract in JSON."""
+def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) -> None:
+    """Print a result: as a table with the verdict, or as the feature contract in JSON.
+
+    The contract always holds the warnings; the table is followed by them unless they were said.
+    """
     console = _console()
     if as_json:
         where = {"run": result.run, "folder": str(result.folder)}
@@ -86,6 +92,8 @@ def show(result: SelectionResult, *, as_json: bool) -> None:
     more = f" and {kept - _NAMES_SHOWN} more" if kept > _NAMES_SHOWN else ""
     console.print(Text(f"Kept {kept} of {total}: {shown}{more}"), soft_wrap=True)
     console.print(Text(result.verdict, style="bold"), soft_wrap=True)
+    if with_warnings:
+        _print_warnings(console, result.warnings)
     if result.folder is not None:
         # out(): a path is never wrapped, so that it can be copied
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
@@ -125,6 +133,11 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
         "selected": _short(entry["test_loss_selected"]),
         "verdict": entry["verdict"] or "",
     }
+
+
+def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        console.print(Text(f"Warning: {warning}"), soft_wrap=True)
 
 
 def _console() -> Console:

@@ -7,6 +7,7 @@ feature at all, is refused by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -23,6 +24,12 @@ TIMESTAMP = pa.timestamp("us")
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
+_WITHOUT_SIGN = r"^\s*\d+\s*$"
+_LEADING_ZERO = r"^\s*0\d"
+# 2,5 and 1.234,5 and 1,234.5
+_WITH_COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
+_PLAIN_WHOLE = re.compile("0|-?[1-9][0-9]*")
+_TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
 # A text column with at least this share of numbers, and this many, is a numeric one with a slip.
 _SLIP_SHARE, _SLIP_COUNT = 0.95, 10
 _EXACT = 2**53  # whole numbers below are exact in float64
@@ -40,7 +47,7 @@ def type_columns(
     categorical : collection of str
         Columns of numbers or dates that are really categories.
     numeric : collection of str
-        Columns that must be numbers.
+        Columns that must be numbers, whole numbers with leading zeros among them.
 
     Returns
     -------
@@ -52,15 +59,21 @@ def type_columns(
     InputError
         If a named column does not exist or is named as both; a value is infinite, no number
         where there must be one, or a whole number beyond int64; a text column is numbers but for
-        a few values; or a type is none a model could take, such as lists, bytes or durations.
+        a few values, or has decimal commas; or a type is none a model could take, such as lists,
+        bytes or durations.
         Rows are counted from 1 in the order of the source.
 
     Notes
     -----
-    NaN and empty text are missing. A text column of numbers alone is numeric, a column without
-    any value is float64. Whatever the source itself declares a category stays one. Categories
-    are sorted by value where all are numbers, else by code point; none is unused. Timestamps are
-    cut to whole microseconds.
+    NaN, empty text and blanks are missing. A text column of numbers alone is numeric, but whole
+    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A column
+    without any value is float64. Whatever the source itself declares a category stays one.
+
+    Text that is a category stays as it is written, except where every value is a number as
+    programs write it, or true or false: then it is what the same numbers, or true and false,
+    become that the source holds as such, so that 1.0 is 1 and True is true. Categories are sorted
+    by value where all are numbers, else by code point; none is unused. Timestamps are cut to whole
+    microseconds.
     """
     check_known([*categorical, *numeric], table.column_names)
     both = sorted(set(categorical) & set(numeric))
@@ -123,29 +136,93 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
-    encoded = _one_chunk(column.cast(pa.large_string())).dictionary_encode()
-    codes, texts = encoded.indices, encoded.dictionary
-    empty = pc.index(texts, "").as_py()
-    if empty >= 0:
-        codes = pc.if_else(pc.equal(codes, empty), pa.scalar(None, codes.type), codes)
+    codes, texts = _without_blanks(_one_chunk(column.cast(pa.large_string())).dictionary_encode())
     present = codes.drop_null().to_numpy()
     if not len(present):
         return pa.nulls(len(codes), pa.float64())
+    if categorical:
+        return _category(codes, _as_if_typed(texts))
+    if numeric and _all_match(texts, _TRUTH):
+        return pc.equal(pc.utf8_lower(texts), "true").take(codes)
+    if not numeric and _are_codes(texts):
+        return _category(codes, texts)
     is_number = pc.match_substring_regex(texts, _NUMBER).to_numpy(zero_copy_only=False)
     n_numbers = int(np.count_nonzero(is_number[present]))
     n_slips = len(present) - n_numbers
     is_nearly_numeric = n_numbers >= max(_SLIP_COUNT, _SLIP_SHARE * len(present))
-    if categorical or (n_slips and not numeric and not is_nearly_numeric):
+    if n_slips and not numeric and not is_nearly_numeric:
+        _refuse_commas(name, codes, texts, ~is_number)
         return _category(codes, texts)
     if n_slips:
-        row = int(np.argmax(_taken(~is_number, codes, missing=False)))
-        text = texts[codes[row].as_py()].as_py()
+        row, text = _first(codes, texts, ~is_number)
         remedy = "leave it out of numeric" if numeric else "name the column as categorical"
         raise InputError(
-            f"column {name!r} must hold numbers but row {row + 1} holds {text!r}; "
-            f"mend it or {remedy}"
+            f"column {name!r} must hold numbers but row {row} holds {text!r}; mend it or {remedy}"
         )
-    return _parsed(name, codes, pc.if_else(pa.array(is_number), texts, None))
+    return _parsed(name, codes, texts)
+
+
+def _without_blanks(encoded: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
+    """Return codes and their texts, where nothing and blanks alone are missing."""
+    codes, texts = encoded.indices, encoded.dictionary
+    is_blank = pc.match_substring_regex(texts, r"^\s*$").to_numpy(zero_copy_only=False)
+    if not is_blank.any():
+        return codes, texts
+    place = (np.cumsum(~is_blank) - 1).astype(np.int32)
+    missing = _taken(is_blank, codes, missing=True)
+    return pa.array(_taken(place, codes, missing=0), mask=missing), texts.filter(~is_blank)
+
+
+def _all_match(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _are_codes(texts: pa.Array) -> bool:
+    """Whether texts are whole numbers of which some have leading zeros, which a number has not."""
+    has_zero = pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py()
+    return bool(has_zero) and _all_match(texts, _WITHOUT_SIGN)
+
+
+def _refuse_commas(
+    name: str, codes: pa.Array, texts: pa.Array, is_other: NDArray[np.bool_]
+) -> None:
+    """Refuse what would pass for text unnoticed: numbers with commas, and nothing but numbers."""
+    if not _all_match(texts.filter(is_other), _WITH_COMMAS):
+        return
+    row, text = _first(codes, texts, is_other)
+    raise InputError(
+        f"column {name!r} is written with commas in its numbers, such as {text!r} in row {row}; "
+        "write them with a decimal point alone, or name the column as categorical"
+    )
+
+
+def _first(codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_]) -> tuple[int, str]:
+    """Return the first row, counted from 1, that holds one of the texts meant, and its text."""
+    row = int(np.argmax(_taken(is_meant, codes, missing=False)))
+    return row + 1, texts[codes[row].as_py()].as_py()
+
+
+def _as_if_typed(texts: pa.Array) -> pa.Array:
+    """Return categories as they would be if the source held numbers, or true and false.
+
+    They are left as they are if a program would not write the values so, or two would become one.
+    """
+    if _all_match(texts, _TRUTH):
+        typed = pc.utf8_lower(texts)
+    elif _all_match(texts, _NUMBER):
+        typed = pa.array(map(_as_number, texts.to_pylist()), texts.type)
+    else:
+        return texts
+    is_one_for_one = pc.count_distinct(typed).as_py() == len(texts)
+    return typed if is_one_for_one else texts
+
+
+def _as_number(text: str) -> str | None:
+    """Return a number as `_text` writes it; None if a program would not have written it so."""
+    if _PLAIN_WHOLE.fullmatch(text):
+        return text
+    value = float(text)
+    return _text(value + 0.0) if text == repr(value) else None  # 0.0 is added against -0.0
 
 
 def _parsed(name: str, codes: pa.Array, texts: pa.Array) -> pa.Array:

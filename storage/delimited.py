@@ -1,4 +1,7 @@
-"""Delimited text: CSV and its relatives, read by all threads with types that every row allows."""
+"""Delimited text: CSV and its relatives, read by all threads with types that every row allows.
+
+Nothing that the text says is lost on the way: whole numbers with leading zeros stay text.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import csv
 import gzip
 import re
 import zlib
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +26,11 @@ ENDINGS = (".csv", ".tsv", ".txt")
 
 _BLOCK = 1 << 20  # bytes a thread parses at a time
 _MOST_GUESSES = 8
-_WHOLE_OR_DECIMAL_COMMA = r"^\s*[+-]?(\d+|\d*,\d+)\s*$"
+# pandas takes two words for missing that pyarrow does not
+_MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 
 
-def read_delimited(path: Path, kind: str) -> pa.Table:
+def read_delimited(path: Path, kind: str, categorical: Collection[str] = ()) -> pa.Table:
     """Read a text file with a header line.
 
     Parameters
@@ -35,6 +40,8 @@ def read_delimited(path: Path, kind: str) -> pa.Table:
     kind : ".csv", ".tsv" or ".txt"
         Fields are parted by tabs in .tsv, and in .txt with a tab in the header; otherwise by
         commas, or by semicolons if the header has those and no comma.
+    categorical : collection of str
+        Columns that stay text though all their rows are numbers, or true and false.
 
     Returns
     -------
@@ -48,14 +55,14 @@ def read_delimited(path: Path, kind: str) -> pa.Table:
     """
     try:
         text = _open(path, kind)
-        table = _read_guessing(text)
+        table = _read_guessing(text, categorical)
     except pa.ArrowInvalid as error:
         raise InputError(_first_bad_row(text, error)) from error
     except PermissionError:
         raise
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path.name} is damaged ({error}); write it again") from error
-    _check_values(table, text)
+    _check_utf8(table, text)
     return table
 
 
@@ -81,7 +88,7 @@ class _Text:
 
 
 def _conversion(options: dict[str, Any]) -> pa.csv.ConvertOptions:
-    return pa.csv.ConvertOptions(strings_can_be_null=True, **options)
+    return pa.csv.ConvertOptions(strings_can_be_null=True, null_values=_MISSING, **options)
 
 
 def _open(path: Path, kind: str) -> _Text:
@@ -109,26 +116,112 @@ def _open(path: Path, kind: str) -> _Text:
     return _Text(path, delimiter, names, max(_BLOCK, 16 * len(first)))
 
 
-def _read_guessing(text: _Text) -> pa.Table:
+class _OtherTypes(Exception):  # noqa: N818 - no error: a guess was wrong
+    """Columns that were taken for whole numbers: those with leading zeros, those of other types."""
+
+    def __init__(self, with_zeros: set[str], others: set[str]) -> None:
+        super().__init__(with_zeros, others)
+        self.with_zeros, self.others = with_zeros, others
+
+
+def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
     """Read with the types of the first block, and mend the guess where a later row differs.
 
     Left to itself, pyarrow holds the whole text until every type is certain.
     """
     with pa.csv.open_csv(text.path, **text.options(), convert_options=_conversion({})) as stream:
         types = {field.name: field.type for field in stream.schema}
-    doubtful = [name for name, kind in types.items() if pa.types.is_null(kind)]
-    for _ in range(_MOST_GUESSES):
+    doubtful = {name for name, kind in types.items() if pa.types.is_null(kind)}
+    certain: set[str] = set()
+    while True:
         if doubtful:
-            types |= {f.name: f.type for f in text.read(include_columns=doubtful).schema}
-        pa.default_memory_pool().release_unused()
+            types |= _inferred(text, doubtful)
+            certain |= doubtful
         try:
-            return text.read(column_types=types)
+            return _read_typed(text, _with_text(types, categorical))
+        except _OtherTypes as found:
+            doubtful = found.others - certain
+            as_text = found.with_zeros | (found.others & certain)
+            types |= dict.fromkeys(as_text, pa.string())
         except pa.ArrowInvalid as error:
             column = re.match(r"In CSV column #(\d+)", str(error))
-            if not column:
+            if not column or text.names[int(column[1])] in certain:
                 raise
-            doubtful = [text.names[int(column[1])]]
-    return text.read()
+            few = len(certain) < _MOST_GUESSES
+            doubtful = {text.names[int(column[1])]} if few else set(text.names)
+
+
+def _inferred(text: _Text, columns: set[str]) -> dict[str, pa.DataType]:
+    """Return the types that every row allows; costs a pass over the file."""
+    schema = text.read(include_columns=[name for name in text.names if name in columns]).schema
+    pa.default_memory_pool().release_unused()
+    return {field.name: field.type for field in schema}
+
+
+def _with_text(
+    types: dict[str, pa.DataType], categorical: Collection[str]
+) -> dict[str, pa.DataType]:
+    """Return the types with text for categories that would lose how they are written."""
+    loses = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+
+    def is_text(name: str, kind: pa.DataType) -> bool:
+        # no model takes a time of day, but its text is a category
+        return pa.types.is_time(kind) or (name in categorical and any(is_(kind) for is_ in loses))
+
+    return {name: pa.string() if is_text(name, kind) else kind for name, kind in types.items()}
+
+
+def _read_typed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
+    """Read with these types, whole numbers by way of their text, which alone shows their zeros.
+
+    Raises
+    ------
+    _OtherTypes
+        If a column of whole numbers has leading zeros, or is something else.
+    """
+    schema = pa.schema(types.items())
+    whole = {i: field.name for i, field in enumerate(schema) if pa.types.is_integer(field.type)}
+    as_read = types | dict.fromkeys(whole.values(), pa.string())
+    conversion = _conversion({"column_types": as_read})
+    batches: list[pa.RecordBatch] = []
+    with_zeros: set[str] = set()
+    others: set[str] = set()
+    with pa.csv.open_csv(text.path, **text.options(), convert_options=conversion) as stream:
+        for batch in stream:
+            columns = batch.columns
+            for i, name in whole.items():
+                try:
+                    columns[i], has_zeros = _whole_numbers(columns[i])
+                except pa.ArrowInvalid:
+                    others.add(name)
+                else:
+                    with_zeros |= {name} if has_zeros else set()
+            if with_zeros or others:
+                batches.clear()  # to be read again
+            else:
+                batches.append(pa.record_batch(columns, schema=schema))
+    if with_zeros or others:
+        raise _OtherTypes(with_zeros, others)
+    return pa.Table.from_batches(batches, schema)
+
+
+def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:
+    """Return whole numbers, and whether one has leading zeros, which are lost with its text.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If one is no whole number of 64 bits.
+    """
+    try:
+        numbers = texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        texts = pc.utf8_trim_whitespace(texts)
+        numbers = texts.cast(pa.int64())
+    zeros = pc.starts_with(texts, "0")
+    if pc.any(zeros).as_py():
+        zeros = pc.and_(zeros, pc.greater(pc.binary_length(texts), 1))
+    return numbers, bool(pc.any(zeros).as_py())
 
 
 def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
@@ -159,21 +252,13 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
     )
 
 
-def _check_values(table: pa.Table, text: _Text) -> None:
-    """Refuse what would pass for text unnoticed: other encodings, and decimal commas."""
+def _check_utf8(table: pa.Table, text: _Text) -> None:
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_binary(column.type):
             row = next(i for i, v in enumerate(column, start=1) if not _is_utf8(v.as_py()))
             raise InputError(
                 f"row {row} of column {name!r} of {text.path.name} is not UTF-8; save it as UTF-8"
             )
-        if text.delimiter == ";" and pa.types.is_string(column.type):
-            is_number = pc.match_substring_regex(column, _WHOLE_OR_DECIMAL_COMMA)
-            if pc.all(is_number).as_py():
-                raise InputError(
-                    f"column {name!r} of {text.path.name} is written with decimal commas; "
-                    "save it with decimal points"
-                )
 
 
 def _is_utf8(value: bytes | None) -> bool:

@@ -14,6 +14,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; nearest: {', '.join(close)}" if close else ""
 
 
+def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
+    """Return names as a phrase, such as ``'a', 'b' and 3 more``."""
+    phrases = [repr(name) for name in names[:limit]]
+    if len(names) > limit:
+        phrases.append(f"{len(names) - limit} more")
+    return f" {last} ".join(filter(None, [", ".join(phrases[:-1]), *phrases[-1:]]))
+
+
 def check_columns(names: Sequence[str], where: str) -> None:
     """Check that every column of the table called `where` has a name, and no two the same.
 
@@ -42,9 +50,10 @@ def check_known(names: Iterable[str], known: Iterable[str]) -> None:
     Raises
     ------
     InputError
-        For the first that does not, with the nearest that do.
+        For the first that does not, with the nearest that do, or else the first that do.
     """
     there = dict.fromkeys(known)
     for name in names:
         if name not in there:
-            raise InputError(f"there is no column {name!r}{nearest(name, there)}")
+            there_are = nearest(name, there) or f"; there are {quoted(list(there))}"
+            raise InputError(f"there is no column {name!r}{there_are}")

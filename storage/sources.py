@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ _TAKEN = (
 _PARQUET = (".parquet", ".pq")
 
 
-def read_source(source: Source) -> pa.Table:
+def read_source(source: Source, categorical: Collection[str] = ()) -> pa.Table:
     """Read a table from wherever it is.
 
     Parameters
@@ -44,6 +44,9 @@ def read_source(source: Source) -> pa.Table:
         Or a table in memory: pandas, polars, Arrow, or anything with ``__arrow_c_stream__``.
         Of a pandas index, named levels become columns, the last ones; an unnamed index or a
         range is left out. Parquet files that pandas wrote are read by the same rule.
+    categorical : collection of str
+        Columns of delimited text that are categories, and so stay as they are written. Other
+        sources have types of their own.
 
     Returns
     -------
@@ -57,13 +60,14 @@ def read_source(source: Source) -> pa.Table:
 
     Notes
     -----
-    In text a field is missing if it is empty or one of pyarrow's defaults such as NA, NaN and
-    null, as in pandas. A column's type is the narrowest that all its rows allow.
+    In text a field is missing if it is empty or one of the words that pandas takes for it, such
+    as NA, NaN, None and null. A column's type is the narrowest that all its rows allow, but whole
+    numbers with leading zeros, such as 00500, stay text.
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         with _reading(path):
-            table = _from_path(path)
+            table = _from_path(path, categorical)
         where = path.name
     else:
         table, where = _from_memory(source), "the table"
@@ -122,10 +126,10 @@ def _reading(path: Path) -> Iterator[None]:
         raise InputError(f"reading {path} is not allowed; change its permissions") from error
 
 
-def _from_path(path: Path) -> pa.Table:
+def _from_path(path: Path, categorical: Collection[str]) -> pa.Table:
     kind = _kind_of(path)
     if kind in ENDINGS:
-        return read_delimited(path, kind)
+        return read_delimited(path, kind, categorical)
     return _read_parquet(_parquet_files(path) if path.is_dir() else [path])
 
 

@@ -241,8 +241,7 @@ def _read(manifest: Path, folder: Path) -> StageRecord:
     content = read_json(manifest, _FIELDS)
     said = {field: value for field, value in content.items() if field != _OWN_DIGEST}
     digest = _digest(said)
-    # releases before the field wrote none
-    if content["stage"] != manifest.stem or content.get(_OWN_DIGEST, digest) != digest:
+    if content["stage"] != manifest.stem or content.get(_OWN_DIGEST) != digest:
         raise StorageError(f"{manifest} is damaged (it was changed); remove it and run again")
     return StageRecord(**{field: content[field] for field in _FIELDS}, folder=folder)
 

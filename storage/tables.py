@@ -39,6 +39,7 @@ _TABLE, _MANIFEST = "table.parquet", "dataset.json"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
 _ROWS_PER_GROUP = 131_072
 _MOST_NUMBERED = 10_000
+_READING = 2  # raised when the same source becomes another dataset
 _COLUMNS_AT_A_TIME = 8  # what is decoded but not yet in one chunk
 
 
@@ -141,19 +142,19 @@ def ingest(
 
     Notes
     -----
-    What became of a file is noted by the SHA-256 of its bytes and of these arguments, so that the
-    same file is not parsed twice. A table in memory is.
+    What became of a file is noted by the SHA-256 of its bytes, of these arguments and of the rules
+    of reading, so that the same file is not parsed twice. A table in memory is.
     """
     fingerprint = source_fingerprint(source)
     asked = [sorted(set(names)) for names in (categorical, numeric, drop)]
-    digest = hashlib.sha256(json.dumps([fingerprint, *asked]).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([_READING, fingerprint, *asked]).encode()).hexdigest()
     note = folder / f"source-{digest[:16]}.json"
     if fingerprint is not None:
         try:
             return Dataset.open(folder, read_json(note, {"hash": str})["hash"])
         except (FileNotFoundError, StorageError) as error:
             logger.info("%s is to be read: %s", source, error)
-    table = read_source(source)
+    table = read_source(source, categorical)
     check_known(drop, table.column_names)
     table = table.drop_columns(list(drop))
     check_columns(table.column_names, "the table after dropping")

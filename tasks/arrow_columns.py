@@ -1,7 +1,9 @@
 """Arrow columns as numpy vectors: the one place that knows how a typed column becomes numbers."""
 
 import difflib
+import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import quoted
 from chaffinch.tasks.selection.vocabulary import Floats
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_TRUTH = ("true", "True", "TRUE", "false", "False", "FALSE")
 
 ColumnKind = Literal["float64", "int64", "bool", "category", "timestamp"]
 
@@ -38,14 +44,6 @@ def column_of(table: Any, name: str, role: str) -> Any:
         remedy = f"did you mean {quoted(nearest, 'or')}?" if nearest else has
         raise InputError(f"{role} {name!r} is no column of the table; {remedy}")
     return table.column(position)
-
-
-def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
-    """Return names as a phrase, such as ``'a', 'b' and 3 more``."""
-    phrases = [repr(name) for name in names[:limit]]
-    if len(names) > limit:
-        phrases.append(f"{len(names) - limit} more")
-    return f" {last} ".join(filter(None, [", ".join(phrases[:-1]), *phrases[-1:]]))
 
 
 def kind_of(name: str, column: Any) -> ColumnKind:
@@ -92,14 +90,15 @@ def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
     column : pyarrow.ChunkedArray
         A typed column; bool becomes 0 and 1, a timestamp its microseconds since 1970.
     categories : sequence of str, optional
-        For a dictionary column: the categories whose positions are the codes; any other value
-        becomes NaN.
+        For a dictionary column: the categories whose positions are the codes. A text that is none
+        of them is the only one that means the same: 500 is 00500, 1.0 is 1, True is true, and
+        a day is its midnight. Any other becomes NaN.
     """
     if pa.types.is_dictionary(column.type):
-        position = {category: float(code) for code, category in enumerate(categories or ())}
+        position = _Positions(categories or ())
         codes = [np.empty(0)]
         for chunk in column.chunks:
-            known = [position.get(value, np.nan) for value in chunk.dictionary.to_pylist()]
+            known = [position[value] for value in chunk.dictionary.to_pylist()]
             # a missing value has index -1 and so reads the NaN at the end
             codes.append(np.array([*known, np.nan])[chunk.indices.fill_null(-1).to_numpy()])
         return np.concatenate(codes) if len(codes) > 2 else codes[-1]
@@ -108,6 +107,44 @@ def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
     elif pa.types.is_boolean(column.type):
         column = column.cast(pa.float64())
     return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+class _Positions(dict[str, float]):
+    """Category -> its position; of other texts, that of the one category that means the same."""
+
+    def __init__(self, categories: Sequence[str]) -> None:
+        super().__init__((category, float(code)) for code, category in enumerate(categories))
+        self._meant: dict[Any, float] = {}
+
+    def __missing__(self, text: str) -> float:
+        if not self._meant:
+            for category, position in self.items():
+                meaning = _meaning(category)
+                # of two that mean the same, neither is meant
+                self._meant[meaning] = np.nan if meaning in self._meant else position
+        return self._meant.get(_meaning(text), np.nan)
+
+
+def _meaning(text: str) -> Any:
+    """Return what a text stands for: a number, true or false, a time, or else itself."""
+    bare = text.strip()
+    if _NUMBER.fullmatch(bare):
+        return int(bare) if bare.lstrip("+-").isdigit() and len(bare) < 100 else float(bare)
+    if bare in _TRUTH:
+        return bare.lower()
+    try:
+        return datetime.fromisoformat(bare)
+    except ValueError:
+        return text
+
+
+def if_numbers(name: str, column: Any) -> str:
+    """Return the remedy for text that holds numbers, such as those with leading zeros, or ""."""
+    if kind_of(name, column) != "category" or not all(
+        map(_NUMBER.fullmatch, categories_of(column))
+    ):
+        return ""
+    return f", or name {name!r} as numeric"
 
 
 def as_keys(column: Any) -> NDArray[Any]:

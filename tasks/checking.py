@@ -10,20 +10,22 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.names import nearest
+from chaffinch.storage.names import nearest, quoted
 from chaffinch.tasks.arrow_columns import (
     as_keys,
     as_numbers,
     categories_of,
     column_of,
     kind_of,
-    quoted,
 )
 from chaffinch.tasks.findings import Findings
+from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
 from chaffinch.tasks.roles import check_roles
-from chaffinch.tasks.selection.vocabulary import Schema, Task
+from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
 from chaffinch.tasks.settings import ColumnSettings, Flbmo, Gbmo, SelectionSettings
 from chaffinch.tasks.splits import least_members, split_rows
 from chaffinch.tasks.target import describe_target, encode_target
@@ -99,10 +101,12 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
     target = describe_target(target_column, settings)
     check_roles(table, settings.columns)
     y = encode_target(target_column, settings.target, target.task, target.classes)
+    if target.task == "regression":
+        check_magnitude(f"target {settings.target!r}", y.astype(np.float64, copy=False))
     _check_splits(table, settings, y, target.classes)
     _refuse_timestamps(table, roles)
 
-    findings = Findings(y, target.classes)
+    findings = Findings(y, target.classes, settings)
     profile: list[ColumnProfile] = []
     categories: dict[str, tuple[str, ...]] = {}
     excluded: dict[str, str] = {}
@@ -117,9 +121,12 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
                 excluded[name] = reason
                 row = replace(row, role="excluded")
             else:
+                _check_feature(row, numbers)
                 findings.add(row, numbers, names)
                 if kind == "category":
                     categories[name] = names
+        elif row.role == "target" and target.task == "regression":
+            findings.add_target(row)
         profile.append(row)
     features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
     _check_features(features, excluded, settings)
@@ -189,19 +196,30 @@ def _check_splits(
             and classes
             and all(label.lstrip("-").isdigit() for label in classes)
         ):
-            raise InputError(
-                f"{error}; if {settings.target!r} is a quantity, set task to regression"
-            ) from error
+            remedy = "set task to regression"
+            if kind_of(settings.target, table[settings.target]) == "category":
+                remedy = f"name it as numeric and {remedy}"  # it has leading zeros
+            raise InputError(f"{error}; if {settings.target!r} is a quantity, {remedy}") from error
         raise
 
 
 def _refuse_timestamps(table: Any, roles: dict[str, str]) -> None:
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if roles[name] == "feature" and kind_of(name, column) == "timestamp":
-            raise InputError(
-                f"column {name!r} holds timestamps and cannot be a feature: name it as the time "
-                "column, or drop it"
-            )
+    columns = zip(table.column_names, table.columns, strict=True)
+    found = [n for n, c in columns if roles[n] == "feature" and kind_of(n, c) == "timestamp"]
+    if not found:
+        return
+    what, remedy = f"column {found[0]!r} holds timestamps and cannot be a feature", "it"
+    if len(found) > 1:
+        every = quoted(found, limit=len(found))
+        what, remedy = f"columns {every} hold timestamps and cannot be features", "them"
+    one = "it" if len(found) == 1 else "one"
+    raise InputError(f"{what}: name {one} as the time column, or drop {remedy}")
+
+
+def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
+    if row.type == "float64":
+        remedy = ", drop it, or leave empty what stands for a missing value"
+        check_magnitude(f"column {row.name!r}", numbers, remedy)
 
 
 def _no_use(row: ColumnProfile, *, kept: bool) -> str | None:
@@ -257,6 +275,10 @@ def _check_baseline(
             )
         if known is None and (isinstance(value, str) or not math.isfinite(value)):
             raise InputError(f"baseline of {name!r} must be a finite number but is {value!r}")
+        if known is None and abs(float(value)) > LARGEST:
+            raise InputError(
+                f"baseline of {name!r} must lie within -{LARGEST:g}..{LARGEST:g} but is {value!r}"
+            )
 
 
 def _sizes(method: Gbmo | Flbmo) -> list[int]:

@@ -156,6 +156,7 @@ def _contract(
             "parameters": trained.result["parameters"],
         },
         "loss": trained.result["loss"],
+        "warnings": list(description.warnings),
         "settings": settings.model_dump(mode="json"),
         "seed": settings.seed,
         "versions": versions(),

@@ -11,11 +11,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.arrow_columns import quoted
+from chaffinch.storage.names import quoted
 from chaffinch.tasks.leakage import PerfectPredictors
+from chaffinch.tasks.magnitudes import badly_seen
 from chaffinch.tasks.profiling import ColumnProfile
 from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.settings import SelectionSettings
 
+_CODE = re.compile(r"0[0-9]+")
 _MUCH_MISSING = 0.5
 _RARE_CLASS = 0.01
 # sets of equal features that get a sentence each
@@ -34,10 +37,15 @@ class Findings:
         float64 values, or int64 class indices.
     classes : tuple of str
         Names of the classes; empty for regression.
+    settings : SelectionSettings
+        Names the target, and the columns that are categorical.
     """
 
     def __init__(
-        self, y: NDArray[np.float64] | NDArray[np.int64], classes: tuple[str, ...]
+        self,
+        y: NDArray[np.float64] | NDArray[np.int64],
+        classes: tuple[str, ...],
+        settings: SelectionSettings,
     ) -> None:
         from pandas.util import hash_array
 
@@ -49,6 +57,11 @@ class Findings:
         self._identifiers: list[str] = []
         self._much_missing: list[str] = []
         self._rare_classes: list[str] = []
+        self._categorical = settings.columns.categorical
+        self._with_zeros: list[str] = []
+        self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
+        self._badly_seen: list[str] = []
+        self._badly_seen_target: str | None = None
         if classes:
             shares = np.bincount(y.astype(np.int64)) / len(y)
             self._rare_classes = [
@@ -75,6 +88,21 @@ class Findings:
             self._much_missing.append(row.name)
         if _looks_like_identifier(row):
             self._identifiers.append(row.name)
+        if badly_seen(row):
+            self._badly_seen.append(row.name)
+        if row.name not in self._categorical and any(map(_CODE.fullmatch, categories)):
+            self._with_zeros.append(row.name)
+        if _differ_in_blanks(categories):
+            self._but_for_blanks.append(row.name)
+
+    def add_target(self, row: ColumnProfile) -> None:
+        """Look at the target of a regression."""
+        if badly_seen(row):
+            self._badly_seen_target = (
+                f"target {row.name!r} has the standard deviation {row.standard_deviation:.3g} and "
+                f"the mean {row.mean:.3g}, of which models that compute in 32 bits see little: "
+                "subtract the mean and divide by the standard deviation"
+            )
 
     def warnings(self) -> tuple[str, ...]:
         """Return what was found, the gravest first."""
@@ -85,6 +113,8 @@ class Findings:
                 f"its classes, without the others: {quoted(self._telling)}; make sure that this "
                 "is known before the target is"
             )
+        if self._badly_seen_target:
+            found.append(self._badly_seen_target)
         n_rows = len(self._rows)
         duplicates = n_rows - len(np.unique(self._rows))
         if duplicates:
@@ -111,6 +141,24 @@ class Findings:
                 f"{_count(self._rare_classes, 'class has', 'classes have')} less than 1 % of the "
                 f"rows: {quoted(self._rare_classes)}"
             )
+        if self._badly_seen:
+            found.append(
+                f"{_count(self._badly_seen, 'feature varies', 'features vary')} too little, or too "
+                "little for such large numbers, for models that compute in 32 bits: "
+                f"{quoted(self._badly_seen)}; subtract the mean and divide by the standard "
+                "deviation"
+            )
+        if self._with_zeros:
+            found.append(
+                f"{_count(self._with_zeros, 'feature is', 'features are')} taken as categories for "
+                f"the leading zeros of the whole numbers: {quoted(self._with_zeros)}; name as "
+                "numeric what is a quantity, and as categorical what is not"
+            )
+        if self._but_for_blanks:
+            found.append(
+                "there are categories that differ only in the blanks around them: in "
+                f"{quoted(self._but_for_blanks)}; take the blanks away if they are the same"
+            )
         return tuple(found)
 
     def _hash(self, numbers: Floats) -> NDArray[np.uint64]:
@@ -125,6 +173,10 @@ def _looks_like_identifier(row: ColumnProfile) -> bool:
         return False
     sequential = row.maximum - row.minimum == row.distinct - 1
     return sequential or _IDENTIFIER_NAME.search(row.name) is not None
+
+
+def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
+    return len({category.strip() for category in categories}) < len(categories)
 
 
 def _count(names: list[str], one: str, several: str) -> str:

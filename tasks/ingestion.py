@@ -65,7 +65,7 @@ def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iter
         yield
     except InputError:
         columns = settings.columns
-        table = read_source(source).drop_columns(list(columns.drop))
+        table = read_source(source, columns.categorical).drop_columns(list(columns.drop))
         typed = tables.type_columns(table, categorical=columns.categorical, numeric=columns.numeric)
         describe_table(typed, settings)
         raise

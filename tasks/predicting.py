@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import quoted
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
-from chaffinch.tasks.arrow_columns import quoted
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.matrix import feature_matrix
 from chaffinch.tasks.selection import models
@@ -65,8 +65,7 @@ class SelectedModel:
         schema = Schema(names, n_categories, len(target["classes"]))
         with said_to_the_user():
             fitted = models.load(contract["model"]["kind"], files, schema, trusted)
-        # contracts from before the field gave labels as text
-        classes = labels_of(target["classes"], target.get("type", "text"))
+        classes = labels_of(target["classes"], target["type"])
         return cls(fitted, categories, classes)
 
     @property
@@ -81,7 +80,8 @@ class SelectedModel:
         ----------
         table : path, or pandas, polars or Arrow table
             Must hold every kept feature; other columns are not looked at. A category that was not
-            seen in training counts as missing.
+            seen in training counts as missing, unless just one was that means the same, such as
+            00500 for the number 500.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class SelectedModel:
         return self.fitted.predict(self._matrix(table))
 
     def _matrix(self, table: Any) -> Floats:
-        source, features = read_source(table), self.features
+        source, features = read_source(table, self.categories), self.features
         missing = [name for name in features if name not in source.column_names]
         if missing:
             raise InputError(

@@ -35,6 +35,7 @@ _CONTRACT_FIELDS = {
     "versions": dict,
     "losses": dict,
     "comparison": dict,
+    "warnings": list,
 }
 
 
@@ -60,6 +61,9 @@ class SelectionResult:
         mask-validation parts.
     comparison : dict
         Difference of the two test losses, its interval, and the verdict in a word and a sentence.
+    warnings : tuple of str
+        What is odd about the table, one sentence each: a feature that tells the target, rows that
+        occur twice.
     seconds : float
         Of the stages, whenever they ran.
     seed : int
@@ -81,6 +85,7 @@ class SelectionResult:
     path: pd.DataFrame
     losses: dict[str, dict[str, float]]
     comparison: dict[str, Any]
+    warnings: tuple[str, ...]
     seconds: float
     seed: int
     settings: dict[str, Any]
@@ -248,6 +253,7 @@ def load_result(
         path=path,
         losses=contract["losses"],
         comparison=contract["comparison"],
+        warnings=tuple(contract["warnings"]),
         seconds=sum(record.seconds for record in stages.values()),
         seed=contract["seed"],
         settings=contract["settings"],

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, kind_of
+from chaffinch.tasks.arrow_columns import (
+    as_numbers,
+    column_of,
+    first_missing,
+    if_numbers,
+    kind_of,
+)
+from chaffinch.tasks.magnitudes import LARGEST
 from chaffinch.tasks.settings import ColumnSettings
 
 _IN_WORDS = {"category": "text", "bool": "true and false", "timestamp": "timestamps"}
@@ -41,7 +48,7 @@ def _check_weight(table: Any, columns: ColumnSettings) -> None:
     if kind not in ("float64", "int64"):
         raise InputError(
             f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}: "
-            "name another"
+            f"name another{if_numbers(name, column)}"
         )
     _refuse_missing("weight", name, column)
     weights = as_numbers(column)
@@ -50,6 +57,12 @@ def _check_weight(table: Any, columns: ColumnSettings) -> None:
         raise InputError(
             f"weight column {name!r} must be above 0 but is {weights[row]:g} in row {row + 1}: "
             "remove these rows or mend the weights"
+        )
+    if weights.max() > LARGEST or weights.min() < 1 / LARGEST:
+        row = int(np.argmax((weights > LARGEST) | (weights < 1 / LARGEST)))
+        raise InputError(
+            f"weight column {name!r} must lie within {1 / LARGEST:g}..{LARGEST:g}, which models "
+            f"can compute with, but is {weights[row]:g} in row {row + 1}: rescale it"
         )
 
 
@@ -64,7 +77,7 @@ def _check_order(table: Any, columns: ColumnSettings) -> None:
         if kind in ("category", "bool"):
             raise InputError(
                 f"time column {columns.time!r} holds {_IN_WORDS[kind]}, which has no order in "
-                "time: give timestamps or numbers"
+                f"time: give timestamps or numbers{if_numbers(columns.time, column)}"
             )
         _refuse_missing("time", columns.time, column)
 

@@ -66,7 +66,8 @@ def select(
     keep, drop : collections of str
         Features never removed; columns left out altogether.
     categorical, numeric : collections of str
-        Columns of numbers that are categories; columns that must be numbers.
+        Columns of numbers that are categories, kept as they are written; columns that must be
+        numbers. Whole numbers with leading zeros, such as 00500, are categories unless numeric.
     weight, group, time : str, optional
         Columns of sample weights, of groups that stay together, of time order.
     task : "auto", "regression" or "classification"

@@ -23,7 +23,11 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.refusals import refusal
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
-Baseline = Literal["mean", "median", "zero"] | dict[str, float | str]
+BaselineValues = Annotated[
+    dict[str, float | str],
+    Field(title="Values", description="Values by feature; the other features get their mean."),
+]
+Baseline = Literal["mean", "median", "zero"] | BaselineValues
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -149,10 +153,10 @@ class ColumnSettings(_Settings):
     keep: tuple[str, ...] = _field((), 0, "Keep", "Features that are never removed.")
     drop: tuple[str, ...] = _field((), 1, "Drop", "Columns that are left out altogether.")
     categorical: tuple[str, ...] = _field(
-        (), 2, "Categorical", "Columns of numbers that are really categories."
+        (), 2, "Categorical", "Columns of numbers that are categories, kept as they are written."
     )
     numeric: tuple[str, ...] = _field(
-        (), 3, "Numeric", "Columns that must be numbers; text in them is an error."
+        (), 3, "Numeric", "Columns that must be numbers, leading zeros or not; text is an error."
     )
     weight: str | None = _field(None, 4, "Weight", "Column of sample weights, above 0.")
     group: str | None = _field(
@@ -213,7 +217,7 @@ class SelectionSettings(_Settings):
         6,
         "Baseline",
         "What a masked feature is set to: mean or median of the training rows, or zero; a masked "
-        "category becomes the most frequent one. Or values by feature, the others the mean.",
+        "category becomes the most frequent one.",
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = _field(
         0, 7, "Seed", "The only source of randomness: one seed in, one result out."

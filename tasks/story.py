@@ -105,18 +105,23 @@ def check(
     execution: ExecutionSettings,
     *,
     on_progress: OnProgress = tell_nobody,
-) -> None:
-    """Refuse whatever can be refused before anything is trained.
+) -> tuple[str, ...]:
+    """Refuse whatever can be refused before anything is trained, and return what is odd.
 
     Runs the first two steps, ingestion and description, which the run itself then finds done.
+
+    Returns
+    -------
+    tuple of str
+        What is worth a second look, one sentence each.
 
     Raises
     ------
     InputError
         See `select_features`.
     """
-    with _begun(source, settings, execution, _plainly, on_progress, None):
-        """Nothing more: the table is fine."""
+    with _begun(source, settings, execution, _plainly, on_progress, None) as (_, described):
+        return description_of(described).warnings
 
 
 @contextmanager

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.arrow_columns import as_numbers, categories_of, first_missing, kind_of
+from chaffinch.tasks.arrow_columns import (
+    as_numbers,
+    categories_of,
+    first_missing,
+    if_numbers,
+    kind_of,
+)
 from chaffinch.tasks.selection.vocabulary import Floats, Task
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -85,6 +91,11 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
         raise InputError(
             f"target {name!r} has the same value in every row, so there is nothing to learn: "
             "give rows with at least 2 different values, or another target"
+        )
+    if kind == "category" and settings.task == "regression":
+        raise InputError(
+            f"target {name!r} holds text but the task is regression: set task to classification, "
+            f"or give a column of numbers{if_numbers(name, column)}"
         )
     task, reason = _task(kind, values, n_distinct, settings)
     if task == "regression":
@@ -166,11 +177,6 @@ def _task(
     name = settings.target
     whole = values is None or bool((values == np.floor(values)).all())
     if settings.task == "regression":
-        if kind == "category":
-            raise InputError(
-                f"target {name!r} holds text but the task is regression: set task to "
-                "classification, or give a column of numbers"
-            )
         return "regression", "the settings say so"
     if settings.task == "classification":
         if kind == "float64" and not (whole and n_distinct <= _MOST_FLOAT_CLASSES):

@@ -89,6 +89,21 @@ TABLES = [
     bad("dates", "column 'a' holds timestamps and cannot be a feature: name it as the time "
         "column, or drop it", bad_table(a=pd.date_range("2026-01-01", periods=N)),
         at_command=True),
+    bad("several columns of dates", "columns 'a', 'b' and 'c' hold timestamps and cannot be "
+        "features: name one as the time column, or drop them",
+        bad_table(**dict.fromkeys("abc", pd.date_range("2026-01-01", periods=N)))),
+    bad("large target", "target 'y' must lie within -1e+30..1e+30, which models can compute with, "
+        "but is 3e+300 in row 3: rescale it", bad_table(y=[1.5e300, 2e300, 3e300] * 20),
+        task="regression", at_command=True),
+    bad("small target", "target 'y' must vary by at least 1e-30, which models can tell from "
+        "nothing, but varies by 1.5e-300: rescale it",
+        bad_table(y=[1.5e-300, 2e-300, 3e-300] * 20), task="regression", at_command=True),
+    bad("large feature", "column 'a' must lie within -1e+30..1e+30, which models can compute "
+        "with, but is 1e+300 in row 2: rescale it, drop it, or leave empty what stands for a "
+        "missing value", bad_table(a=changed(AMOUNTS, 1, 1e300)), at_command=True),
+    bad("commas in numbers", "column 'a' is written with commas in its numbers, such as '2,5' in "
+        "row 1; write them with a decimal point alone, or name the column as categorical",
+        bad_table(a=["2,5", "3,25"] * 30), at_command=True),
     bad("every column dropped", "the table has no feature: every column has another role; give "
         "columns that vary", drop=["a", "b", "c"]),
 ]  # fmt: skip
@@ -121,6 +136,9 @@ WORDS = [
     bad("method", "method must be one of gbmo, flbmo but is 'gmbo'", method="gmbo",
         at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
+    bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "
+        "name of a classifier or regressor of scikit-learn, such as RandomForestClassifier",
+        model="zzz"),
     bad("loss", "loss must be one of absolute_error, log_loss, squared_error or a scikit-learn "
         "scorer's name but is 'log_los'; did you mean log_loss or neg_log_loss or "
         "d2_log_loss_score?", loss="log_los"),
@@ -187,6 +205,9 @@ ROLES = [
       for role in ("keep", "weight", "group", "time")),
     *(bad(f"no such {role}", "there is no column 'heigth'; nearest: height",
           bad_table(height=AMOUNTS), at_command=role == "drop", **{role: ["heigth"]})
+      for role in ("drop", "categorical", "numeric")),
+    *(bad(f"{role} like none", "there is no column 'zzz'; there are 'a', 'b', 'c' and 'y'",
+          at_command=role == "drop", **{role: ["zzz"]})
       for role in ("drop", "categorical", "numeric")),
 ]  # fmt: skip
 
@@ -287,6 +308,13 @@ def test_what_is_no_table_at_all(source):
     with pytest.raises(InputError, match=r"a source must be a path to \.csv") as refusal:
         chaffinch.select(source, "y")
     assert str(refusal.value).endswith(f"but is {type(source).__name__}")
+
+
+@pytest.mark.parametrize("options", [{"loss": "#"}, {"parameters": {"#": 1}}, {"model": "#"}])
+def test_a_name_like_none_is_not_answered_with_all_there_are(options):
+    with pytest.raises(InputError, match=r"known are|give lightgbm") as refusal:
+        select(bad_table(), **options)
+    assert len(str(refusal.value)) < 400
 
 
 @pytest.mark.parametrize("model", [3, Ridge, lambda: None])

@@ -15,7 +15,7 @@ from chaffinch import InputError, ModelSettings, StorageError
 from tests.made_up import bad_table
 from tests.test_bad_input import chaffinch_run, left_in
 
-QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20})
+QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
 
 
 @pytest.fixture(scope="module")

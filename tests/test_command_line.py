@@ -133,6 +133,12 @@ def test_help_names_every_option_and_default(command):
     assert "..." not in done.stdout
 
 
+def test_help_offers_no_more_than_the_command_takes():
+    words = " ".join(chaffinch_run("run", "--help").stdout.split())
+    assert "--baseline [mean|median|zero] What a masked feature is set to" in words
+    assert "values by feature" not in words.lower()
+
+
 def test_help_lists_the_commands_in_whole_sentences():
     done = chaffinch_run("--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -69,6 +69,22 @@ def test_the_verdict_names_the_report_and_no_other_path(flow_run, server, table)
     assert not any(str(table.parent) in f"{a['data']} {a['description']}" for a in artifacts)
 
 
+def test_the_verdict_is_followed_by_what_is_odd_about_the_table(server, table, settings, tmp_path):
+    header, *rows = table.read_text().splitlines()
+    odd = tmp_path / "odd.csv"
+    lines = [f"row_id *,{header}", *(f"{i},{row}" for i, row in enumerate(rows))]
+    odd.write_text("\n".join(lines))
+    execution = ExecutionSettings(store=tmp_path, cluster="none")
+    state = chaffinch.feature_selection(str(odd), settings, execution, return_state=True)
+    (warning,) = state.result().warnings
+    assert "'row_id *'; drop what" in warning
+    artifacts = server.artifacts(str(state.state_details.flow_run_id))
+    verdict, said, _report = artifacts["feature-selection-verdict"]["data"].split("\n\n")
+    assert verdict == state.result().verdict
+    shown = warning.replace("_", "\\_").replace("*", "\\*")
+    assert said == f"**Warning:** {shown}"
+
+
 def test_the_losses_and_features_are_tables(flow_run, server):
     run, result = flow_run
     artifacts = server.artifacts(run["id"])

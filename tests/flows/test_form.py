@@ -54,6 +54,13 @@ def test_the_method_is_a_toggle_of_two_forms(schema):
     assert [schema["definitions"][form]["title"] for form in forms] == ["GBMO", "FLBMO"]
 
 
+def test_a_baseline_is_a_word_or_values_by_feature(schema):
+    baseline = schema["definitions"]["SelectionSettings"]["properties"]["baseline"]
+    word, values = baseline["anyOf"]
+    assert word["enum"] == ["mean", "median", "zero"]
+    assert values["description"] == "Values by feature; the other features get their mean."
+
+
 def test_nothing_is_a_discriminated_union_which_the_ui_shows_as_raw_json(schema):
     assert "discriminator" not in str(schema)
     assert "oneOf" not in str(schema)

@@ -135,6 +135,72 @@ def test_a_text_column_of_numbers_alone_is_numeric(texts: Any, expected: pa.Arra
     assert typed(texts, pa.string(), numeric=["x"]).equals(expected)
 
 
+@pytest.mark.parametrize(
+    "texts", [["00500", "10001", None], ["01", "1"], [" 007", "12 ", ""], ["00", str(2**70)]]
+)
+def test_whole_numbers_with_leading_zeros_are_categories_unless_named_numeric(
+    texts: list[str | None],
+) -> None:
+    held = [text for text in texts if text]
+    for column in (typed(texts, pa.string()), typed(texts, pa.string(), categorical=["x"])):
+        assert column.type == CATEGORY
+        assert sorted(column.dictionary.to_pylist()) == sorted(held)
+        assert column.is_null().to_pylist() == [not text for text in texts]
+    numbers = typed(texts, pa.string(), numeric=["x"])
+    assert numbers.drop_null().to_pylist() == [int(text) for text in held]
+
+
+@pytest.mark.parametrize("texts", [["-05", "10"], ["00.5", "1.5"], ["0", "10"], ["05", "1.5"]])
+def test_other_numbers_are_numbers_however_many_zeros_they_lead_with(texts: list[str]) -> None:
+    assert typed(texts).to_pylist() == [float(text) for text in texts]
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 2.0, None], [1.5, 2.0], [1e-7, -2.0, 1e22], [0.0, 3.0]])
+def test_numbers_as_programs_write_them_are_the_categories_that_the_numbers_are(
+    numbers: list[float | None],
+) -> None:
+    texts = [None if x is None else repr(x) for x in numbers]
+    one, other = (typed(values, categorical=["x"]) for values in (numbers, texts))
+    assert one.equals(other)
+
+
+@pytest.mark.parametrize(
+    "texts", [["250.0", "250.00"], ["1", "1.0"], ["+1", "-1"], ["1.50", "2.0"], ["x", "2.0"]]
+)
+def test_what_no_program_writes_or_would_become_one_stays_as_it_is(texts: list[str]) -> None:
+    column = typed(texts, categorical=["x"])
+    assert sorted(column.dictionary.to_pylist()) == sorted(texts)
+
+
+@pytest.mark.parametrize(
+    "texts", [["True", "False", None], ["TRUE", "FALSE", ""], ["true", "false"]]
+)
+def test_true_and_false_as_text_are_the_categories_that_bool_is_and_numbers_if_named(
+    texts: list[str | None],
+) -> None:
+    truth = [None if not text else text.lower() == "true" for text in texts]
+    assert typed(texts, categorical=["x"]).equals(typed(truth, categorical=["x"]))
+    assert typed(texts, numeric=["x"]).equals(typed(truth))
+
+
+def test_blanks_are_missing() -> None:
+    assert typed([" ", "1", "\t", "2"]).equals(pa.array([None, 1, None, 2], pa.int64()))
+    column = typed(["red", " ", "blue", "  "])
+    assert column.dictionary.to_pylist() == ["blue", "red"]
+    assert column.indices.to_pylist() == [1, None, 0, None]
+
+
+@pytest.mark.parametrize("texts", [["3", "2,5", None], ["1.234,5", "2,5"], ["1,234.50", "12"]])
+def test_commas_in_numbers_are_refused_unless_categorical(texts: list[str | None]) -> None:
+    row, comma = next((i, t) for i, t in enumerate(texts, start=1) if t and "," in t)
+    assert refused(texts, pa.string()) == (
+        f"column 'x' is written with commas in its numbers, such as {comma!r} in row {row}; "
+        "write them with a decimal point alone, or name the column as categorical"
+    )
+    assert typed(texts, categorical=["x"]).type == CATEGORY
+    assert typed([*texts, "x, y"]).type == CATEGORY
+
+
 def test_text_named_numeric_is_refused_at_its_first_slip() -> None:
     assert refused(["1", None, "n/a", "x"], numeric=["x"]) == (
         "column 'x' must hold numbers but row 3 holds 'n/a'; mend it or leave it out of numeric"
@@ -230,6 +296,11 @@ def test_named_columns_must_exist(role: str) -> None:
     table = pa.table({"colour": ["red"], "size": [1]})
     with pytest.raises(InputError, match="there is no column 'color'; nearest: colour"):
         type_columns(table, **{role: ["color"]})
+    with pytest.raises(InputError, match=r"no column 'zzz'; there are 'colour' and 'size'$"):
+        type_columns(table, **{role: ["zzz"]})
+    wide = pa.table({f"column {i}": [1] for i in range(500)})
+    with pytest.raises(InputError, match=r"'column 4' and 495 more$"):
+        type_columns(wide, **{role: ["zzz"]})
 
 
 def test_no_column_is_both() -> None:

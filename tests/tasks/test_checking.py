@@ -208,6 +208,66 @@ def test_numbers_of_features_in_range(method):
     assert described(table_with(), method=method).features == ("a", "b")
 
 
+def test_timestamps_are_all_named_at_once():
+    when = pa.array(range(N), pa.timestamp("us"))
+    table = table_with(**{f"when_{i}": when for i in range(7)})
+    refused(
+        "columns 'when_0', 'when_1', 'when_2', 'when_3', 'when_4' and 'when_5' hold timestamps and "
+        "cannot be features: name one as the time column, or drop them",
+        table,
+        drop=("when_6",),
+    )
+
+
+WITHIN = "must lie within -1e+30..1e+30, which models can compute with, but is"
+TELLS = "must vary by at least 1e-30, which models can tell from nothing, but varies by"
+OR = ", drop it, or leave empty what stands for a missing value"
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y": numbers(3) * 1e300}, f"target 'y' {WITHIN} 3.323e+300 in row 10: rescale it"),
+        ({"y": numbers(3) * 1e-300}, f"target 'y' {TELLS} 6.15116e-300: rescale it"),
+        ({"a": np.where(np.arange(N) == 6, 1e31, numbers(1))},
+         f"column 'a' {WITHIN} 1e+31 in row 7: rescale it{OR}"),
+        ({"a": pa.array([None, -1e300, 2.0] * 20)},
+         f"column 'a' {WITHIN} -1e+300 in row 2: rescale it{OR}"),
+        ({"a": numbers(1) * 1e-310}, f"column 'a' {TELLS} "),
+    ],
+)  # fmt: skip
+def test_numbers_that_models_cannot_compute_with(columns, message):
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        refused(message, table_with(**columns))
+
+
+@pytest.mark.parametrize("weight", [1e-31, 1e300])
+def test_weights_that_models_cannot_compute_with(weight):
+    refused(
+        "weight column 'w' must lie within 1e-30..1e+30, which models can compute with, but is "
+        f"{weight:g} in row 4: rescale it",
+        table_with(w=np.where(np.arange(N) == 3, weight, 1.0)),
+        weight="w",
+    )
+
+
+def test_extreme_numbers_in_other_columns_do_not_matter():
+    extreme = numbers(3) * 1e307
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        description = described(
+            table_with(gone=extreme, g=np.repeat(extreme[:20], 3)), drop=("gone",), group="g"
+        )
+    json.dumps(asdict(description), allow_nan=False)
+
+
+def test_padded_numbers_in_roles_that_need_numbers():
+    padded = text([f"{i:03}" for i in range(1, N + 1)])
+    refused("weight column 'w' must hold numbers above 0 but holds text: name another, or name "
+            "'w' as numeric", table_with(w=padded), weight="w")  # fmt: skip
+    refused("time column 'w' holds text, which has no order in time: give timestamps or numbers, "
+            "or name 'w' as numeric", table_with(w=padded), time="w")  # fmt: skip
+
+
 def test_a_kept_column_without_use():
     refused(
         "keep column 'a' is no use as a feature (constant): take it off the keep list",
@@ -324,12 +384,12 @@ def test_the_profile_in_figures():
 
 
 def test_the_description_is_plain_json_whatever_the_numbers():
-    table = table_with(huge=np.tanh(numbers(3)) * 1.7e308, tiny=numbers(4) * 5e-324)
-    description = described(table)
+    huge, tiny = np.tanh(numbers(3)) * 1.7e308, numbers(4) * 5e-324
+    description = described(table_with(huge=huge, tiny=tiny), drop=("huge", "tiny"))
     json.dumps(asdict(description), allow_nan=False)
 
-    huge = next(row for row in description.profile if row["name"] == "huge")
-    assert huge["standard_deviation"] is None
+    profile = next(row for row in description.profile if row["name"] == "huge")
+    assert profile["standard_deviation"] is None
 
 
 def test_large_identifiers_are_counted_exactly():
@@ -437,6 +497,53 @@ def test_rare_classes():
     assert warned("less than 1 %", table) == ["1 class has less than 1 % of the rows: 'rare'"]
 
 
+def test_codes_that_nobody_named_as_categorical():
+    codes = text([["00500", "10001", "99999"][i % 3] for i in range(N)])
+    table = table_with(zip=codes, colour=text(["red", "0", "10"] * 20))
+    assert warned("leading zeros", table) == [
+        "1 feature is taken as categories for the leading zeros of the whole numbers: 'zip'; name "
+        "as numeric what is a quantity, and as categorical what is not"
+    ]
+    assert not warned("leading zeros", table, categorical=("zip",))
+
+
+def test_categories_that_differ_in_blanks_alone():
+    table = table_with(colour=text(["red", " red", "blue"] * 20), size=text(["a b", "ab"] * 30))
+    assert warned("blanks", table) == [
+        "there are categories that differ only in the blanks around them: in 'colour'; take the "
+        "blanks away if they are the same"
+    ]
+    (sentence,) = warned("blanks", table_with(y=text(["yes", "no", "yes "] * 20)))
+    assert ": in 'y'; take" in sentence
+
+
+@pytest.mark.parametrize(
+    "y", [numbers(3) * 1e-4, numbers(3) * 1e-20, numbers(3) * 1e19, numbers(3) + 1e7]
+)
+def test_a_target_that_models_of_32_bits_learn_badly(y):
+    (sentence,) = warned("32 bits", table_with(y=y))
+    assert sentence.startswith("target 'y' has the standard deviation ")
+    for scale in (1e-2, 1.0, 1e6, 1e17):
+        standardised = (y - y.mean()) / y.std()
+        assert not warned("32 bits", table_with(y=standardised * scale))
+
+
+def test_features_that_models_of_32_bits_see_badly():
+    table = table_with(
+        small=numbers(3) * 1e-8,
+        offset=numbers(4) + 1e6,
+        year=2000 + np.arange(N) % 30,
+        share=numbers(5) * 1e-3,
+        large=numbers(6) * 1e20,
+        number=10**15 + np.arange(N) % 50,
+    )
+    assert warned("32 bits", table) == [
+        "3 features vary too little, or too little for such large numbers, for models that compute "
+        "in 32 bits: 'small', 'offset' and 'number'; subtract the mean and divide by the standard "
+        "deviation"
+    ]
+
+
 def test_long_lists_are_cut_short():
     pairs = {f"{name}{i}": numbers(100 + i) for i in range(8) for name in "pq"}
     gaps = {f"gap{i}": pa.array([None, None, float(i)] * 19 + [1.0] * 3) for i in range(8)}
@@ -529,6 +636,7 @@ def test_categories_of_a_row_or_two_each_tell_nothing():
         ({"zzz": 1.0}, "baseline names 'zzz', which is no feature of the table"),
         ({"a": "red"}, "baseline of 'a' must be a finite number but is 'red'"),
         ({"a": float("inf")}, "baseline of 'a' must be a finite number but is inf"),
+        ({"a": 1e300}, "baseline of 'a' must lie within -1e+30..1e+30 but is 1e+300"),
         (
             {"colour": "pink"},
             "baseline of 'colour' must be one of its categories 'red' or 'blue' but is 'pink'",

@@ -100,7 +100,12 @@ def _class(name: str) -> Any:
     known = dict(all_estimators(type_filter=["classifier", "regressor"]))
     if name not in known:
         built_in = ("lightgbm", "xgboost", "mlp", "linear")
-        raise ValueError(f"there is no model {name!r}; {nearest(name, (*built_in, *known))}")
+        otherwise = (
+            f"give {', '.join(built_in)}, or the name of a classifier or regressor of "
+            "scikit-learn, such as RandomForestClassifier"
+        )
+        remedy = nearest(name, (*built_in, *known), otherwise)
+        raise ValueError(f"there is no model {name!r}; {remedy}")
     return known[name]
 
 

@@ -15,6 +15,7 @@ ONE_THREAD = "is fixed at one thread, so that results do not depend on the machi
 SEEDED = "comes from the seed of the run; set that instead"
 FROM_TARGET = "follows from the target; leave it out"
 QUIET = "is fixed, models are trained quietly; leave it out"
+_MOST_NAMED = 12  # of the names that a message lists
 
 
 class Limit(NamedTuple):
@@ -86,13 +87,20 @@ def check_parameters(
             )
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a remedy for a misspelt name: the nearest known ones, or all where none is near."""
+def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return a remedy for a misspelt name: the nearest known ones.
+
+    Where none is near it is `otherwise`, by default the first few of them.
+    """
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=0.5)
     if near:
         return "did you mean " + " or ".join(by_lower_case[n] for n in near) + "?"
-    return "known are " + ", ".join(by_lower_case.values())
+    if otherwise:
+        return otherwise
+    names = list(by_lower_case.values())
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return "known are " + ", ".join(names[:_MOST_NAMED]) + more
 
 
 def combinations(**values: Sequence[JSON]) -> list[dict[str, JSON]]:

@@ -1,0 +1,72 @@
+"""How large and how small numbers may be: what models can compute with, and what they see badly.
+
+LightGBM, XGBoost, networks and the trees of scikit-learn compute in 32 bits, in part or in whole.
+There the largest number is 3.4e38, a difference below 1e-38 is none, and a number has seven digits;
+XGBoost and scikit-learn's trees besides take a gain below a fixed limit for nothing. A target far
+from there is learnt badly or not at all, and nobody says so. Squared errors overflow even in 64
+bits beyond 1e154.
+"""
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.profiling import ColumnProfile
+from chaffinch.tasks.selection.vocabulary import Floats
+
+# sums of many rows, and squares, have to fit as well
+LARGEST, LEAST_SPREAD = 1e30, 1e-30
+
+# measured: beyond these XGBoost, the first to fail, learns a target worse than the same, rescaled
+_LEAST_DEVIATION, _MOST_DEVIATION = 1e-3, 1e18
+# measured: scikit-learn's trees see no thresholds nearer than 1e-7
+_LEAST_FEATURE_RANGE = 1e-6
+# seven digits, less two that are to be left for the differences
+_MOST_DIGITS = 1e5
+
+
+def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
+    """Refuse numbers that models cannot compute with.
+
+    Parameters
+    ----------
+    what : str
+        What the column is called in the message.
+    numbers : ndarray of float64, shape (n,)
+        Its values; NaN where missing, and not everywhere.
+    remedy : str
+        What may be done instead of rescaling.
+
+    Raises
+    ------
+    InputError
+        If one is beyond 1e30, or they differ, but by less than 1e-30.
+    """
+    lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
+    if max(-lowest, highest) > LARGEST:
+        row = int(np.argmax(np.abs(np.nan_to_num(numbers))))
+        raise InputError(
+            f"{what} must lie within -{LARGEST:g}..{LARGEST:g}, which models can compute with, but "
+            f"is {numbers[row]:g} in row {row + 1}: rescale it{remedy}"
+        )
+    if 0 < highest - lowest < LEAST_SPREAD:
+        raise InputError(
+            f"{what} must vary by at least {LEAST_SPREAD:g}, which models can tell from nothing, "
+            f"but varies by {highest - lowest:g}: rescale it{remedy}"
+        )
+
+
+def badly_seen(row: ColumnProfile) -> bool:
+    """Return whether a column of numbers is so small, large or far from 0 that models err.
+
+    Parameters
+    ----------
+    row : ColumnProfile
+        Of a feature, or of the target of a regression.
+    """
+    if row.minimum is None or row.maximum is None or not row.standard_deviation:
+        return False
+    if max(-row.minimum, row.maximum) > _MOST_DIGITS * row.standard_deviation:
+        return True
+    if row.role == "target":
+        return not _LEAST_DEVIATION <= row.standard_deviation <= _MOST_DEVIATION
+    return row.maximum - row.minimum < _LEAST_FEATURE_RANGE

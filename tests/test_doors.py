@@ -1,0 +1,123 @@
+"""A model predicts the same from a table of tomorrow, whichever door that comes by."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import chaffinch
+from chaffinch import ModelSettings
+
+CODES = ["00500", "01234", "10001", "99999"]
+
+
+def coded(values, seed=0, n=240):
+    """A number and a category, of which both matter."""
+    random = np.random.default_rng(seed)
+    code = random.integers(0, len(values), n)
+    x = random.normal(size=n).round(6)
+    noisy = x + 2 * (code % 2) + random.normal(size=n)
+    labels = np.where(noisy > np.median(noisy), "yes", "no")
+    return pd.DataFrame({"x": x, "code": np.array(values)[code], "y": labels})
+
+
+def select(data, **options):
+    model = ModelSettings(name="linear", tuning="none")
+    return chaffinch.select(data, "y", model=model, keep=["code", "x"], **options)
+
+
+def written(table, path):
+    table.to_csv(path, index=False)
+    return path
+
+
+def as_code(table, kind):
+    return table.assign(code=table["code"].astype(kind))
+
+
+@pytest.mark.parametrize("categorical", [["code"], []])
+def test_codes_with_leading_zeros(categorical, tmp_path):
+    table, new = coded(CODES), coded(CODES, seed=1)
+    result = select(written(table, tmp_path / "x.csv"), categorical=categorical)
+    code = next(f for f in result.contract["features"] if f["name"] == "code")
+    assert code["categories"] == CODES
+    expected = result.model.predict_proba(new)
+    assert len(np.unique(result.model.predict_proba(new.assign(x=0)), axis=0)) == len(CODES)
+
+    whole, real = as_code(new, int), as_code(new, float)
+    gap = new.assign(code=real["code"].where(new.index > 0))
+    whole.to_parquet(tmp_path / "whole.parquet")
+    real.to_parquet(tmp_path / "real.parquet")
+    for given in (
+        written(new, tmp_path / "text.csv"), written(whole, tmp_path / "whole.csv"),
+        written(real, tmp_path / "real.csv"), tmp_path / "whole.parquet",
+        tmp_path / "real.parquet", whole, real, as_code(whole, str), as_code(real, str),
+        pl.from_pandas(whole), as_code(new, "category"), as_code(whole, "category"),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(result.model.predict_proba(given), expected)
+    for given in (gap, written(gap, tmp_path / "gap.csv")):
+        np.testing.assert_array_equal(result.model.predict_proba(given)[1:], expected[1:])
+
+
+def test_a_code_that_means_none_or_two_of_those_known_is_unknown(tmp_path):
+    result = select(coded(["1", "01", "2"]))
+    new = coded(["1", "2"], seed=1)
+    expected = result.model.predict_proba(new.assign(code=None))
+    for unknown in ("001", "3", "x"):  # 001 means 1, which is two of them
+        with pytest.warns(UserWarning, match="never seen in training"):
+            unseen = result.model.predict_proba(new.assign(code=unknown))
+        np.testing.assert_array_equal(unseen, expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        ([True, False], {"categorical": ["code"]}),
+        ([True, False], {}),
+        (["True", "False"], {}),
+        ([3, 12, 700], {"categorical": ["code"]}),
+        (["2024-01-05", "2024-02-05", "2023-07-01"], {}),
+    ],
+)
+def test_what_was_learnt_from_memory_is_known_again_in_files(values, options, tmp_path):
+    table, new = coded(values), coded(values, seed=1)
+    result = select(table, **options)
+    expected = result.model.predict_proba(new)
+    blind = result.model.predict_proba(new.assign(code=None))
+    assert not np.array_equal(blind, expected)
+    for given in (written(new, tmp_path / "new.csv"), as_code(new, str)):
+        np.testing.assert_array_equal(result.model.predict_proba(given), expected)
+    back = select(written(table, tmp_path / "x.csv"), categorical=["code"])
+    expected = back.model.predict_proba(new)
+    assert not np.array_equal(back.model.predict_proba(new.assign(code=None)), expected)
+    for given in (written(new, tmp_path / "new.csv"), as_code(new, str)):
+        np.testing.assert_array_equal(back.model.predict_proba(given), expected)
+
+
+@pytest.mark.parametrize("door", ["csv", "parquet", "memory"])
+def test_labels_with_leading_zeros_are_other_labels_than_without(door, tmp_path: Path):
+    table = coded(["a", "b"])
+    table["y"] = np.resize(["01", "1", "02"], len(table))
+    written(table, tmp_path / "x.csv")
+    table.to_parquet(tmp_path / "x.parquet")
+    data = table if door == "memory" else tmp_path / f"x.{door}"
+    result = select(data)
+    assert result.model.classes == ("01", "1", "02")
+    assert set(result.model.predict(table)) <= {"01", "1", "02"}
+
+
+def test_labels_0_and_1_stay_numbers_and_a_padded_quantity_is_one_if_it_is_named_so(tmp_path):
+    table = coded(["a", "b"])
+    zero_one = table.assign(y=(table["y"] == "yes").astype(int))
+    path = written(zero_one, tmp_path / "x.csv")
+    assert select(path).contract["dataset"] == select(zero_one).contract["dataset"]
+
+    padded = table.assign(y=[f"{i:03}" for i in range(240)])
+    path = written(padded, tmp_path / "y.csv")
+    with pytest.raises(chaffinch.InputError, match="is a quantity, name it as numeric and set"):
+        select(path)
+    with pytest.raises(chaffinch.InputError, match=r"of numbers, or name 'y' as numeric$"):
+        select(path, task="regression")
+    assert select(path, task="regression", numeric=["y"]).contract["target"]["task"] == "regression"

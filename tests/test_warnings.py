@@ -1,0 +1,65 @@
+"""What is odd about a table reaches the person, whichever door they stand at."""
+
+import json
+
+import numpy as np
+import pytest
+
+import chaffinch
+from chaffinch import ModelSettings
+from tests.made_up import good_table
+from tests.test_bad_input import chaffinch_run
+
+TELLS = (
+    "1 feature tells the target, or one of its classes, without the others: 'cancelled'; make sure "
+    "that this is known before the target is"
+)
+NUMBERS = "1 feature looks like an identifier: 'row'; drop what only numbers the rows"
+
+
+def leaking_table():
+    """A good table, and a column that was written after the fact, and one that counts."""
+    table = good_table()
+    return table.assign(cancelled=(table["churned"] == "yes") * 1.5, row=np.arange(len(table)))
+
+
+@pytest.mark.xdist_group("prefect")
+@pytest.mark.parametrize("as_json", [True, False])
+def test_run_says_them_on_standard_error_in_a_line_each(tmp_path, as_json):
+    path, store = tmp_path / "table.csv", tmp_path / "store"
+    leaking_table().to_csv(path, index=False)
+    done = chaffinch_run(
+        "run", path, "--target", "churned", "--tuning", "none", "--cluster", "none",
+        "--store", store, *["--json"] * as_json, home=tmp_path / "prefect",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("Warning")]
+    assert said == [f"Warning: {TELLS}", f"Warning: {NUMBERS}"]
+    assert "RuntimeWarning" not in done.stderr
+    assert "Warning" not in done.stdout
+    if as_json:
+        assert json.loads(done.stdout)["warnings"] == [TELLS, NUMBERS]
+
+
+def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
+    result = chaffinch.select(
+        leaking_table(), "churned", model=ModelSettings(tuning="none"), store=tmp_path
+    )
+    assert result.warnings == (TELLS, NUMBERS)
+    contract = json.loads((result.folder / "selection.json").read_bytes())
+    assert contract["warnings"] == [TELLS, NUMBERS]
+    back = chaffinch.load_run(result.run, store=tmp_path)
+    assert back.warnings == result.warnings
+
+    shown = chaffinch_run("show", result.run, "--store", tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"Warning: {TELLS}\nWarning: {NUMBERS}\n" in shown.stdout
+    shown = chaffinch_run("show", result.run, "--store", tmp_path, "--json")
+    assert json.loads(shown.stdout)["warnings"] == [TELLS, NUMBERS]
+
+
+def test_a_table_with_nothing_odd_has_none():
+    table = good_table()
+    result = chaffinch.select(table, "churned", model=ModelSettings(tuning="none"))
+    assert result.warnings == ()
+    assert result.contract["warnings"] == []
