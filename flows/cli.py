@@ -5,6 +5,7 @@ heavy is imported by the command that needs it, so that help is quick.
 """
 
 import gc
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 import click
 
 from chaffinch.flows.options import nested, settings_options
+from chaffinch.flows.server import Server, ServerError
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.interrupts import Stopped, stopped_by_signals
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 # Option -> the field of the settings behind it.
@@ -67,9 +70,10 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 
     A run that was stopped goes on where it was when the same command is given again.
     """
-    from chaffinch.flows.prefect_environment import prepare, start_server
+    from chaffinch.flows.prefect_environment import prepare
 
     prepare(quiet=True)
+    server = Server()
     from chaffinch.flows import terminal
     from chaffinch.tasks.select import method_settings
     from chaffinch.tasks.story import check
@@ -78,13 +82,14 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, _EXECUTION))
     with terminal.progress() as (on_progress, warn):
+        server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)
-        start_server()
+        server.start()
         from chaffinch.flows.artifacts import watching
         from chaffinch.flows.feature_selection import feature_selection
 
-        with watching(on_progress):
+        with watching(on_progress), server.in_use():
             result = feature_selection(data, settings, execution)
     terminal.show(result, as_json=as_json, with_warnings=False)
 
@@ -138,7 +143,8 @@ def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
-    code = _exit_code(cli.main)
+    with stopped_by_signals():
+        code = _exit_code(cli.main)
     gc.freeze()  # or collecting Prefect's classes at the exit takes 0.8 s
     sys.exit(code)
 
@@ -152,13 +158,14 @@ def _exit_code(run_command: Callable[..., Any]) -> int:
     except click.ClickException as error:
         click.echo(f"Error: {error.format_message()}", err=True)
         return error.exit_code
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
         click.echo("Stopped. The same command goes on where it was.", err=True)
-        return 130
+        cause = error.__cause__ or error  # click makes an Abort of it
+        return 128 + (cause.signal if isinstance(cause, Stopped) else signal.SIGINT)
     except InputError as error:
         click.echo(f"Error: {error}", err=True)
         return 2
-    except (StorageError, WorkersError) as error:
+    except (StorageError, WorkersError, ServerError) as error:
         click.echo(f"Error: {error}", err=True)
         return 1
     return code if isinstance(code, int) else 0

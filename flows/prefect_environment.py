@@ -1,8 +1,7 @@
-"""What Prefect must be told before it is imported, and how the server that it embeds is started."""
+"""What Prefect must be told before it is imported."""
 
+import logging
 import os
-
-from chaffinch.tasks.interrupts import helpers_shielded
 
 _DEFAULTS = {
     # Works offline and tells nobody.
@@ -24,17 +23,6 @@ def prepare(*, quiet: bool = False) -> None:
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     if quiet:
-        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-
-
-def start_server() -> None:
-    """Start the server that Prefect embeds, where the environment names no other.
-
-    Prefect would do it by itself, but so that Ctrl-C ends the server before the run can tell it
-    that it was stopped.
-    """
-    with helpers_shielded():
-        from prefect.client.orchestration import get_client
-
-        with get_client(sync_client=True):
-            """Made for its side effect: the server is up once there is a client."""
+        for handler in ("CONSOLE", "DEBUG"):
+            os.environ.setdefault(f"PREFECT_LOGGING_HANDLERS_{handler}_LEVEL", "CRITICAL")
+        logging.raiseExceptions = False  # or a log line that cannot be sent is told of there too

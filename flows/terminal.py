@@ -1,22 +1,25 @@
 """What a person sees in the terminal: progress while a run goes on, a table when it is done."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.result import SelectionResult, summary
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress
-from chaffinch.tasks.story import STEPS
 
 STARTING_PREFECT = "starting Prefect"
+SECONDS_BETWEEN_LINES = 30
 _NAMES_SHOWN = 40
 _WIDTH_OF_A_FILE = 160
 # State of a run -> what to do about it.
@@ -32,8 +35,17 @@ Warn = Callable[[Sequence[str]], None]
 
 @contextmanager
 def progress() -> Iterator[tuple[OnProgress, Warn]]:
-    """Show a line per step on standard error while the block runs, and above them warnings."""
+    """Show on standard error how far the steps are while the block runs, and warnings.
+
+    A terminal gets a moving bar per step; a file or a pipe gets lines, see `ProgressLines`.
+    """
     console = Console(stderr=True)
+    with _bars(console) if console.is_terminal else _lines() as on_progress:
+        yield on_progress, lambda warnings: _print_warnings(console, warnings)
+
+
+@contextmanager
+def _bars(console: Console) -> Iterator[OnProgress]:
     columns = (
         SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),
@@ -46,16 +58,32 @@ def progress() -> Iterator[tuple[OnProgress, Warn]]:
 
         def on_progress(step: str, done: int, total: int) -> None:
             if step not in lines:
-                number = f"{STEPS.index(step) + 1}/{len(STEPS)} " if step in STEPS else "    "
-                lines[step] = bars.add_task(number + step.replace("_", " "), total=total)
+                lines[step] = bars.add_task(numbered(step), total=total)
             bars.update(lines[step], completed=done, total=total)
 
         try:
-            yield on_progress, lambda warnings: _print_warnings(console, warnings)
+            yield on_progress
         except BaseException:
-            # what is left to read is the error
-            bars.live.transient, console.quiet = True, not console.is_terminal
+            bars.live.transient = True  # what is left to read is the error
             raise
+
+
+@contextmanager
+def _lines() -> Iterator[OnProgress]:
+    lines = ProgressLines(lambda line: click.echo(line, err=True))
+    ended = threading.Event()
+
+    def tell_regularly() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LINES):
+            lines.tell()
+
+    teller = threading.Thread(target=tell_regularly, daemon=True)
+    teller.start()
+    try:
+        yield lines
+    finally:
+        ended.set()
+        teller.join()
 
 
 def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) -> None:

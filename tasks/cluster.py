@@ -35,6 +35,8 @@ _EVEN, _UNEVEN = 1, 4
 _WORTH_SPREADING = 0.02
 # Times that what every worker needs is sent, should all of them die.
 _SENDINGS = 3
+_ORPHANS = ["chaffinch.tasks.orphans"]
+_LOGGING = "DASK_LOGGING__DISTRIBUTED"
 
 
 class OverDask:
@@ -250,14 +252,33 @@ def _local(n_workers: int) -> Any:
     # Started as programs of their own, so that a caller's script needs no `if __name__` guard.
     # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
     single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
-    with helpers_shielded():
+    parent = [[str(os.getpid())]]
+    with helpers_shielded(), _quiet_helpers():
         return SubprocessCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             dashboard_address=cast(str, None),  # no dashboard; the annotation forgot that it may be
-            scheduler_kwargs={"preload": "chaffinch.tasks.orphans"},
-            worker_kwargs={"env": single, "memory_limit": 0, "dashboard": False},
+            scheduler_kwargs={"preload": _ORPHANS, "preload_argv": parent},
+            worker_kwargs={
+                "env": single,
+                "memory_limit": 0,
+                "dashboard": False,
+                "preload_nanny": _ORPHANS,
+                "preload_nanny_argv": parent,
+            },
         )
+
+
+@contextmanager
+def _quiet_helpers() -> Iterator[None]:
+    """Have Dask's programs started in here report warnings only, unless the caller says more."""
+    given = os.environ.get(_LOGGING)
+    os.environ.setdefault(_LOGGING, "warning")
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ[_LOGGING]
 
 
 def _connected(address: Any) -> Client:

@@ -1,4 +1,4 @@
-"""A Dask scheduler loads this when it starts, and so ends once whoever started it has died."""
+"""Dask's programs load this when they start, and so end once whoever started them has died."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import os
 import threading
 import time
 
+import click
+
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 
-def dask_setup(scheduler: object) -> None:
+@click.command()
+@click.argument("parent", type=int)
+def dask_setup(program: object, parent: int) -> None:
     """Watch the parent process; Dask calls this by its name.
 
-    After `kill -9` nobody else would tell the scheduler that it is not needed any more.
+    After `kill -9` nobody else would tell a scheduler or worker that it is not needed any more.
+
+    Parameters
+    ----------
+    program : object
+        Dask's scheduler or nanny.
+    parent : int
+        Process that started this one, and may be dead already.
     """
-    parent = os.getppid()
+    os.setsid()  # a nanny lets its worker take signals again; a terminal's go to its own session
 
     def watch() -> None:
         while os.getppid() == parent:
