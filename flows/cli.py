@@ -1,7 +1,7 @@
 """The command line: ``chaffinch run | runs | show | serve``.
 
-Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by the user. Whatever is
-heavy is imported by the command that needs it, so that help is quick.
+Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctrl-C, 143 by SIGTERM,
+129 by SIGHUP. Whatever is heavy is imported by the command that needs it, so that help is quick.
 """
 
 import gc
@@ -69,6 +69,8 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
     A run that was stopped goes on where it was when the same command is given again.
+
+    Exit codes: 0 done; 1 failure; 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
     from chaffinch.flows.prefect_environment import prepare
 

@@ -20,6 +20,7 @@ import numpy as np
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import helpers_shielded
+from chaffinch.tasks.orphans import quiet
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 from chaffinch.tasks.workers import InProcess, Item, OnDone, Result, Shared, Workers
@@ -36,7 +37,6 @@ _WORTH_SPREADING = 0.02
 # Times that what every worker needs is sent, should all of them die.
 _SENDINGS = 3
 _ORPHANS = ["chaffinch.tasks.orphans"]
-_LOGGING = "DASK_LOGGING__DISTRIBUTED"
 
 
 class OverDask:
@@ -253,7 +253,7 @@ def _local(n_workers: int) -> Any:
     # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
     single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
     parent = [[str(os.getpid())]]
-    with helpers_shielded(), _quiet_helpers():
+    with helpers_shielded(), quiet():
         return SubprocessCluster(
             n_workers=n_workers,
             threads_per_worker=1,
@@ -267,18 +267,6 @@ def _local(n_workers: int) -> Any:
                 "preload_nanny_argv": parent,
             },
         )
-
-
-@contextmanager
-def _quiet_helpers() -> Iterator[None]:
-    """Have Dask's programs started in here report warnings only, unless the caller says more."""
-    given = os.environ.get(_LOGGING)
-    os.environ.setdefault(_LOGGING, "warning")
-    try:
-        yield
-    finally:
-        if given is None:
-            del os.environ[_LOGGING]
 
 
 def _connected(address: Any) -> Client:

@@ -1,20 +1,35 @@
-"""Dask's programs load this when they start, and so end once whoever started them has died."""
+"""Dask's own programs: quiet, and at an end once whoever started them has died."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
 _SECONDS_BETWEEN_LOOKS = 1.0
+_LOGGING = "DASK_LOGGING__DISTRIBUTED"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Start Dask's programs in here, and they report warnings only, unless the caller says else."""
+    given = os.environ.get(_LOGGING)
+    os.environ.setdefault(_LOGGING, "warning")
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ[_LOGGING]
 
 
 @click.command()
 @click.argument("parent", type=int)
 def dask_setup(program: object, parent: int) -> None:
-    """Watch the parent process; Dask calls this by its name.
+    """Watch the parent process; Dask loads this file when it starts and calls this by its name.
 
     After `kill -9` nobody else would tell a scheduler or worker that it is not needed any more.
 

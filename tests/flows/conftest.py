@@ -119,6 +119,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty home, so that Prefect meets this machine for the first time."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a table of two features that tell the target and four that do not."""
     random = np.random.default_rng(20)

@@ -64,6 +64,19 @@ def stop(program: subprocess.Popen[str]) -> None:
             continue
 
 
+def run(*command: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `chaffinch run` to its end in a home, with more of the environment if need be."""
+    return subprocess.run(
+        (*CHAFFINCH, "run", *command),
+        env=environment(home, **more),
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
 def still_running(home: Path) -> list[str]:
     """Return the command line of each process whose environment has this home."""
     mark = f"PREFECT_HOME={home / 'prefect'}".encode()

@@ -1,51 +1,25 @@
 """`chaffinch run` as a program of its own, with no server but the one that Prefect embeds."""
 
+import json
 import os
-import signal
+import pty
+import re
 import subprocess
-from pathlib import Path
+import sys
 
-import numpy as np
 import pytest
 
-from tests.flows.programs import (
-    CHAFFINCH,
-    environment,
-    eventually,
-    started,
-    still_running,
-)
+from tests.flows.programs import run, still_running
+from tests.made_up import good_table
 
 # One after the other, since the first start of the embedded server migrates the database.
 pytestmark = pytest.mark.xdist_group("embedded")
 
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty home, so that Prefect meets this machine for the first time."""
-    return tmp_path_factory.mktemp("home")
-
-
-def run(*command: str, home: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        (*CHAFFINCH, "run", *command),
-        env=environment(home),
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def manifests(store: Path) -> dict[str, int]:
-    """Return when each stage was recorded, in nanoseconds."""
-    return {p.stem: p.stat().st_mtime_ns for p in store.glob("runs/*/stages/*.json")}
+QUICK = ("--tuning", "none", "--cluster", "none", "--n-features", "2")
 
 
 def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table):
-    quick = ("--tuning", "none", "--cluster", "none", "--n-features", "2")
-    ended = run(str(table), "--target", "yield", *quick, home=home)
+    ended = run(str(table), "--target", "yield", *QUICK, home=home)
     assert ended.returncode == 0, ended.stderr
     assert still_running(home) == []
 
@@ -56,52 +30,47 @@ def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table):
     for words in ("model validation", "test", "Kept 2 of 6: first, second"):
         assert words in shown
 
-    assert "9/9 write report" in ended.stderr
-    for words in ("Flow run", "Task run", "INFO", "prefect.", "Traceback"):
-        assert words not in ended.stdout + ended.stderr
+
+def test_without_a_terminal_every_step_is_a_line_as_it_begins_and_as_it_ends(home, table):
+    ended = run(str(table), "--target", "yield", *QUICK, "--store", "lines", "--json", home=home)
+    assert json.loads(ended.stdout)["folder"]
+    steps = ("1/9 ingest", "2/9 describe", "    starting Prefect", "3/9 split")
+    expected = [line for step in steps for line in (step, f"{step}: done after # s")]
+    lines = re.sub(r"[0-9]+\.[0-9] s", "# s", ended.stderr).splitlines()
+    assert lines[: len(expected)] == expected
+    assert lines[-2:] == ["9/9 write report", "9/9 write report: done after # s"]
+    assert len(lines) == 2 * 10  # Prefect, which has log lines of its own, says nothing
 
 
-def test_bad_input_is_one_line_on_stderr_and_exit_code_2(home, table):
-    ended = run(str(table), "--target", "yeild", "--store", "bad", home=home)
+def test_on_a_terminal_every_step_is_a_bar():
+    steps = "tell('split', 0, 1); tell('split', 1, 1)"
+    code = f"from chaffinch.flows.terminal import progress\nwith progress() as tell: {steps}"
+    ours, theirs = pty.openpty()
+    subprocess.run((sys.executable, "-c", code), stderr=theirs, check=True, timeout=60)
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "✓" in shown
+    assert "3/9 split" in shown
+    assert "━━━" in shown
+    assert "done after" not in shown
+
+
+def test_bad_input_is_one_line_on_stderr_and_exit_code_2_before_any_server(tmp_path, table):
+    ended = run(str(table), "--target", "yeild", home=tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.splitlines()[-1] == (
-        "Error: target 'yeild' is no column of the table; did you mean 'yield'?"
+    assert (
+        ended.stderr == "Error: target 'yeild' is no column of the table; did you mean 'yield'?\n"
     )
-    assert "Traceback" not in ended.stderr
+    assert still_running(tmp_path) == []
+    assert not [*tmp_path.glob("prefect/*.db*")]
 
 
-@pytest.fixture(scope="module")
-def slow_run(tmp_path_factory: pytest.TempPathFactory, home: Path) -> tuple[str, ...]:
-    """A command whose elimination takes some seconds: boosted regressors are a black box."""
-    random = np.random.default_rng(3)
-    X = random.normal(size=(300, 40))
-    y = X[:, :5].sum(axis=1)
-    path = tmp_path_factory.mktemp("slow") / "slow.csv"
-    names = [*(f"feature_{j}" for j in range(40)), "y"]
-    np.savetxt(path, np.column_stack([X, y]), "%.5f", ",", header=",".join(names), comments="")
-    model = ("--model", "AdaBoostRegressor", "--tuning", "none")
-    method = ("--method", "flbmo", "--n-features", "4")
-    where = ("--workers", "2", "--store", str(home / "slow"))
-    return (str(path), "--target", "y", *model, *method, *where)
-
-
-def test_stopped_in_the_middle_it_goes_on_where_it_was(home, slow_run):
-    store, log = home / "slow", home / "slow.log"
-    with started(*CHAFFINCH, "run", *slow_run, env=environment(home), log=log) as program:
-        eventually(lambda: "train_base_model" in manifests(store))
-        eventually(lambda: any("distributed.Nanny" in command for command in still_running(home)))
-        os.killpg(program.pid, signal.SIGINT)  # as Ctrl-C in a terminal does
-        assert program.wait(60) == 130
-        assert still_running(home) == []
-    before = manifests(store)
-    assert set(before) == {"describe", "split", "train_base_model"}
-    assert log.read_text().splitlines()[-1] == ("Stopped. The same command goes on where it was.")
-    assert "Traceback" not in log.read_text()
-
-    ended = run(*slow_run, home=home)
-    assert ended.returncode == 0, ended.stderr
-    assert "Kept " in ended.stdout
-    after = manifests(store)
-    assert {name: after[name] for name in before} == before
-    assert "write_report" in after
+def test_bad_input_that_a_stage_finds_is_one_line_after_its_own(home):
+    good_table().to_csv(home / "good.csv", index=False)
+    ended = run("good.csv", "--target", "churned", "--model", "MultinomialNB", home=home)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    *_, before, last = ended.stderr.splitlines()
+    assert before == "4/9 train base model"
+    assert last.startswith("Error: model MultinomialNB cannot be fitted")
     assert still_running(home) == []

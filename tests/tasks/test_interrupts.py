@@ -1,13 +1,17 @@
-"""Shielded helpers outlive Ctrl-C; their parent still takes it."""
+"""Shielded helpers outlive what stops their parent; the parent takes it, and tidies up."""
 
+import os
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from chaffinch.tasks.interrupts import helpers_shielded
+from chaffinch.tasks.interrupts import Stopped, helpers_shielded, stopped_by_signals
 
+STOPPING = pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
 # Uninterrupted it says so; the handler is set as servers set theirs.
 HELPER = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -25,24 +29,26 @@ def helper() -> subprocess.Popen[str]:
     )
 
 
-def said_after_an_interrupt(program: subprocess.Popen[str]) -> str:
+def said_after(number: int, program: subprocess.Popen[str]) -> str:
     with program:
         assert program.stdout.readline() == "ready\n"
-        program.send_signal(signal.SIGINT)
+        program.send_signal(number)
         said, _ = program.communicate("\n", timeout=20)
     return said
 
 
-def test_a_helper_started_inside_is_not_interrupted():
+@STOPPING
+def test_a_helper_started_inside_is_not_stopped(number):
     with helpers_shielded():
         program = helper()
-    assert said_after_an_interrupt(program) == "alive\n"
+    assert said_after(number, program) == "alive\n"
 
 
-def test_a_helper_started_outside_is():
+@STOPPING
+def test_a_helper_started_outside_is(number):
     with helpers_shielded():
         pass
-    assert said_after_an_interrupt(helper()) == ""
+    assert said_after(number, helper()) == ""
 
 
 def test_the_parent_takes_interrupts_again_whatever_happened_inside():
@@ -50,3 +56,38 @@ def test_the_parent_takes_interrupts_again_whatever_happened_inside():
     with pytest.raises(OSError, match="no such helper"), helpers_shielded():
         raise OSError("no such helper")
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_stopping_signal_is_taken_as_ctrl_c_is(number):
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt) as stopped, stopped_by_signals():
+        os.kill(os.getpid(), number)
+    assert isinstance(stopped.value, Stopped)
+    assert stopped.value.signal == number
+    assert signal.getsignal(number) is before
+
+
+def test_what_is_sent_again_does_not_break_off_the_tidying_up():
+    tidied = []
+
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGHUP)
+            tidied.append("all")
+
+    with pytest.raises(Stopped), stopped_by_signals():
+        work()
+    assert tidied == ["all"]
+
+
+def test_what_the_program_was_started_to_ignore_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    try:
+        with stopped_by_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
