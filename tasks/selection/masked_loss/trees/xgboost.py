@@ -28,6 +28,9 @@ from chaffinch.tasks.selection.vocabulary import Floats
 
 _LINKS: dict[str, Link] = {
     "reg:squarederror": "identity",
+    "reg:absoluteerror": "identity",
+    "reg:pseudohubererror": "identity",
+    "reg:quantileerror": "identity",
     "binary:logistic": "logistic",
     "multi:softprob": "softmax",
 }
