@@ -34,9 +34,10 @@ def masked_loss(
 
     A *masked* feature is one whose whole column is set to its baseline value, missing values
     included. Every loss is that of the model's own prediction on such a table, up to the order of
-    a sum (1e-6 of it for XGBoost, which computes in float32). Trees, networks and linear models
-    are answered by exact engines that need not predict anew for each feature; whatever else
-    predicts is asked mask by mask. The log of `chaffinch`, at level INFO, says which it was.
+    a sum: to 1e-6 for XGBoost, which adds in float32, and 1e-5 with a thousand trees. Trees,
+    networks and linear models are answered by exact engines that need not predict anew for each
+    feature; whatever else predicts is asked mask by mask. The log of `chaffinch`, at level INFO,
+    says which it was.
 
     Parameters
     ----------

@@ -421,6 +421,24 @@ def test_losses_are_those_of_its_own_predict_on_masked_tables(name, data) -> Non
     np.testing.assert_allclose(engine(masks), [of(m) for m in masks], rtol=within, atol=within / 10)
 
 
+def test_probabilities_of_xgboost_that_float32_cannot_tell_from_1() -> None:
+    X, values = table(300, 0)
+    y = codes(values, 2)
+    model = xgboost.XGBClassifier(
+        n_estimators=300, learning_rate=1, reg_lambda=0, min_child_weight=0, n_jobs=1
+    ).fit(X, y)
+    X, values = table(300, 1)
+    y = codes(values, 2)
+    engine = masked_loss(model, X, y, loss="log_loss")
+    assert type(engine).__name__ == "TreeEngine"
+    for j, loss in enumerate(engine.without_each()):
+        masked = X.copy()
+        masked[:, j] = 0
+        prediction = model.predict_proba(masked)
+        assert loss == pytest.approx(plain_loss("log_loss", y, prediction, None), rel=1e-5)
+    assert prediction.max() == 1
+
+
 def test_a_frame_is_read_column_by_column() -> None:
     X, y = table(200, 0)
     frame = pd.DataFrame(X, columns=list("abcdef")).astype({"f": "int64"})

@@ -37,6 +37,7 @@ _KINDS = {
     ("squared_error", "identity"): row_losses.SQUARED,
     ("absolute_error", "identity"): row_losses.ABSOLUTE,
     ("log_loss", "logistic"): row_losses.LOGISTIC,
+    ("log_loss", "logistic_single"): row_losses.LOGISTIC_SINGLE,
     ("log_loss", "softmax"): row_losses.SOFTMAX,
     ("log_loss", "probability"): row_losses.PROBABILITY,
 }
