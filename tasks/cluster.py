@@ -1,52 +1,39 @@
-"""Workers of a Dask cluster: processes of this machine, or whatever a scheduler has.
+"""Workers of a Dask cluster, on this machine or elsewhere; the only file that imports Dask.
 
-The only file that imports Dask. What is large is sent to each worker once; items travel in
-batches; results come back in the items' order; any worker may die.
+What is large is sent once; items travel in batches; results come back in the items' order; any
+worker may die.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, cast
 
-import numpy as np
-
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import helpers_shielded
 from chaffinch.tasks.orphans import quiet
-from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
-from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
+from chaffinch.tasks.spreading import spread_masked_loss
 from chaffinch.tasks.workers import InProcess, Item, OnDone, Result, Shared, Workers
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-logger = logging.getLogger(__name__)
-
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
-# Seconds of evaluation below which a batch is done sooner where it is than on other processes.
-_WORTH_SPREADING = 0.02
 # Times that what every worker needs is sent, should all of them die.
 _SENDINGS = 3
 _ORPHANS = ["chaffinch.tasks.orphans"]
 
 
 class OverDask:
-    """Items spread over the workers of a Dask cluster, which is started at the first use.
-
-    Parameters
-    ----------
-    connect : callable
-        Starts or finds the cluster and returns its client.
-    """
+    """Items spread over the workers of a Dask cluster, which `connect` starts at the first use."""
 
     def __init__(self, connect: Callable[[], Client]) -> None:
         self._connect = connect
@@ -76,9 +63,30 @@ class OverDask:
         call = partial(_call_on_each, function)
         return self.map_batches(call, Placed(self.client, shared), items, _UNEVEN, on_done)
 
-    def masked_loss(self, engine: BlackBox) -> BlackBox:
-        """Return an engine with the same numbers, computed by these workers."""
-        return over_dask(engine, self)
+    def masked_loss(
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+    ) -> MaskedLoss:
+        """See `Workers.masked_loss`."""
+        return spread_masked_loss(model, rows, loss, baseline, self)
+
+    @property
+    def n_threads(self) -> int:
+        """Of all workers together, at least 1."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return max(1, sum(int(worker["nthreads"]) for worker in workers))
+
+    def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
+        """See `Cluster.for_batches`."""
+        placed = Placed(self.client, shared)
+
+        def run(function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
+            return self.map_batches(function, placed, items, _EVEN)
+
+        return run
+
+    def for_each(self, things: Sequence[Any]) -> Callable[[Callable[..., Any], Any], list[Any]]:
+        """See `Cluster.for_each`."""
+        return PlacedApart(self.client, things).ask
 
     def map_batches(
         self,
@@ -94,14 +102,10 @@ class OverDask:
         ----------
         function : callable
             Takes what was placed and a list of items to the list of their results.
-        placed : Placed
-            What all items have in common.
-        items : sequence
-            Small things.
+        placed, items, on_done
+            See `Workers.map`; what was placed is what all items have in common.
         batches_per_worker : int
             1 for items of equal cost, more for unequal ones.
-        on_done : callable, optional
-            See `Workers.map`.
 
         Raises
         ------
@@ -140,70 +144,74 @@ class OverDask:
 
 
 class Placed(Generic[Shared]):
-    """A large thing of which every worker holds a copy.
-
-    Parameters
-    ----------
-    client : Client
-        Of the cluster.
-    shared : object
-        The thing; kept here as well, to be sent anew if every worker that held it dies.
-    """
+    """A large thing of which every worker holds a copy, sent anew if all of these die."""
 
     def __init__(self, client: Client, shared: Shared) -> None:
-        self._client = client
-        self._shared = shared
+        self._client, self._shared = client, shared
         self.send()
 
     def send(self) -> None:
-        """Send it to every worker.
+        """Send it to every worker."""
+        (self.future,) = _sent(self._client, [self._shared], broadcast=True)
+
+
+class PlacedApart:
+    """Things that keep what they change in themselves, each with one worker; see `Placed`."""
+
+    def __init__(self, client: Client, things: Sequence[Any]) -> None:
+        self._client, self._things = client, things
+        self._placed: dict[int, tuple[Future[Any], list[str]]] = {}  # and the worker's address
+        self._send(range(len(things)))
+
+    def ask(self, function: Callable[[Any, Any], Any], question: Any) -> list[Any]:
+        """Return ``[function(thing, question) for thing in things]``, each where the thing is.
 
         Raises
         ------
         WorkersError
-            If the scheduler does not answer any more.
+            See `OverDask.map`.
         """
-        try:
-            # hash=False: two scatters of one object would share a key; forgetting one loses both
-            self.future: Future[Shared] = self._client.scatter(
-                self._shared, broadcast=True, hash=False
-            )
-        except (OSError, RuntimeError) as error:
-            raise WorkersError(
-                f"the Dask scheduler went away ({error}); finished stages are kept, so run again"
-            ) from error
+        from distributed import CancelledError, as_completed
+
+        answers: list[Any] = [None] * len(self._things)
+        waiting = list(range(len(self._things)))
+        for _ in range(_SENDINGS):
+            place_of = {self._submit(function, i, question): i for i in waiting}
+            for future in as_completed(place_of, loop=self._client.loop):
+                i = place_of[future]
+                try:
+                    answers[i] = _result(future, i, len(self._things))
+                except CancelledError:
+                    continue  # its worker has died
+                waiting.remove(i)
+            if not waiting:
+                return answers
+            self._send(waiting)
+        raise WorkersError(_killed(waiting[0], len(self._things)))
+
+    def _send(self, places: Sequence[int]) -> None:
+        sent = _sent(self._client, [self._things[i] for i in places], broadcast=False)
+        holders = self._client.who_has(sent)
+        for i, future in zip(places, sent, strict=True):
+            self._placed[i] = future, list(holders.get(future.key, ()))
+
+    def _submit(self, function: Callable[[Any, Any], Any], i: int, question: Any) -> Future[Any]:
+        thing, holder = self._placed[i]
+        return self._client.submit(
+            function, thing, question, workers=holder, allow_other_workers=True, pure=False
+        )
 
 
-def over_dask(engine: BlackBox, workers: OverDask) -> BlackBox:
-    """Return an engine with the same numbers, bit for bit, computed by Dask workers.
-
-    The model and the rows go to each worker once; after that only masks and losses travel. As long
-    as a whole batch takes less than spreading it would, it stays in this process.
-
-    Parameters
-    ----------
-    engine : BlackBox
-        Holds the model and the rows.
-    workers : OverDask
-        The cluster.
-    """
-    evaluator = engine.evaluator
-    seconds_per_mask = 0.0
-    placed: Placed[MaskEvaluator] | None = None
-
-    def evaluate(masks: Sequence[Mask]) -> Floats:
-        nonlocal seconds_per_mask, placed
-        if placed is None and seconds_per_mask * len(masks) < _WORTH_SPREADING:
-            start = time.perf_counter()
-            losses = evaluator(masks)
-            seconds_per_mask = (time.perf_counter() - start) / len(masks)
-            return losses
-        if placed is None:
-            logger.info("masked losses go to the workers: %.1f ms each", 1e3 * seconds_per_mask)
-            placed = Placed(workers.client, evaluator)
-        return np.array(workers.map_batches(_evaluate, placed, masks, _EVEN))
-
-    return BlackBox(evaluator, evaluate)
+def _sent(client: Client, things: list[Any], *, broadcast: bool) -> list[Future[Any]]:
+    """Send things to every worker, or to one after the other; WorkersError if none answers."""
+    try:
+        # hash=False: two scatters of one object would share a key; forgetting one loses both
+        sent = client.scatter(things, broadcast=broadcast, hash=False)
+    except (OSError, RuntimeError) as error:
+        raise WorkersError(
+            f"the Dask scheduler went away ({error}); finished stages are kept, so run again"
+        ) from error
+    return cast("list[Future[Any]]", sent)
 
 
 @contextmanager
@@ -299,7 +307,3 @@ def _killed(start: int, n_items: int) -> str:
 
 def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:
     return [function(shared, item) for item in items]
-
-
-def _evaluate(evaluator: MaskEvaluator, masks: list[Mask]) -> list[float]:
-    return list(evaluator(masks).tolist())

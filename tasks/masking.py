@@ -13,7 +13,6 @@ from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.ingestion import description_of, part_rows
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
-from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
 from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, Rows, Schema
 from chaffinch.tasks.settings import Gbmo, SelectionSettings
 from chaffinch.tasks.stage import Context, stage
@@ -42,14 +41,12 @@ def optimise_mask(
     """Walk the elimination path of the base model on the mask-validation part."""
     schema = description_of(described).schema
     model = read_model(context, trained, "base_model", trained.result["kind"], schema)
-    engine = masked_loss(
+    engine = context.workers.masked_loss(
         model,
         part_rows(context, described, divided, "mask_validation"),
         loss_of(context, schema),
         np.array(trained.result["baseline"]),
     )
-    if isinstance(engine, BlackBox):
-        engine = context.workers.masked_loss(engine)
     path = eliminate(
         engine,
         keep=_protected(context.settings, schema),

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from chaffinch.tasks.selection.masked_loss.black_box import BlackBox
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -34,8 +36,10 @@ class Workers(Protocol):
         """
         ...
 
-    def masked_loss(self, engine: BlackBox) -> BlackBox:
-        """Return an engine with the same numbers, computed by these workers."""
+    def masked_loss(
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+    ) -> MaskedLoss:
+        """Return the masked loss of a model, computed by these workers; see `masked_loss`."""
         ...
 
 
@@ -57,6 +61,8 @@ class InProcess:
                 on_done(len(results), len(items))
         return results
 
-    def masked_loss(self, engine: BlackBox) -> BlackBox:
-        """Return the engine itself."""
-        return engine
+    def masked_loss(
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+    ) -> MaskedLoss:
+        """See `Workers.masked_loss`."""
+        return masked_loss(model, rows, loss, baseline)

@@ -3,6 +3,8 @@
 >>> import chaffinch
 >>> result = chaffinch.select("table.csv", "price")  # doctest: +SKIP
 >>> result.features, result.verdict  # doctest: +SKIP
+>>> engine = chaffinch.masked_loss(model, X, y, loss="log_loss")  # doctest: +SKIP
+>>> engine.without_each()  # doctest: +SKIP
 
 This file is the whole surface; everything behind it is imported at its first use.
 """

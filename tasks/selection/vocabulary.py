@@ -89,9 +89,8 @@ class Rows:
         return Rows(self.X[:, mask], self.y, self.weight)
 
 
-@runtime_checkable
-class FittedModel(Protocol):
-    """A trained model, whatever library it comes from; immutable, safe to send to a worker.
+class Predictor(Protocol):
+    """What the losses under masks need to know of a trained model.
 
     Attributes
     ----------
@@ -123,6 +122,11 @@ class FittedModel(Protocol):
     def used_features(self) -> Mask:
         """Features that can change a prediction, shape (d,); True where this is not known."""
         ...
+
+
+@runtime_checkable
+class FittedModel(Predictor, Protocol):
+    """A trained model, whatever library it comes from; immutable, safe to send to a worker."""
 
     def to_files(self) -> dict[str, bytes]:
         """Return the library's native files by name; never pickle."""

@@ -5,7 +5,10 @@ has been. The engine's seconds contain the reading of the model. The other side 
 would write: set a column to its baseline, predict, score, put the column back. Where that loop
 would take too long it is timed on a few features and multiplied; ``extrapolated_from`` says so.
 
-    python -m tests.benchmarks.masked_loss [small|medium|large|threads ...]
+    python -m tests.benchmarks.masked_loss [small|medium|large|threads|dask ...]
+
+`dask` shares the rows of the large case out to 1, 2 and 4 worker processes, each of one thread, and
+walks DASK_STEPS removals; beside it stands the same walk in this process.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
+from chaffinch.tasks import spreading
+from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
@@ -33,6 +38,7 @@ RESULTS = Path("bench-results/masked_loss.jsonl")
 SEED = 0
 TRAINING_ROWS = 5000  # at most; the time of a prediction does not depend on it
 TIMED_FEATURES = 12  # of a large table; of others all
+DASK_STEPS = 40
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,48 @@ def measure(name: str, size_name: str, threads: int = 1) -> dict[str, object]:
     }
 
 
+def measure_workers(n_workers: int) -> dict[str, object]:
+    """Time the first losses and then a walk, in this process (0 workers) or on worker processes."""
+    size = SIZES["large"]
+    model, rows = trained("lightgbm", size)
+    loss, baseline = resolve_loss(None, model.schema), rows.X.mean(axis=0)
+    masked_loss(model, rows.take(np.arange(2)), loss, baseline).without_each()
+    spreading._WORTH_SPREADING = -1.0
+    opened = open_workers("local" if n_workers else "none", n_workers or None)
+    with opened as workers:
+        workers.map(max, 0, list(range(n_workers)))  # has them started
+        start = time.perf_counter()
+        engine = workers.masked_loss(model, rows, loss, baseline)
+        engine.without_each()
+        first = time.perf_counter() - start
+        walk = seconds_of(lambda: eliminate(engine, min_features=size.features - DASK_STEPS))
+    return {
+        "model": "lightgbm",
+        "size": "large",
+        "workers": n_workers,
+        "first_losses_seconds": first,
+        "seconds_per_step": walk / DASK_STEPS,
+        "removals": DASK_STEPS,
+        "load": os.getloadavg()[0],
+    }
+
+
+def main_workers() -> None:
+    """Measure each number of workers in a process of its own."""
+    with RESULTS.open("a") as lines:
+        for n_workers in (0, 1, 2, 4):
+            command = [sys.executable, "-m", "tests.benchmarks.masked_loss", f"workers={n_workers}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            row = json.loads(done.stdout)
+            lines.write(json.dumps(row) + "\n")
+            print(
+                f"lightgbm large, {n_workers or 'no'} workers: "
+                f"first {row['first_losses_seconds']:.2f} s, "
+                f"then {1e3 * row['seconds_per_step']:.0f} ms a step (load {row['load']:.1f})",
+                flush=True,
+            )
+
+
 def main(sizes: list[str]) -> None:
     """Measure each case in a process of its own."""
     cases = [(name, size, 1) for size in sizes if size in SIZES for name in MODELS]
@@ -192,11 +240,15 @@ def main(sizes: list[str]) -> None:
                 f"      {row['engine_peak_mb']:8.0f} (table {row['table_mb']:.0f})",
                 flush=True,
             )
+    if "dask" in sizes:
+        main_workers()
     print(f"Kept in {RESULTS}")
 
 
 if __name__ == "__main__":
     if sys.argv[1:] and sys.argv[1].startswith("["):
         print(json.dumps(measure(*json.loads(sys.argv[1]))))
+    elif sys.argv[1:] and sys.argv[1].startswith("workers="):
+        print(json.dumps(measure_workers(int(sys.argv[1].partition("=")[2]))))
     else:
         main(sys.argv[1:] or [*SIZES, "threads"])

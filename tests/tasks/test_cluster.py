@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from chaffinch.tasks import cluster
+from chaffinch.tasks import spreading
 from chaffinch.tasks.cluster import OverDask, open_workers
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
+from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss.parts import Part, PartedLoss
+from chaffinch.tasks.selection.masked_loss.row_sums import nodes_of, root_of, runs_of_blocks
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.vocabulary import Rows, Schema
+from chaffinch.tasks.selection.vocabulary import FittedModel, Rows, Schema
 from chaffinch.tasks.workers import InProcess
 
 pytestmark = pytest.mark.xdist_group("dask")
@@ -32,25 +40,6 @@ def two_workers() -> Iterator[OverDask]:
     with open_workers("local", 2) as workers:
         assert isinstance(workers, OverDask)
         yield workers
-
-
-@pytest.fixture(scope="module", params=["lightgbm", "mlp", "RandomForestClassifier"])
-def evaluator(request) -> MaskEvaluator:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 12))
-    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(0, 0.5, 400) > 1).astype(np.int64)
-    schema = Schema(tuple(f"x{j}" for j in range(12)), (0,) * 12, 2)
-    parameters = {"mlp": {"max_iter": 30}, "RandomForestClassifier": {"n_estimators": 10}}
-    model = fit(
-        request.param,
-        Rows(X[:200], y[:200]),
-        schema,
-        parameters.get(request.param, {}),
-        seed=0,
-    )
-    return MaskEvaluator(
-        model, Rows(X[200:], y[200:]), Loss("log_loss", "classification"), X[:200].mean(axis=0)
-    )
 
 
 def add(shared: int, item: int) -> int:
@@ -96,19 +85,198 @@ def test_work_leaves_this_process_and_reaches_both_workers(two_workers) -> None:
     assert os.getpid() not in pids
 
 
-def test_masked_losses_are_the_same_to_the_last_bit(two_workers, evaluator, monkeypatch) -> None:
-    monkeypatch.setattr(cluster, "_WORTH_SPREADING", 0.0)
-    masks = np.random.default_rng(1).random((40, 12)) < 0.6
-    here, there = BlackBox(evaluator), two_workers.masked_loss(BlackBox(evaluator))
+CASES = [
+    ("lightgbm", 0, "squared_error"),
+    ("lightgbm", 3, "log_loss"),
+    ("xgboost", 2, "log_loss"),
+    ("RandomForestClassifier", 2, "log_loss"),
+    ("mlp", 0, "absolute_error"),
+    ("mlp", 3, "log_loss"),
+    ("LogisticRegression", 2, "log_loss"),
+    ("GradientBoostingRegressor", 0, "squared_error"),  # a black box
+]
+N_CATEGORIES = (0, 0, 4, 0, 0, 3, 0, 0, 0, 0)
+Asked = tuple[FittedModel, Rows, Loss, np.ndarray]
+
+
+@functools.cache
+def trained(name: str, n_classes: int, loss: str, n_rows: int = 3000) -> Asked:
+    """Return a model and the rows to ask about: 24 blocks of a forest, 6 of a network."""
+    rng = np.random.default_rng(0)
+    d = len(N_CATEGORIES)
+    X = rng.normal(size=(n_rows + 300, d))
+    for j in np.flatnonzero(N_CATEGORIES):
+        X[:, j] = rng.integers(0, N_CATEGORIES[j], len(X))
+    y = X[:, 0] + X[:, 1] ** 2 + (X[:, 2] == 1) + rng.normal(0, 0.5, len(X))
+    if n_classes:
+        y = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+    parameters = {
+        "mlp": {"max_iter": 4, "hidden_layer_sizes": [7, 5]},
+        "LogisticRegression": {"max_iter": 2000},
+    }
+    settings = parameters.get(name, {"n_estimators": 10})
+    schema = Schema(tuple(f"x{j}" for j in range(d)), N_CATEGORIES, n_classes)
+    model = fit(name, Rows(X[:300], y[:300]), schema, settings, seed=0)
+    weight = rng.uniform(0.5, 2, n_rows)
+    of = Loss(loss, schema.task)
+    baseline = np.where(np.array(N_CATEGORIES) > 0, 1.0, X[:300].mean(axis=0))
+    return model, Rows(X[300:], y[300:], weight), of, baseline
+
+
+@pytest.fixture
+def always_spread(monkeypatch) -> None:
+    monkeypatch.setattr(spreading, "_WORTH_SPREADING", -1.0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_masked_losses_are_the_same_to_the_last_bit(two_workers, always_spread, case) -> None:
+    asked = trained(*case)
+    here = InProcess().masked_loss(*asked)
+    there = two_workers.masked_loss(*asked)
+    assert type(there).__name__ == ("BlackBox" if "Boosting" in case[0] else "PartedLoss")
+    masks = np.random.default_rng(1).random((5, 10)) < 0.6
     assert there(masks).tolist() == here(masks).tolist()
+    assert there.without_each().tolist() == here.without_each().tolist()
     assert eliminate(there) == eliminate(here)
+    assert there.mask.tolist() == here.mask.tolist()
+    assert there.loss == here.loss
 
 
-def test_small_problems_stay_in_this_process(two_workers, evaluator, monkeypatch) -> None:
-    monkeypatch.setattr(cluster, "_WORTH_SPREADING", 1e9)
-    monkeypatch.setattr(two_workers, "map_batches", lambda *_: pytest.fail("it was sent away"))
-    spread = two_workers.masked_loss(BlackBox(evaluator))
-    assert eliminate(spread) == eliminate(BlackBox(evaluator))
+@pytest.mark.parametrize("n_workers", [1, 4])
+def test_nor_does_the_number_of_workers_change_a_bit(always_spread, n_workers) -> None:
+    with open_workers("local", n_workers) as workers:
+        for case in CASES[1], CASES[5]:
+            model, rows, loss, baseline = trained(*case)
+            threaded = masked_loss(model, rows, loss, baseline, threads=3)
+            there = workers.masked_loss(model, rows, loss, baseline)
+            assert isinstance(there, PartedLoss)
+            assert eliminate(there) == eliminate(threaded)
+
+
+@pytest.mark.parametrize("n_rows", [1, 128, 129, 700])
+def test_nor_do_few_rows(two_workers, always_spread, n_rows) -> None:
+    model, rows, loss, baseline = trained(*CASES[0])
+    few = rows.take(np.arange(n_rows))
+    there = two_workers.masked_loss(model, few, loss, baseline)
+    assert eliminate(there) == eliminate(masked_loss(model, few, loss, baseline))
+
+
+def test_the_engine_of_a_part_is_made_once(two_workers, always_spread) -> None:
+    there = two_workers.masked_loss(*trained(*CASES[0]))
+    there.without_each()
+    engines = there._ask.__closure__  # the question below is not one that an engine answers
+    ask = next(cell.cell_contents for cell in engines if callable(cell.cell_contents))
+    before = ask(identity_of_engine, None)
+    eliminate(there, min_features=6)
+    assert ask(identity_of_engine, None) == before
+    assert len({pid for pid, _ in before}) == 2
+
+
+def identity_of_engine(part: Part, _: None) -> tuple[int, int]:
+    return os.getpid(), id(part._engine)
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[5], CASES[7]], ids=["trees", "network", "any"])
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_worker_killed_between_removals_changes_no_bit(always_spread, case, n_workers) -> None:
+    asked = trained(*case)
+    expected = eliminate(InProcess().masked_loss(*asked))
+    with open_workers("local", n_workers) as workers:
+        there = workers.masked_loss(*asked)
+        killed = []
+
+        def kill_one(done: int, total: int) -> None:
+            if done in (2, 5):
+                pids = workers.map(process_id, None, [0.01] * 4)
+                os.kill(pids[0], signal.SIGKILL)
+                killed.append(pids[0])
+
+        assert eliminate(there, on_removal=kill_one) == expected
+        assert len(set(killed)) == 2
+
+
+def test_a_worker_killed_while_it_computes_changes_no_bit(always_spread) -> None:
+    asked = trained(*CASES[0], n_rows=20_000)
+    expected = eliminate(InProcess().masked_loss(*asked))
+    with open_workers("local", 2) as workers:
+        there = workers.masked_loss(*asked)
+        pid = workers.map(process_id, None, [0.0])[0]
+        killer = threading.Timer(0.05, os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        assert eliminate(there) == expected
+        killer.join()
+
+
+def test_small_problems_stay_in_this_process(two_workers, caplog, monkeypatch) -> None:
+    for way in ("for_each", "for_batches"):
+        monkeypatch.setattr(two_workers, way, lambda *_: pytest.fail("it was sent away"))
+    with caplog.at_level(logging.INFO, "chaffinch"):
+        for case in CASES[0], CASES[5], CASES[7]:
+            few = trained(*case, n_rows=100)
+            assert eliminate(two_workers.masked_loss(*few)) == eliminate(
+                InProcess().masked_loss(*few)
+            )
+    assert "stay in this process: that is less than it takes to ask the workers" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"), [("lightgbm", "r2"), ("linear", "squared_error")], ids=["scorer", "linear"]
+)
+def test_what_does_not_add_up_rows_stays_as_well(
+    two_workers, always_spread, caplog, name, loss
+) -> None:
+    asked = trained(*CASES[0])
+    if name == "linear":
+        model = fit(name, asked[1], asked[0].schema, {}, seed=0)
+        asked = (model, *asked[1:])
+    asked = (asked[0], asked[1], Loss(loss, "regression"), asked[3])
+    with caplog.at_level(logging.INFO, "chaffinch"):
+        there = two_workers.masked_loss(*asked)
+    assert "stay in this process: their engine does not add up rows" in caplog.text
+    assert eliminate(there) == eliminate(InProcess().masked_loss(*asked))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_rows_that_no_engine_covers_are_found_wherever_they_are(
+    two_workers, always_spread, caplog
+) -> None:
+    model, rows, loss, baseline = trained(*CASES[4])
+    X = rows.X.copy()
+    X[-1, 0] = np.inf
+    rows = Rows(X, rows.y, rows.weight)
+    with pytest.raises(ValueError, match="absolute_error must be finite"):
+        InProcess().masked_loss(model, rows, loss, baseline).without_each()
+    with caplog.at_level(logging.INFO, "chaffinch"):
+        there = two_workers.masked_loss(model, rows, loss, baseline)
+    assert "stay in this process: some rows are not covered" in caplog.text
+    with pytest.raises(ValueError, match="absolute_error must be finite"):
+        there.without_each()
+
+
+def test_a_step_moves_a_few_vectors(two_workers, always_spread, caplog) -> None:
+    with caplog.at_level(logging.INFO, "chaffinch"):
+        there = two_workers.masked_loss(*trained(*CASES[0]))
+        there.without_each()
+    (told,) = [r.getMessage() for r in caplog.records if "each step" in r.getMessage()]
+    assert told == "each step brings 0.3 kB from 2 parts"  # two nodes each, of 10 losses
+
+
+@given(data=st.data())
+def test_sums_do_not_depend_on_the_runs_of_blocks(data) -> None:
+    n_blocks = data.draw(st.integers(1, 70))
+    sums = np.random.default_rng(n_blocks).normal(size=(n_blocks, 3)) * 10.0 ** (n_blocks % 7)
+    whole = root_of([nodes_of(sums, 0, n_blocks)], n_blocks)
+    np.testing.assert_allclose(whole, sums.sum(axis=0), atol=1e-6)
+    cuts = data.draw(st.sets(st.integers(1, n_blocks)))
+    bounds = sorted({0, n_blocks} | cuts)
+    runs = [nodes_of(sums[a:b], a, n_blocks) for a, b in pairwise(bounds)]
+    assert root_of(runs, n_blocks).tolist() == whole.tolist()
+    for run in runs:
+        assert len(run) <= 2 * n_blocks.bit_length()
+    for n_runs in (1, 2, 3, 8):
+        shared = runs_of_blocks(n_blocks, n_runs)
+        assert len(shared) == min(n_runs, len(shared))
+        assert [a for a, _ in shared] + [n_blocks] == [0] + [b for _, b in shared]
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(two_workers, tmp_path) -> None:

@@ -15,13 +15,13 @@ from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvalua
 from chaffinch.tasks.selection.masked_loss.dense import dense_engine
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees import tree_engine
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
+from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Predictor, Rows
 
 __all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
 
 logger = logging.getLogger(__name__)
 
-Builder = Callable[[FittedModel, Rows, Loss, Floats, int], MaskedLoss]
+Builder = Callable[[Predictor, Rows, Loss, Floats, int], MaskedLoss]
 
 # By a model's kind: the engines to try, in this order.
 _ENGINES: dict[str, tuple[Builder, ...]] = {
@@ -29,17 +29,18 @@ _ENGINES: dict[str, tuple[Builder, ...]] = {
     "xgboost": (tree_engine,),
     "mlp": (dense_engine,),
     "sklearn": (tree_engine, dense_engine),
+    "torch": (dense_engine,),
 }
 
 
 def masked_loss(
-    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, *, threads: int = 1
+    model: Predictor, rows: Rows, loss: Loss, baseline: Floats, *, threads: int = 1
 ) -> MaskedLoss:
     """Return the masked loss of a model, by the fastest engine that covers it.
 
     Parameters
     ----------
-    model : FittedModel
+    model : Predictor
         Trained on d features.
     rows : Rows
         The n rows whose loss is asked for; X has shape (n, d). They must not change afterwards.
@@ -65,9 +66,12 @@ def masked_loss(
     reasons = []
     for build in _ENGINES.get(model.kind, ()):
         try:
-            return build(model, rows, loss, baseline, threads)
+            engine = build(model, rows, loss, baseline, threads)
         except NotCovered as reason:
             reasons.append(str(reason))
+        else:
+            logger.info("masked losses of the %s model by %s", model.kind, type(engine).__name__)
+            return engine
     logger.info(
         "masked losses of the %s model by one prediction each: %s",
         model.kind,

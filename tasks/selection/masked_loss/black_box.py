@@ -22,7 +22,7 @@ from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
 from chaffinch.tasks.selection.models import ScikitLearnModel
 from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Mask, Rows
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Predictor, Rows
 
 _BYTES_AT_ONCE = 1 << 24  # of changed rows of several masks
 _TREES = frozenset(
@@ -46,7 +46,7 @@ class MaskEvaluator:
 
     Attributes
     ----------
-    model : FittedModel
+    model : Predictor
         Trained on d features.
     rows : Rows
         The n rows whose loss is asked for; X has shape (n, d).
@@ -56,7 +56,7 @@ class MaskEvaluator:
         What a masked feature is set to.
     """
 
-    model: FittedModel
+    model: Predictor
     rows: Rows
     loss: Loss
     baseline: Floats
@@ -148,7 +148,7 @@ class _Predictor:
             yield i, prediction
 
 
-def _rows_are_independent(model: FittedModel) -> bool:
+def _rows_are_independent(model: Predictor) -> bool:
     """Return whether a row's prediction is the same to the last bit in any company."""
     if isinstance(model, ScikitLearnModel):
         kind = type(model.estimator)

@@ -8,11 +8,11 @@ from chaffinch.tasks.selection.masked_loss.dense_models import read_dense
 from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss, is_least_squares
 from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
+from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Predictor, Rows
 
 
 def dense_engine(
-    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, threads: int
+    model: Predictor, rows: Rows, loss: Loss, baseline: Floats, threads: int
 ) -> MaskedLoss:
     """Return the masked loss of a network or a linear model; see `masked_loss`.
 

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.torch_layers import Activation, layers
 from chaffinch.tasks.selection.models import NeuralNetwork, ScikitLearnModel
 from chaffinch.tasks.selection.models.columns import feature_of_column
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats
+from chaffinch.tasks.selection.models.given import GivenModule
+from chaffinch.tasks.selection.vocabulary import Floats, Predictor
 
-Activation = Literal["identity", "relu", "logistic", "tanh"]
 Link = Literal["identity", "logistic", "softmax"]
 
 # Exact types by name: a subclass may predict in another way.
@@ -90,7 +91,7 @@ class DenseModel:
     classes: NDArray[np.int64]
 
 
-def read_dense(model: FittedModel) -> DenseModel:
+def read_dense(model: Predictor) -> DenseModel:
     """Return a network or a linear model in the common form.
 
     Raises
@@ -102,6 +103,8 @@ def read_dense(model: FittedModel) -> DenseModel:
         return _of_network(model)
     if isinstance(model, ScikitLearnModel):
         return _of_scikit_learn(model)
+    if isinstance(model, GivenModule):
+        return _of_module(model)
     raise NotCovered(f"{model.kind} is neither a network nor a linear model")
 
 
@@ -116,6 +119,25 @@ def _of_network(model: NeuralNetwork) -> DenseModel:
         link="softmax" if n_classes else "identity",
         location=model.location,
         scale=model.scale,
+        classes=np.arange(n_classes),
+    )
+
+
+def _of_module(model: GivenModule) -> DenseModel:
+    weights, biases, activation = layers(model.module)
+    n_classes = model.schema.n_classes
+    link: Link = "identity"
+    if n_classes:
+        link = "logistic" if weights[-1].shape[1] == 1 else "softmax"
+    return DenseModel(
+        encode=partial(_transformed, []),
+        feature_of_column=np.arange(len(model.schema.features)),
+        weights=weights,
+        biases=biases,
+        activation=activation,
+        link=link,
+        location=0.0,
+        scale=1.0,
         classes=np.arange(n_classes),
     )
 

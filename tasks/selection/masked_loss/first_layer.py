@@ -18,6 +18,7 @@ from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _ROWS_AT_ONCE = 1024
+_EVERY_ROW = slice(None)
 
 
 class FirstLayer:
@@ -88,15 +89,15 @@ class FirstLayer:
         if not (np.isfinite(encoded_baseline).all() and np.isfinite(self.values).all()):
             raise NotCovered("an encoded value is not finite")
 
-    def present(self, mask: Mask) -> Floats:
-        """Return the pre-activations under a mask (d,), shape (width, n)."""
+    def present(self, mask: Mask, rows: slice = _EVERY_ROW) -> Floats:
+        """Return the pre-activations of some rows under a mask (d,), shape (width, n)."""
         kept = mask & ~self.tabulated
+        values = self.values[:, rows]
         with single_thread():
-            total = (self._weights * kept[:, np.newaxis]).T @ self.values
+            total = (self._weights * kept[:, np.newaxis]).T @ values
         total += (self._bias + self.at_baseline[~mask].sum(axis=0))[:, np.newaxis]
         for feature in np.flatnonzero(mask & self.tabulated):
-            rows = self.first_row[feature] + self.values[feature].astype(np.int64)
-            total += self.table[rows].T
+            total += self.table[self.first_row[feature] + values[feature].astype(np.int64)].T
         return np.asarray(total)
 
     def into_changes(self) -> Floats:
@@ -156,4 +157,9 @@ def _contributions(
     probes = np.repeat(baseline[np.newaxis], len(distinct), axis=0)
     probes[:, feature] = distinct
     parts = [encoded[:, columns] for _, encoded in _encoded(model, probes)]
-    return np.asarray(np.concatenate(parts) @ model.weights[0][columns])
+    weights = model.weights[0][columns]
+    total = np.zeros((len(distinct), weights.shape[1]))
+    # not a product of matrices, whose rounding may depend on how many values there are
+    for values, of_column in zip(np.concatenate(parts).T, weights, strict=True):
+        total += values[:, np.newaxis] * of_column
+    return total

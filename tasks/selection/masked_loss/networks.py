@@ -5,16 +5,17 @@ table), so the first layer under the present mask is kept and only the rest is c
 O(n width) a feature with one hidden layer, and a matrix product for each further one. A linear
 model is a network without hidden layers.
 
-Everything goes by blocks of rows of one fixed size, each feature by itself, and the blocks' sums
-are added in their order: a loss is the same to the last bit for any number of threads.
+Everything goes by blocks of rows of one fixed size, each feature by itself, and `row_sums` adds the
+blocks' sums: a loss is the same to the last bit for any number of threads, and of those who share
+the rows.
 
-Subtracting a contribution leaves a rounding error of that contribution's size. The first layer is
-therefore computed anew after 64 removals, or once it is far smaller than it has been.
+Subtracting a contribution leaves a rounding error of that contribution's size. The first layer of a
+block is therefore computed anew after 64 removals, or once it is far smaller than it has been.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -24,7 +25,7 @@ from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
 from chaffinch.tasks.selection.masked_loss.first_layer import FirstLayer
 from chaffinch.tasks.selection.masked_loss.outputs import OutputLoss, check_agreement
-from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
+from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
@@ -35,7 +36,7 @@ _REMOVALS_BEFORE_ANEW, _SHRINKAGE_BEFORE_ANEW = 64, 64.0
 _Write = Callable[[NDArray[np.int64], int, Floats], None]
 
 
-class NetworkMaskedLoss(MaskState):
+class NetworkMaskedLoss(RowSums):
     """`MaskedLoss` of a network or a linear model, for a loss that is a mean over rows.
 
     Parameters
@@ -54,12 +55,13 @@ class NetworkMaskedLoss(MaskState):
     """
 
     _present: Floats  # first layer under the present mask, shape (width, n)
-    _largest: Floats  # of each unit since it was computed anew, shape (width,)
-    _removals: int  # since then
+    _largest: Floats  # of each block's units since they were computed anew, (n_blocks, width)
+    _removals: int  # since all were
+    rows_in_block = _ROWS_AT_ONCE
 
     def __init__(self, evaluator: MaskEvaluator, model: DenseModel, *, threads: int = 1) -> None:
-        super().__init__(evaluator.rows.X.shape[1])
-        self._evaluator, self._model, self._threads = evaluator, model, threads
+        self._model, self._threads = model, threads
+        self._starts = np.arange(0, len(evaluator.rows), _ROWS_AT_ONCE)
         self._n_rows = len(evaluator.rows)
         self._layers = [
             (np.ascontiguousarray(w.T), b[:, np.newaxis])
@@ -70,75 +72,72 @@ class NetworkMaskedLoss(MaskState):
             model, evaluator.rows, evaluator.model.schema, evaluator.loss
         )
         self._first = FirstLayer(model, evaluator.rows.X, evaluator.baseline)
-        self._start_anew()
+        weight = float(self._output_loss.weight.sum())
+        super().__init__(evaluator.loss.name, self._first.used, weight)
+        self._present = self._under(self._mask)
+        self._largest = self._sizes()
+        self._removals = 0
         sample = np.maximum(self._present, self._floor)[np.newaxis]
         check_agreement(evaluator, self._output_loss, self._outputs(sample)[0])
 
-    @property
-    def loss(self) -> float:
-        """Loss under the present mask."""
-        return float(self._checked(self._losses_of(self._present), self._mask.sum())[0])
-
-    def without_each(self) -> Floats:
-        """Losses of masking one more feature each, shape (d,); inf where already masked."""
-        losses = np.full(len(self._mask), np.inf)
-        losses[self._mask] = self.loss
-        features = np.flatnonzero(self._mask & self._first.used)
+    def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
+        """See `RowSums.block_sums`."""
+        if masks is not None:
+            return np.hstack([self._sums_of(self._under(mask)) for mask in masks])
+        present = self._sums_of(self._present)
+        if question == "present":
+            return present
 
         def write(some: NDArray[np.int64], start: int, out: Floats) -> None:
             self._first.write_without(self._present, some, start, self._floor, out)
 
-        losses[features] = self._checked(self._losses(features, write), self._mask.sum() - 1)
-        return losses
-
-    def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
-        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
-        rows = self._as_masks(masks)
-        losses = np.empty(len(rows))
-        for i, mask in enumerate(rows):
-            losses[i] = self._checked(self._losses_of(self._first.present(mask)), mask.sum())[0]
-        return losses
+        features = np.flatnonzero(self._mask & self.relevant)
+        return np.hstack((self._sums(features, write), present))
 
     def _after_removal(self, feature: int) -> None:
         changed = np.empty_like(self._present)[np.newaxis]
         self._first.write_without(self._present, np.array([feature]), 0, -np.inf, changed)
         self._present = changed[0]
         self._removals += 1
-        size = np.abs(self._present).max(axis=1)
-        has_shrunk = (self._largest > _SHRINKAGE_BEFORE_ANEW * size).any()
-        if has_shrunk or self._removals == _REMOVALS_BEFORE_ANEW:
-            self._start_anew()
-        else:
-            np.maximum(self._largest, size, out=self._largest)
+        sizes = self._sizes()
+        has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_ANEW * sizes, axis=1)
+        is_due = has_shrunk | (self._removals == _REMOVALS_BEFORE_ANEW)
+        self._removals %= _REMOVALS_BEFORE_ANEW
+        for start in self._starts[is_due]:
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            self._present[:, rows] = self._first.present(self._mask, rows)
+        self._largest = np.where(is_due[:, np.newaxis], 0, self._largest)
+        np.maximum(self._largest, self._sizes() if is_due.any() else sizes, out=self._largest)
 
-    def _start_anew(self) -> None:
-        """Compute the first layer from the mask alone."""
-        self._present = self._first.present(self._mask)
-        self._largest = np.abs(self._present).max(axis=1)
-        self._removals = 0
+    def _under(self, mask: Mask) -> Floats:
+        """Return the first layer under a mask, made block by block, shape (width, n)."""
+        blocks = [slice(start, start + _ROWS_AT_ONCE) for start in self._starts]
+        return np.hstack([self._first.present(mask, rows) for rows in blocks])
 
-    def _losses_of(self, present: Floats) -> Floats:
-        """Return the loss of one first layer (width, n), shape (1,)."""
+    def _sizes(self) -> Floats:
+        """Return the largest pre-activation of each block's units, shape (n_blocks, width)."""
+        return np.maximum.reduceat(np.abs(self._present), self._starts, axis=1).T
+
+    def _sums_of(self, present: Floats) -> Floats:
+        """Return every block's sums for one first layer (width, n), shape (n_blocks, 1)."""
 
         def write(_: NDArray[np.int64], start: int, out: Floats) -> None:
             np.maximum(present[:, start : start + out.shape[2]], self._floor, out=out[0])
 
-        return self._losses(np.zeros(1, dtype=np.int64), write)
+        return self._sums(np.zeros(1, dtype=np.int64), write)
 
-    def _losses(self, features: NDArray[np.int64], write: _Write) -> Floats:
-        """Return losses, shape (m,), of the m first layers that `write` gives block by block."""
-        starts = range(0, self._n_rows, _ROWS_AT_ONCE)
+    def _sums(self, features: NDArray[np.int64], write: _Write) -> Floats:
+        """Return every block's sums for the m first layers that `write` gives, (n_blocks, m)."""
 
         def sums_from(start: int) -> Floats:
             return self._block_sums(features, start, write)
 
+        starts = self._starts.tolist()
         with single_thread():
             if self._threads == 1:
-                sums = [sums_from(start) for start in starts]
-            else:
-                with ThreadPoolExecutor(self._threads) as pool:
-                    sums = list(pool.map(sums_from, starts))
-        return np.asarray(np.sum(sums, axis=0) / self._output_loss.weight.sum())
+                return np.array([sums_from(start) for start in starts])
+            with ThreadPoolExecutor(self._threads) as pool:
+                return np.array(list(pool.map(sums_from, starts)))
 
     def _block_sums(self, features: NDArray[np.int64], start: int, write: _Write) -> Floats:
         """Return the losses' sums over the block of rows from `start`, shape (m,)."""
@@ -176,7 +175,3 @@ class NetworkMaskedLoss(MaskState):
             np.tanh(layer, out=layer)
             layer += 1
             layer *= 0.5
-
-    def _checked(self, losses: Floats, n_kept: int) -> Floats:
-        check_finite(self._evaluator.loss.name, losses, n_kept, len(self._mask))
-        return losses

@@ -108,12 +108,20 @@ def used_columns(estimator: Any) -> NDArray[np.int64] | None:
     histogram = ensemble.HistGradientBoostingClassifier | ensemble.HistGradientBoostingRegressor
     if isinstance(estimator, histogram):
         nodes = [t.nodes for iteration in estimator._predictors for t in iteration]
-        return np.unique(np.concatenate([n["feature_idx"][n["is_leaf"] == 0] for n in nodes]))
+        tested = np.concatenate([n["feature_idx"][n["is_leaf"] == 0] for n in nodes])
+        return np.unique(histogram_order(estimator)[tested])
     if type(estimator).__module__.startswith("sklearn.linear_model.") and hasattr(
         estimator, "coef_"
     ):
         return np.flatnonzero(np.atleast_2d(estimator.coef_).any(axis=0))
     return None
+
+
+def histogram_order(estimator: Any) -> NDArray[np.int64]:
+    """Return the columns of a fitted HistGradientBoosting in its own order: categorical first."""
+    if estimator._preprocessor is None:
+        return np.arange(estimator.n_features_in_)
+    return np.argsort(~estimator.is_categorical_, kind="stable")
 
 
 def _split_columns(trees: Sequence[Any]) -> NDArray[np.int64]:

@@ -7,11 +7,11 @@ from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees import lightgbm, scikit_learn, xgboost
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
+from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Predictor, Rows
 
 
 def tree_engine(
-    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, threads: int
+    model: Predictor, rows: Rows, loss: Loss, baseline: Floats, threads: int
 ) -> MaskedLoss:
     """Return the exact masked loss of a tree model; parameters are those of `masked_loss`.
 
@@ -25,7 +25,7 @@ def tree_engine(
     return TreeEngine(forest_of(model), rows, loss, baseline, threads=threads)
 
 
-def forest_of(model: FittedModel) -> Forest:
+def forest_of(model: Predictor) -> Forest:
     """Return a tree model in normal form.
 
     Raises

@@ -19,14 +19,14 @@ a removal is one reading of the changes: 8 bytes a row and kept feature.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.masked_loss.state import MaskState
+from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
 from chaffinch.tasks.selection.masked_loss.trees import by_test, by_word, row_losses
 from chaffinch.tasks.selection.masked_loss.trees.arrays import BLOCK, State
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
@@ -38,12 +38,13 @@ _KINDS = {
     ("squared_error", "identity"): row_losses.SQUARED,
     ("absolute_error", "identity"): row_losses.ABSOLUTE,
     ("log_loss", "logistic"): row_losses.LOGISTIC,
+    ("log_loss", "logistic_single"): row_losses.LOGISTIC_SINGLE,
     ("log_loss", "softmax"): row_losses.SOFTMAX,
     ("log_loss", "probability"): row_losses.PROBABILITY,
 }
 
 
-class TreeEngine(MaskState):
+class TreeEngine(RowSums):
     """`MaskedLoss` of a forest.
 
     Parameters
@@ -60,41 +61,39 @@ class TreeEngine(MaskState):
         How many blocks of rows are worked on at a time; never changes a bit of the result.
     """
 
+    rows_in_block = BLOCK
+
     def __init__(
         self, forest: Forest, rows: Rows, loss: Loss, baseline: Floats, *, threads: int = 1
     ) -> None:
         if threads < 1:
             raise ValueError(f"threads must be at least 1 but is {threads}")
-        super().__init__(rows.X.shape[1])
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        relevant = np.isin(np.arange(rows.X.shape[1]), forest.used_features)
+        super().__init__(loss.name, relevant, float(weight.sum()))
         self.forest, self._rows, self._loss, self._threads = forest, rows, loss, threads
         self._used = forest.used_features
         self._kind = _KINDS.get((loss.name, forest.link))
+        self.is_summed = self._kind is not None
         self._baseline = forest.prepare(baseline[np.newaxis])[0]
         self._unit, self._base, self._trees = pack(forest, self._baseline)
         self._tests = tests_by_feature(self._trees, len(self._used))
         self._n_blocks = -(-len(rows) // BLOCK)
         self._y = self._in_blocks(rows.y.astype(np.float64))
-        self._weight = self._in_blocks(np.ones(len(rows)) if rows.weight is None else rows.weight)
-        self._total_weight = float(self._weight.sum())
+        self._weight = self._in_blocks(weight)
         self._state = self._first_state()
-
-    @property
-    def loss(self) -> float:
-        """Loss under the present mask."""
-        return float(self._losses(np.zeros(0, np.int64))[-1])
 
     @property
     def prediction(self) -> Floats:
         """Predictions under the present mask: values (n,), or probabilities (n, n_classes)."""
         return self._predictions(self._state.score)
 
-    def without_each(self) -> Floats:
-        """Losses of masking one more feature each, shape (d,); inf where already masked."""
-        kept = np.flatnonzero(self._mask[self._used])
-        losses = self._losses(kept)
-        everywhere = np.where(self._mask, losses[-1], np.inf)
-        everywhere[self._used[kept]] = losses[:-1]
-        return everywhere
+    def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
+        """See `RowSums.block_sums`."""
+        if masks is not None:
+            none = np.zeros(0, np.int64)
+            return np.hstack([self._sums(none, self._score_under(mask)) for mask in masks])
+        return self._sums(self._features(question), self._state.score)
 
     def _after_removal(self, feature: int) -> None:
         """Visit again the trees that test the feature."""
@@ -107,23 +106,21 @@ class TreeEngine(MaskState):
             for column in np.flatnonzero(self.forest.feature_of_column == feature):
                 self._state.column[:, column] = self._baseline[column]
 
-    def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
-        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
-        seen = self._as_masks(masks)
-        losses = np.empty(len(seen))
-        for i, mask in enumerate(seen):
-            score = self._empty_score()
-            masked = ~mask[self.forest.feature_of_column]
+    def _features(self, question: Question) -> Integers:
+        """Return the used features to ask about, by their numbers among these."""
+        kept = np.flatnonzero(self._mask[self._used])
+        return kept if question == "without each" else kept[:0]
 
-            def of_block(
-                block: int, column: Floats, score: Any = score, masked: Any = masked
-            ) -> None:
-                column[masked] = self._baseline[masked, np.newaxis]
-                by_test.scores(self._trees, column, score[block])
+    def _score_under(self, mask: Mask) -> Integers:
+        score = self._empty_score()
+        masked = ~mask[self.forest.feature_of_column]
 
-            self._each_block(of_block)
-            losses[i] = self._losses(np.zeros(0, np.int64), score)[-1]
-        return losses
+        def of_block(block: int, column: Floats) -> None:
+            column[masked] = self._baseline[masked, np.newaxis]
+            by_test.scores(self._trees, column, score[block])
+
+        self._each_block(of_block)
+        return score
 
     def _first_state(self) -> State:
         n_blocks, n_columns = self._n_blocks, len(self._baseline)
@@ -193,36 +190,31 @@ class TreeEngine(MaskState):
         with ThreadPoolExecutor(n_ranges) as pool:
             list(pool.map(lambda a, b: kernel(*arguments, a, b), bounds[:-1], bounds[1:]))
 
-    def _losses(self, features: Integers, score: Integers | None = None) -> Floats:
-        """Return the losses without each of some used features, and with all of them, (m + 1,)."""
-        score = self._state.score if score is None else score
-        if self._kind is None:
-            losses = np.array(
-                [self._any_loss(score, f) for f in features.tolist()]
-                + [self._any_loss(score, None)]
-            )
-        else:
-            sums = np.empty((self._n_blocks, len(features) + 1))
-            self._over_blocks(
-                row_losses.loss_sums,
-                self._kind,
-                self._unit,
-                self.forest.divisor,
-                score,
-                self._state.change,
-                features,
-                self._y,
-                self._weight,
-                sums,
-            )
-            # not `sum`, which adds a single column in another order than many
-            losses = np.cumsum(sums, axis=0)[-1] / self._total_weight
-        if not np.isfinite(losses).all():
-            wrong = losses[~np.isfinite(losses)][0]
-            raise ValueError(
-                f"{self._loss.name} must be finite but is {wrong}; choose another loss"
-            )
-        return losses
+    def _sums(self, features: Integers, score: Integers) -> Floats:
+        """Return every block's sums without each of some used features, and with all of them."""
+        sums = np.empty((self._n_blocks, len(features) + 1))
+        self._over_blocks(
+            row_losses.loss_sums,
+            self._kind,
+            self._unit,
+            self.forest.divisor,
+            score,
+            self._state.change,
+            features,
+            self._y,
+            self._weight,
+            sums,
+        )
+        return sums
+
+    def _means(self, question: Question, masks: Mask | None) -> Floats:
+        if self.is_summed:
+            return super()._means(question, masks)
+        if masks is not None:
+            return np.array([self._any_loss(self._score_under(mask), None) for mask in masks])
+        score = self._state.score
+        each = [self._any_loss(score, f) for f in self._features(question).tolist()]
+        return np.array([*each, self._any_loss(score, None)])
 
     def _any_loss(self, score: Integers, feature: int | None) -> float:
         if feature is not None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.vocabulary import Floats
 
-Link = Literal["identity", "logistic", "softmax", "probability"]
+Link = Literal["identity", "logistic", "logistic_single", "softmax", "probability"]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 NUMERIC = -1
@@ -89,9 +89,10 @@ class Forest:
         Score before the first tree.
     divisor : float
         1 for a sum of trees; the number of trees for an average.
-    link : "identity", "logistic", "softmax" or "probability"
-        How scores become predictions; "probability" takes them as they are. One output of
-        "logistic" or "probability" is that of the second of two classes.
+    link : "identity", "logistic", "logistic_single", "softmax" or "probability"
+        How scores become predictions; "probability" takes them as they are, "logistic_single"
+        rounds to float32 as it goes. One output of "logistic" or "probability" is that of
+        the second of two classes.
     feature_of_column : ndarray of int64, shape (n_columns,)
         The feature each column is made of.
     prepare : callable
@@ -131,7 +132,9 @@ class Forest:
         if self.link == "softmax":
             grown = np.exp(raw - raw.max(axis=1, keepdims=True))
             return np.asarray(grown / grown.sum(axis=1, keepdims=True))
-        second = 1 / (1 + np.exp(-raw)) if self.link == "logistic" else raw
+        second = raw if self.link == "probability" else 1 / (1 + np.exp(-raw))
+        if self.link == "logistic_single":
+            second = in_single_precision(1 / in_single_precision(1 + np.exp(-raw)))
         return np.column_stack((1 - second, second)) if raw.shape[1] == 1 else second
 
 

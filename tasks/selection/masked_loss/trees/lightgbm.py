@@ -30,7 +30,9 @@ _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_SHIFT, _MISSING_NONE, _MISSING_ZERO = 2, 0, 1
 _ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 _LINKS: dict[str, Link] = {
-    "regression": "identity",
+    **dict.fromkeys(
+        ("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"
+    ),
     "binary sigmoid:1": "logistic",
     "multiclass": "softmax",
 }

@@ -20,7 +20,7 @@ import numpy as np
 
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
-SQUARED, ABSOLUTE, LOGISTIC, SOFTMAX, PROBABILITY = range(5)
+SQUARED, ABSOLUTE, LOGISTIC, LOGISTIC_SINGLE, SOFTMAX, PROBABILITY = range(6)
 _FLOOR = float(np.finfo(np.float64).eps)  # of probabilities, as in `Loss`
 
 # ln 2 in two parts, the first short enough that a whole number times it is exact
@@ -114,12 +114,16 @@ def _truths(kind: int, raw: Any, y: Any, bits: Any, truth: Any) -> None:
             truth[row] = raw[int(y[row]), row]
     else:
         second = raw[0]
-        if kind == LOGISTIC:
+        if kind in (LOGISTIC, LOGISTIC_SINGLE):
             for row in range(len(y)):
                 second[row] = -second[row]
             exponentials(second, bits)
+        if kind == LOGISTIC:
             for row in range(len(y)):
                 second[row] = 1 / (1 + second[row])
+        elif kind == LOGISTIC_SINGLE:  # near 1 its distance from 1 is what rounding leaves of it
+            for row in range(len(y)):
+                second[row] = np.float32(1 / np.float64(np.float32(1 + second[row])))
         for row in range(len(y)):
             truth[row] = abs(second[row] - (1 - y[row]))
 
@@ -143,7 +147,8 @@ def loss_sums(
     Parameters
     ----------
     kind : int
-        SQUARED or ABSOLUTE error, or the log loss of LOGISTIC, SOFTMAX or PROBABILITY scores.
+        SQUARED or ABSOLUTE error, or the log loss of LOGISTIC scores (SINGLE: of a probability
+        that is rounded to float32), SOFTMAX or PROBABILITY scores.
     unit, divisor : float
         A raw score is ``score * unit / divisor``.
     score, change : ndarray of int64, shapes (n_blocks, c, 128) and (n_blocks, n_used, c, 128)

@@ -24,7 +24,7 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     assemble,
     in_single_precision,
 )
-from chaffinch.tasks.selection.models.columns import feature_of_column
+from chaffinch.tasks.selection.models.columns import feature_of_column, histogram_order
 from chaffinch.tasks.selection.models.estimators import ScikitLearnModel
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats
@@ -155,7 +155,7 @@ def _boosted(
         divisor=1.0,
         link=links.get(n_classes, "softmax"),
         category_left=flags,
-        feature_of_column=features,
+        feature_of_column=features[histogram_order(estimator)],
         prepare=prepare,
     )
 

@@ -1,0 +1,205 @@
+"""A table that someone hands over with a model: as the matrix that engines read, and back again.
+
+Numbers stay numbers. A column of categories or text becomes codes, and goes back to what it was
+before the model's own library sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import nearest
+from chaffinch.tasks.matrix import baseline_values
+from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
+
+
+@dataclass(frozen=True)
+class GivenTable:
+    """A table of K rows and M features.
+
+    Attributes
+    ----------
+    matrix : ndarray of float64, shape (K, M)
+        Numbers, codes of categories, NaN for missing.
+    names : tuple of str, length M
+        Of the features, for messages.
+    categories : tuple of (sequence or None), length M
+        Of a column of categories, those that the codes stand for.
+    frame : pandas.DataFrame or None
+        What was given, if it was a frame.
+    """
+
+    matrix: Floats
+    names: tuple[str, ...]
+    categories: tuple[Sequence[Any] | None, ...]
+    frame: pd.DataFrame | None
+
+    def as_given(self, matrix: Floats) -> Any:
+        """Return a matrix (n, M) as a table of the kind, names and types that was given."""
+        if self.frame is None:
+            return matrix
+        columns = [
+            _column_as_given(matrix[:, j], dtype, categories)
+            for j, (dtype, categories) in enumerate(
+                zip(self.frame.dtypes, self.categories, strict=True)
+            )
+        ]
+        table = pd.concat(columns, axis=1)
+        table.columns = self.frame.columns
+        return table
+
+    def baseline(self, asked: Any, rows: Rows) -> Floats:
+        """Return what each feature is set to when it is masked, shape (M,).
+
+        Parameters
+        ----------
+        asked : str, mapping or sequence
+            See `chaffinch.masked_loss`.
+        rows : Rows
+            The table's own.
+
+        Raises
+        ------
+        InputError
+            If there is no such baseline, or a value is none that its column can hold.
+        """
+        sizes = tuple(0 if known is None else len(known) for known in self.categories)
+        schema = Schema(self.names, sizes)
+        if isinstance(asked, str):
+            if asked not in ("mean", "median", "zero"):
+                raise InputError(f"baseline must be zero, mean, median or values but is {asked!r}")
+            return baseline_values(rows, schema, asked)  # type: ignore[arg-type]
+        if isinstance(asked, Mapping):
+            values = baseline_values(rows, schema, "mean")
+            for name, value in asked.items():
+                if str(name) not in self.names:
+                    raise InputError(
+                        f"baseline names {name!r}, which is no feature of X"
+                        f"{nearest(str(name), self.names)}"
+                    )
+                position = self.names.index(str(name))
+                values[position] = self._value(position, value)
+            return values
+        given = list(asked) if np.ndim(asked) == 1 else []
+        if len(given) != len(self.names):
+            raise InputError(
+                f"baseline must have one value for each of the {len(self.names)} features but has "
+                f"shape {np.shape(asked)}"
+            )
+        return np.array([self._value(j, value) for j, value in enumerate(given)])
+
+    def _value(self, position: int, value: Any) -> float:
+        known = self.categories[position]
+        if known is not None:
+            if value not in list(known):
+                raise InputError(
+                    f"baseline of {self.names[position]!r} must be one of its categories, "
+                    f"{', '.join(map(repr, list(known)[:10]))}, but is {value!r}"
+                )
+            return float(list(known).index(value))
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not np.isfinite(number):
+            raise InputError(
+                f"baseline of {self.names[position]!r} must be a finite number but is {value!r}"
+            )
+        return number
+
+
+def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> GivenTable:
+    """Read a table, of which a copy is kept.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M), or pandas.DataFrame
+        The table.
+    categories : sequence of sequence, or None
+        The categories that the model was trained with, for each categorical column of the frame
+        in turn; None to take those that the columns themselves have.
+
+    Raises
+    ------
+    InputError
+        If X is no table, or a column holds neither numbers nor categories.
+    """
+    if isinstance(X, pd.DataFrame):
+        return _read_frame(X, categories)
+    try:
+        matrix = np.array(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"X must be an array of numbers or a pandas frame: {error}") from error
+    if matrix.ndim != 2 or not matrix.size:
+        raise InputError(f"X must have rows and features, (K, M), but has shape {matrix.shape}")
+    names = tuple(f"x{j}" for j in range(matrix.shape[1]))
+    return GivenTable(matrix, names, (None,) * matrix.shape[1], None)
+
+
+def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> GivenTable:
+    if not X.size:
+        raise InputError(f"X must have rows and features, (K, M), but has shape {X.shape}")
+    frame = X.reset_index(drop=True).copy()
+    names = tuple(str(name) for name in frame.columns)
+    if len(set(names)) < len(names):
+        raise InputError("X must have names that differ but has one twice; rename a column")
+    is_categorical = [isinstance(dtype, pd.CategoricalDtype) for dtype in frame.dtypes]
+    if trained is not None and sum(is_categorical) != len(trained):
+        raise InputError(
+            f"X must have {len(trained)} categorical columns, as many as the model was trained "
+            f"on, but has {sum(is_categorical)}"
+        )
+    waiting = iter(trained or ())
+    matrix, categories = np.empty(frame.shape), []
+    for j, name in enumerate(names):
+        column = frame.iloc[:, j]
+        known = next(waiting, None) if is_categorical[j] else None
+        matrix[:, j], found = _codes_or_numbers(column, name, known)
+        categories.append(found)
+    return GivenTable(matrix, names, tuple(categories), frame)
+
+
+def _codes_or_numbers(
+    column: Any, name: str, known: Sequence[Any] | None
+) -> tuple[Floats, Sequence[Any] | None]:
+    """Return a column as float64, and the categories if these are codes."""
+    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan), None
+    if known is None and isinstance(column.dtype, pd.CategoricalDtype):
+        known = list(column.cat.categories)
+    elif known is None:
+        values = column.dropna().unique()
+        if not all(isinstance(value, str) for value in values):
+            raise InputError(
+                f"column {name!r} of X must hold numbers, categories or text but is {column.dtype}"
+            )
+        known = sorted(values)
+    codes = pd.Index(known).get_indexer(column.to_numpy(dtype=object, na_value=np.nan))
+    return np.where(codes < 0, np.nan, codes), known
+
+
+def _column_as_given(values: Floats, dtype: Any, categories: Sequence[Any] | None) -> Any:
+    """Return a column in the type that it had, or in float64 if that cannot hold its values."""
+    if categories is not None:
+        missing = np.isnan(values)
+        codes = np.where(missing, -1, values).astype(np.int64)
+        if isinstance(dtype, pd.CategoricalDtype):
+            known = pd.CategoricalDtype(list(categories), dtype.ordered)
+            return pd.Series(pd.Categorical.from_codes(codes, dtype=known))
+        labels = np.array([*categories, np.nan], dtype=object)
+        return pd.Series(labels[codes], dtype=dtype)
+    column = pd.Series(values)
+    if dtype == np.float64:
+        return column
+    try:
+        typed = column.astype(dtype)
+    except (TypeError, ValueError):  # a number that the type has not
+        return column
+    same = typed.to_numpy(dtype=np.float64, na_value=np.nan)
+    return typed if np.array_equal(same, values, equal_nan=True) else column

@@ -1,0 +1,140 @@
+"""LightGBM's and XGBoost's own models, trained elsewhere: how they predict, and as ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.masked_loss.given_models import Given
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Predictor, Schema
+
+_NO_CLASSES: NDArray[Any] = np.zeros(0)
+
+
+def of_lightgbm(model: Any) -> Given:
+    """Read a Booster, or the scikit-learn interface of one.
+
+    What is asked is a copy, cut at the best iteration where training stopped early.
+
+    Raises
+    ------
+    ValueError
+        If it is not fitted, or a classifier gives no probabilities.
+    """
+    import lightgbm
+
+    own = model if isinstance(model, lightgbm.Booster) else model.booster_
+    text = own.model_to_string()
+    booster = lightgbm.Booster(model_str=text)
+    classes = _lightgbm_classes(text)
+    if isinstance(model, lightgbm.LGBMClassifier):
+        if len(classes) != len(model.classes_):
+            raise ValueError(
+                "the LGBMClassifier gives no class probabilities with its objective; "
+                "give a function that does"
+            )
+        classes = np.asarray(model.classes_)
+
+    def predict(table: Any) -> Floats:
+        return _of_two_classes(booster.predict(table, num_threads=1), len(classes))
+
+    def translate(schema: Schema) -> Predictor:
+        if not booster.num_trees():
+            raise NotCovered("it has no trees")
+        return LightGBMModel(schema, booster)
+
+    def used_features(n_features: int) -> Mask:
+        return np.asarray(booster.feature_importance("split") > 0)
+
+    return Given(
+        name=type(model).__name__,
+        predict=predict,
+        classes=classes,
+        n_features=booster.num_feature(),
+        categories=booster.pandas_categorical or [],
+        translate=translate,
+        used_features=used_features,
+    )
+
+
+def _lightgbm_classes(text: str) -> NDArray[Any]:
+    found = re.search(r"^objective=(\w+)(?:.* num_class:(\d+))?", text, re.MULTILINE)
+    if found is None:
+        return _NO_CLASSES
+    if found[1] == "binary":
+        return np.arange(2)
+    return np.arange(int(found[2])) if found[1].startswith("multiclass") else _NO_CLASSES
+
+
+def of_xgboost(model: Any) -> Given:
+    """Read a Booster, or the scikit-learn interface of one.
+
+    Raises
+    ------
+    ValueError
+        If it is not fitted, or predicts the numbers of classes.
+    """
+    import xgboost
+
+    is_booster = isinstance(model, xgboost.Booster)
+    booster = model.copy() if is_booster else model.get_booster()
+    learner = json.loads(booster.save_config())["learner"]
+    objective = learner["objective"]["name"]
+    classes: NDArray[Any] = _NO_CLASSES
+    predict: Callable[[Any], Any]
+    if isinstance(model, xgboost.XGBClassifier):
+        classes, predict = np.asarray(model.classes_), model.predict_proba
+    elif not is_booster:
+        predict = model.predict
+    elif objective == "multi:softmax":
+        raise ValueError(
+            "the Booster predicts class numbers with multi:softmax; train it with multi:softprob"
+        )
+    else:
+        if objective == "binary:logistic":
+            classes = np.arange(2)
+        elif objective == "multi:softprob":
+            classes = np.arange(int(learner["learner_model_param"]["num_class"]))
+
+        def predict(table: Any) -> Floats:
+            matrix = xgboost.DMatrix(table, enable_categorical=True, nthread=1)
+            return _of_two_classes(booster.predict(matrix), len(classes))
+
+    def translate(schema: Schema) -> Predictor:
+        if learner["gradient_booster"]["name"] == "gblinear":
+            raise NotCovered("its booster is 'gblinear'")
+        if not is_booster and not np.isnan(model.missing):
+            raise NotCovered(f"it reads {model.missing} as missing")
+        stopped_early = not is_booster and hasattr(model, "best_iteration")
+        last = model.best_iteration + 1 if stopped_early else booster.num_boosted_rounds()
+        if not last:
+            raise NotCovered("it has no trees")
+        part = booster[:last]
+        part.feature_names = None
+        return XGBoostModel(schema, part)
+
+    def used_features(n_features: int) -> Mask:
+        return np.ones(n_features, dtype=bool)
+
+    return Given(
+        name=type(model).__name__,
+        predict=predict,
+        classes=classes,
+        n_features=booster.num_features(),
+        categories=None,
+        translate=translate,
+        used_features=used_features,
+    )
+
+
+def _of_two_classes(prediction: Any, n_classes: int) -> Floats:
+    """Return both probabilities where there are two classes and only the second's is given."""
+    given = np.asarray(prediction, dtype=np.float64)
+    return np.column_stack((1 - given, given)) if n_classes == 2 and given.ndim == 1 else given

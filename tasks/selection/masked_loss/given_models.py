@@ -1,0 +1,251 @@
+"""Models trained elsewhere: how each predicts, what it predicts, and the engine that suits it.
+
+What defines a masked loss is the model's own prediction on a table with the baseline in a column.
+An engine reads the model in another form, so the two are compared before it is trusted.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.torch_layers import frozen
+from chaffinch.tasks.selection.masked_loss.torch_layers import predict as predict_by_module
+from chaffinch.tasks.selection.models import ScikitLearnModel
+from chaffinch.tasks.selection.models.given import GivenModule
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Predictor, Schema
+
+logger = logging.getLogger(__name__)
+
+_AGREEMENT, _AGREEMENT_IN_SINGLE_PRECISION = 1e-9, 1e-4
+
+
+def _every_feature(n_features: int) -> Mask:
+    return np.ones(n_features, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A trained model as its own library gives it.
+
+    Attributes
+    ----------
+    name : str
+        What to call it.
+    predict : callable
+        Takes a table to values (n,) or class probabilities (n, n_classes).
+    classes : ndarray, shape (n_classes,), or None
+        Labels in the order of the probabilities, none for regression; None if only a prediction
+        can tell.
+    n_features : int or None
+        How many it was trained on, where that is known.
+    categories : sequence of sequence, or None
+        The categories that a table's categorical columns were trained with, column by column;
+        None if the model asks for a table as it is.
+    translate : callable
+        Takes a schema to a model in a form that engines read; raises NotCovered.
+    used_features : callable
+        Takes d to the features that can change a prediction, shape (d,).
+    """
+
+    name: str
+    predict: Callable[[Any], Any]
+    classes: NDArray[Any] | None
+    n_features: int | None
+    categories: Sequence[Sequence[Any]] | None
+    translate: Callable[[Schema], Predictor]
+    used_features: Callable[[int], Mask] = _every_feature
+
+
+def read_model(model: Any, loss: str) -> Given:
+    """Return a trained model as its own library gives it.
+
+    Parameters
+    ----------
+    model : object
+        Of LightGBM, XGBoost, scikit-learn or torch, or a function from a table to predictions.
+    loss : str
+        A loss's name; see `torch_layers` for what it tells.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, not fitted, or a classifier without probabilities.
+    """
+    from chaffinch.tasks.selection.masked_loss.given_boosters import of_lightgbm, of_xgboost
+
+    if _is_of(model, "lightgbm", "Booster", "LGBMModel"):
+        return of_lightgbm(model)
+    if _is_of(model, "xgboost", "Booster", "XGBModel"):
+        return of_xgboost(model)
+    if _is_of(model, "torch.nn", "Module"):
+        return _of_module(model, loss)
+    if hasattr(model, "predict") and not isinstance(model, type):
+        return _of_estimator(model)
+    if callable(model) and not isinstance(model, type):
+        return _of_function(model)
+    raise ValueError(
+        "model must be a trained LightGBM, XGBoost or scikit-learn model, a torch module or a "
+        f"function from X to predictions but is {model!r}"
+    )
+
+
+def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: int) -> MaskedLoss:
+    """Return the fastest engine that gives a model's own losses.
+
+    Parameters
+    ----------
+    given : Given
+        The model.
+    evaluator : MaskEvaluator
+        Predicts as the model itself does.
+    plain : bool
+        Whether the model reads the numbers of X as they are, so that there is no category that
+        only its own library can read.
+    threads : int, at least 1
+        How many threads the engine may use; changes no number.
+
+    Raises
+    ------
+    ValueError
+        See `masked_loss`.
+    """
+    rows, loss, baseline = evaluator.rows, evaluator.loss, evaluator.baseline
+    try:
+        if not plain:
+            raise NotCovered("only its own library knows how it reads columns of categories")
+        translated = given.translate(evaluator.model.schema)
+    except NotCovered as reason:
+        _log_black_box(given.name, str(reason))
+        return BlackBox(evaluator)
+    engine = masked_loss(translated, rows, loss, baseline, threads=threads)
+    if isinstance(engine, BlackBox):
+        return BlackBox(evaluator)
+    if not _agrees(engine, evaluator, translated.kind):
+        _log_black_box(given.name, "the engine does not give its own predictions")
+        return BlackBox(evaluator)
+    return engine
+
+
+def _log_black_box(name: str, reason: str) -> None:
+    logger.info("masked losses of the %s model by one prediction each: %s", name, reason)
+
+
+def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, kind: str) -> bool:
+    """Compare with the model's own predictions, and its losses with everything kept and masked."""
+    from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
+
+    within = _AGREEMENT_IN_SINGLE_PRECISION if kind == "xgboost" else _AGREEMENT
+
+    def close(found: Floats, expected: Floats) -> bool:
+        return np.allclose(found, expected, rtol=within, atol=within * np.abs(expected).max())
+
+    if isinstance(engine, TreeEngine) and not close(
+        engine.prediction, evaluator.model.predict(evaluator.rows.X)
+    ):
+        return False
+    both = np.array([engine.mask, ~engine.mask])
+    # a rank can turn on the last bit, and with it any other score
+    return not evaluator.loss.is_mean_over_rows or close(engine(both), evaluator(list(both)))
+
+
+def _is_of(model: Any, library: str, *names: str) -> bool:
+    """Return whether a model is of one of a library's classes; what it is of has been imported."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(model, tuple(getattr(module, name) for name in names))
+
+
+def _of_function(function: Callable[[Any], Any]) -> Given:
+    def translate(schema: Schema) -> Predictor:
+        raise NotCovered("it is a function")
+
+    name = getattr(function, "__name__", type(function).__name__)
+    return Given(name, function, None, None, None, translate)
+
+
+def _of_module(module: Any, loss: str) -> Given:
+    own = frozen(module)
+
+    def predict(table: Any) -> Floats:
+        return predict_by_module(own, np.asarray(table, dtype=np.float64), loss)
+
+    def translate(schema: Schema) -> Predictor:
+        every = _every_feature(len(schema.features))
+        return GivenModule("torch", schema, predict, every, own)
+
+    return Given(type(module).__name__, predict, None, None, None, translate)
+
+
+def _of_estimator(estimator: Any) -> Given:
+    from sklearn.base import BaseEstimator, is_classifier
+    from sklearn.utils.validation import check_is_fitted
+
+    name = type(estimator).__name__
+    is_of_scikit_learn = isinstance(estimator, BaseEstimator)
+    if is_of_scikit_learn:
+        check_is_fitted(estimator)
+    classes = np.zeros(0)
+    if is_classifier(estimator) if is_of_scikit_learn else hasattr(estimator, "classes_"):
+        if not hasattr(estimator, "predict_proba"):
+            raise ValueError(
+                f"{name} gives no class probabilities; wrap it in CalibratedClassifierCV, or give "
+                "a function that does"
+            )
+        classes = np.asarray(estimator.classes_)
+        if classes.ndim != 1 or len(classes) < 2:
+            raise ValueError(
+                f"{name} must tell one target's classes apart, two at least, but knows "
+                f"{estimator.classes_!r}"
+            )
+    return Given(
+        name=name,
+        predict=estimator.predict_proba if len(classes) else estimator.predict,
+        classes=classes,
+        n_features=getattr(estimator, "n_features_in_", None),
+        categories=None,
+        translate=partial(_translated_estimator, estimator),
+    )
+
+
+def _translated_estimator(estimator: Any, schema: Schema) -> Predictor:
+    from sklearn.pipeline import Pipeline
+
+    last = estimator
+    while isinstance(last, Pipeline):
+        last = last.steps[-1][1]
+    if not type(last).__module__.startswith("sklearn."):
+        raise NotCovered(f"{type(last).__name__} is no class of scikit-learn's own")
+    steps = [("columns", "passthrough"), ("estimator", _without_names(estimator))]
+    return ScikitLearnModel(schema, Pipeline(steps))
+
+
+def _without_names(estimator: Any) -> Any:
+    """Return a copy that has classes 0, 1, ... and knows of no column names.
+
+    Only the copy's own attributes change; what it has learnt is shared.
+    """
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(estimator, str) or estimator is None:
+        return estimator
+    bare = copy.copy(estimator)
+    if isinstance(bare, Pipeline):
+        bare.steps = [(name, _without_names(step)) for name, step in bare.steps]
+        return bare
+    vars(bare).pop("feature_names_in_", None)
+    if isinstance(vars(bare).get("classes_"), np.ndarray):
+        bare.classes_ = np.arange(len(bare.classes_))
+    if getattr(bare, "_preprocessor", None) is not None:  # of histogram gradient boosting
+        bare._preprocessor = _without_names(bare._preprocessor)
+    return bare

@@ -1,0 +1,145 @@
+"""Losses that are means over rows, summed so that it does not matter who adds up which rows.
+
+Rows come in blocks of a fixed number. The sums of the blocks are the leaves of a binary tree: each
+node is the sum of the two below it, and where the right one is missing, the left one. Whoever has
+a run of whole blocks adds up every node that lies inside it; the nodes of several runs meet above.
+An addition is thus the same one for any number of runs, and the root the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
+
+Question = Literal["present", "without each", "under"]
+# (level, number): the node above the blocks number * 2^level to (number + 1) * 2^level - 1
+Nodes = dict[tuple[int, int], Floats]
+
+
+def nodes_of(sums: Floats, first: int, n_blocks: int) -> Nodes:
+    """Return the highest nodes of a run of blocks.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (b, m)
+        Of each block of the run.
+    first : int
+        Number of the run's first block.
+    n_blocks : int
+        How many blocks there are in all.
+
+    Returns
+    -------
+    dict
+        At most two for each level, each of shape (m,).
+    """
+    nodes: Nodes = {}
+    level, last_is_ours = 0, first + len(sums) == n_blocks
+    while len(sums):
+        if first % 2:
+            nodes[level, first] = sums[0]
+            first, sums = first + 1, sums[1:]
+        if first == 0 and last_is_ours and len(sums) == 1:
+            nodes[level, 0] = sums[0]
+            break
+        alone = sums[len(sums) & ~1 :]
+        pairs = sums[: len(sums) & ~1]
+        if len(alone) and not last_is_ours:
+            nodes[level, first + len(pairs)] = alone[0]
+            alone = alone[1:]
+        sums = np.concatenate((pairs[0::2] + pairs[1::2], alone))
+        level, first = level + 1, first // 2
+    return nodes
+
+
+def root_of(runs: Iterable[Nodes], n_blocks: int) -> Floats:
+    """Return the sum of all blocks, shape (m,), from the nodes of runs that cover them."""
+    nodes = {place: node for run in runs for place, node in run.items()}
+    level, width = 0, n_blocks
+    while width > 1:
+        for number in sorted(number for at, number in nodes if at == level and number % 2 == 0):
+            left = nodes.pop((level, number))
+            is_alone = number + 1 == width
+            right = None if is_alone else nodes.pop((level, number + 1))
+            nodes[level + 1, number // 2] = left if right is None else left + right
+        level, width = level + 1, -(-width // 2)
+    return nodes[level, 0]
+
+
+def runs_of_blocks(n_blocks: int, n_runs: int) -> list[tuple[int, int]]:
+    """Return up to n_runs runs of nearly the same length, (first, stop), that make few nodes."""
+    grain = 1 << max(0, (n_blocks // (8 * n_runs)).bit_length() - 1)
+    bounds = {grain * round(i * n_blocks / n_runs / grain) for i in range(n_runs)} | {n_blocks}
+    ascending = sorted(bounds)
+    return list(pairwise(ascending))
+
+
+class RowSums(MaskState):
+    """`MaskedLoss` of a loss that is a weighted mean over rows, from sums over them.
+
+    Parameters
+    ----------
+    name : str
+        Of the loss.
+    relevant : ndarray of bool, shape (d,)
+        Features that can change a prediction.
+    total_weight : float
+        Of all rows.
+    """
+
+    is_summed = True  # whether the loss is such a mean; an engine may know others as well
+    rows_in_block: int
+
+    def __init__(self, name: str, relevant: Mask, total_weight: float) -> None:
+        super().__init__(len(relevant))
+        self.name, self.relevant, self.total_weight = name, relevant, total_weight
+
+    @property
+    def loss(self) -> float:
+        """Loss under the present mask."""
+        return float(self._losses("present", self._mask.sum())[0])
+
+    def without_each(self) -> Floats:
+        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        losses = self._losses("without each", self._mask.sum() - 1)
+        everywhere = np.where(self._mask, losses[-1], np.inf)
+        everywhere[self._mask & self.relevant] = losses[:-1]
+        return everywhere
+
+    def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
+        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
+        seen = self._as_masks(masks)
+        if not len(seen):
+            return np.empty(0)
+        return self._losses("under", seen.sum(axis=1).min(), seen)
+
+    def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
+        """Return the weighted sums of every block's losses, shape (n_blocks, m).
+
+        Parameters
+        ----------
+        question : "present", "without each" or "under"
+            Of the present mask; without each kept and relevant feature, in ascending order, and
+            of the present mask at last; or under `masks`.
+        masks : ndarray of bool, shape (m, d), optional
+            See above.
+        """
+        raise NotImplementedError
+
+    def _losses(self, question: Question, n_kept: int, masks: Mask | None = None) -> Floats:
+        losses = self._means(question, masks)
+        check_finite(self.name, losses, n_kept, len(self._mask))
+        return losses
+
+    def _means(self, question: Question, masks: Mask | None) -> Floats:
+        return self._totals(question, masks) / self.total_weight
+
+    def _totals(self, question: Question, masks: Mask | None) -> Floats:
+        sums = self.block_sums(question, masks)
+        return root_of([nodes_of(sums, 0, len(sums))], len(sums))

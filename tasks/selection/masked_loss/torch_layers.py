@@ -1,0 +1,108 @@
+"""A torch module as predictions in float64, and its layers where it is a plain perceptron.
+
+A module says nothing of what its outputs mean, so this is the convention. Two or more outputs a
+row are classes: probabilities after a last Softmax, else scores that a softmax makes into them.
+One output a row is a value, except that it is the probability of the second of two classes after a
+last Sigmoid, and its log odds where the loss is log loss.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Literal
+
+import numpy as np
+
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.vocabulary import Floats
+
+Activation = Literal["identity", "relu", "logistic", "tanh"]
+
+_HIDDEN: dict[str, Activation] = {"ReLU": "relu", "Sigmoid": "logistic", "Tanh": "tanh"}
+_WITHOUT_EFFECT = frozenset({"AlphaDropout", "Dropout", "Dropout1d", "Flatten", "Identity"})
+_LAST = frozenset({"LogSoftmax", "Sigmoid", "Softmax"})
+
+
+def frozen(module: Any) -> Any:
+    """Return a copy in float64 and in evaluation mode."""
+    return copy.deepcopy(module).to("cpu").double().eval()
+
+
+def predict(module: Any, X: Floats, loss: str) -> Floats:
+    """Return a frozen module's values (n,) or class probabilities (n, n_classes).
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        As `frozen` makes it.
+    X : ndarray of float64, shape (n, d)
+        Rows.
+    loss : str
+        A loss's name; see above for what it tells.
+    """
+    import torch
+
+    with torch.no_grad():
+        outputs = module(torch.from_numpy(np.array(X, dtype=np.float64)))
+        last = _own_name(_flattened(module)[-1])
+        if outputs.ndim == 2 and outputs.shape[1] > 1:
+            if last == "LogSoftmax":
+                outputs = outputs.exp()
+            elif last != "Softmax":
+                outputs = outputs.softmax(dim=1)
+        else:
+            outputs = outputs.reshape(len(X))
+            if last != "Sigmoid" and loss == "log_loss":
+                outputs = outputs.sigmoid()
+            if last == "Sigmoid" or loss == "log_loss":
+                outputs = torch.stack((1 - outputs, outputs), dim=1)
+    return np.asarray(outputs.numpy(), dtype=np.float64)
+
+
+def layers(module: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation]:
+    """Return weights (fan_in, fan_out), biases (fan_out,) and the hidden activation.
+
+    Raises
+    ------
+    NotCovered
+        If the module is no chain of linear layers with one kind of activation between them.
+    """
+    import torch
+
+    if not isinstance(module, torch.nn.Sequential):
+        raise NotCovered(f"{type(module).__name__} is no torch.nn.Sequential")
+    chain = [layer for layer in _flattened(module) if _own_name(layer) not in _WITHOUT_EFFECT]
+    if chain and _own_name(chain[-1]) in _LAST:
+        chain = chain[:-1]
+    names = [_own_name(layer) for layer in chain]
+    between = next((name for name in names if name != "Linear"), "")
+    hidden = ["Linear", between] if between else ["Linear"]
+    if names != [*hidden * (names.count("Linear") - 1), "Linear"]:
+        raise NotCovered("its layers are not linear ones with one kind of activation between them")
+    if between and between not in _HIDDEN:
+        raise NotCovered(f"its activation {between} is not known here")
+    linear = [layer for layer in chain if _own_name(layer) == "Linear"]
+    weights = tuple(_array(layer.weight).T for layer in linear)
+    biases = tuple(
+        np.zeros(layer.out_features) if layer.bias is None else _array(layer.bias)
+        for layer in linear
+    )
+    return weights, biases, _HIDDEN[between] if between else "identity"
+
+
+def _flattened(module: Any) -> list[Any]:
+    """Return the layers of nested Sequentials in their order."""
+    import torch
+
+    if type(module) is not torch.nn.Sequential:
+        return [module]
+    return [layer for child in module for layer in _flattened(child)]
+
+
+def _own_name(layer: Any) -> str:
+    """Return the class name of one of torch's own layers, "" for any other."""
+    return type(layer).__name__ if type(layer).__module__.startswith("torch.nn.") else ""
+
+
+def _array(parameter: Any) -> Floats:
+    return np.asarray(parameter.detach().numpy(), dtype=np.float64)

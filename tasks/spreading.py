@@ -1,0 +1,141 @@
+"""Masked losses spread over workers: the engine's own numbers to the last bit, or no spreading.
+
+An engine that adds up rows is spread by rows: each worker keeps a part of them with its state, and
+a step moves a few vectors of sums. A black box is spread by masks. What is too quick to gain by it,
+or is neither, stays in this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.parts import Asked, Part, PartedLoss, parts_of
+from chaffinch.tasks.selection.masked_loss.row_sums import Nodes, RowSums
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Mask, MaskedLoss, Rows
+
+logger = logging.getLogger(__name__)
+
+# Seconds of a batch or a step below which it is done sooner where it is than on other processes.
+_WORTH_SPREADING = 0.02
+_ROWS_TO_TIME = 4096
+
+
+class Cluster(Protocol):
+    """What spreading needs of the workers."""
+
+    @property
+    def n_threads(self) -> int:
+        """Of all workers together."""
+        ...
+
+    def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
+        """Send one thing to every worker; what is returned maps a function over items, by batch.
+
+        The function takes the thing and a list of items to the list of their results.
+        """
+        ...
+
+    def for_each(self, things: Sequence[Any]) -> Callable[[Callable[..., Any], Any], list[Any]]:
+        """Send each thing to some worker; what is returned asks all of them the same question.
+
+        The function takes a thing and the question to an answer; a thing keeps what it changes in
+        itself, until its worker dies.
+        """
+        ...
+
+
+def spread_masked_loss(
+    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, workers: Cluster
+) -> MaskedLoss:
+    """Return the masked loss of a model, computed by workers where they are sooner done.
+
+    Parameters
+    ----------
+    model, rows, loss, baseline
+        See `chaffinch.tasks.selection.masked_loss.masked_loss`, whose numbers these are.
+    workers : Cluster
+        Who computes.
+    """
+    n_timed = min(len(rows), _ROWS_TO_TIME)
+    some = masked_loss(model, rows.take(np.arange(n_timed)), loss, baseline)
+    if isinstance(some, BlackBox):
+        return _spread_masks(MaskEvaluator(model, rows, loss, baseline), workers)
+    reason = _reason_to_stay(some, len(rows) / n_timed, workers)
+    if isinstance(some, RowSums) and not reason:
+        n_parts = workers.n_threads
+        parts = parts_of(model, rows, loss, baseline, some.rows_in_block, n_parts)
+        ask = workers.for_each(parts)
+        weight = float(len(rows) if rows.weight is None else rows.weight.sum())
+        n_blocks = -(-len(rows) // some.rows_in_block)
+
+        def ask_all(asked: Asked) -> list[Nodes]:
+            return ask(Part.answer, asked)
+
+        parted = PartedLoss(some, weight, n_blocks, ask_all)
+        try:
+            parted.loss  # noqa: B018 - rows that no engine covers show before anything is asked
+        except NotCovered as uncovered:
+            reason = str(uncovered)
+        else:
+            return parted
+    logger.info("masked losses stay in this process: %s", reason)
+    return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
+
+
+def _reason_to_stay(some: MaskedLoss, times: float, workers: Cluster) -> str:
+    """Return why an engine, known by some of its rows, is not worth spreading; "" if it is.
+
+    Parameters
+    ----------
+    some : MaskedLoss
+        Of some of the rows.
+    times : float
+        How many times as many rows there are.
+    workers : Cluster
+        Who would compute.
+    """
+    if not (isinstance(some, RowSums) and some.is_summed):
+        return "their engine does not add up rows"
+    some.without_each()  # what is compiled at the first call is not to be timed
+    start = time.perf_counter()
+    some.without_each()
+    seconds = times * (time.perf_counter() - start)
+    logger.info("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
+    if seconds < _WORTH_SPREADING:
+        return "that is less than it takes to ask the workers"
+    n_threads = workers.n_threads
+    if seconds * (1 - 1 / n_threads) < _WORTH_SPREADING:
+        return f"sharing a step out to {n_threads} would gain less than it takes to ask them"
+    return ""
+
+
+def _spread_masks(evaluator: MaskEvaluator, workers: Cluster) -> BlackBox:
+    """Return a black box that sends masks to the workers, once a batch takes long enough."""
+    seconds_per_mask = 0.0
+    evaluate_there: Callable[..., list[Any]] | None = None
+
+    def evaluate(masks: Sequence[Mask]) -> Floats:
+        nonlocal seconds_per_mask, evaluate_there
+        if evaluate_there is None and seconds_per_mask * len(masks) < _WORTH_SPREADING:
+            start = time.perf_counter()
+            losses = evaluator(masks)
+            seconds_per_mask = (time.perf_counter() - start) / len(masks)
+            return losses
+        if evaluate_there is None:
+            logger.info("masked losses go to the workers: %.1f ms each", 1e3 * seconds_per_mask)
+            evaluate_there = workers.for_batches(evaluator)
+        return np.array(evaluate_there(_evaluate, masks))
+
+    return BlackBox(evaluator, evaluate)
+
+
+def _evaluate(evaluator: MaskEvaluator, masks: list[Mask]) -> list[float]:
+    return list(evaluator(masks).tolist())
