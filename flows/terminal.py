@@ -14,7 +14,8 @@ from rich.text import Text
 
 from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Store
-from chaffinch.tasks.result import SelectionResult, summary
+from chaffinch.tasks.catalog import summary
+from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,18 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
-from chaffinch.storage.runs import Run, StageRecord, Store
+from chaffinch.storage.runs import Run, Store
+from chaffinch.tasks.catalog import next_stage
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.selection.vocabulary import Mask
-from chaffinch.tasks.story import STEPS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# ingestion is no stage: the dataset is its record
-_STAGES = STEPS[1:]
 _CONTRACT = "selection.json"
 _CONTRACT_FIELDS = {
     "target": dict,
@@ -232,7 +230,7 @@ def load_result(
     the manifest gives. The dataset is not looked at.
     """
     stages = {record.stage: record for record in run.records()}
-    if _next_stage(stages):
+    if next_stage(stages):
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
     evaluated, retrained = stages["evaluate"], stages["retrain"]
     contract = parse_json(evaluated.read(_CONTRACT), evaluated.path(_CONTRACT), _CONTRACT_FIELDS)
@@ -267,47 +265,3 @@ def load_result(
         _report=stages["write_report"].read("report.html"),
         _trusted=tuple(trusted),
     )
-
-
-def summary(run: Run) -> dict[str, Any]:
-    """Return a run in one line of a catalog; what a run has not come to yet is None.
-
-    Reads the manifests alone, so that a store of many runs is listed quickly: a file that was
-    changed since is found when the run is read back. The state is "finished", "unfinished" (it
-    waits, failed or is at work: the store cannot tell) or "damaged" (a manifest is; reading the
-    run back says which).
-
-    Raises
-    ------
-    StorageError
-        If the run's description is damaged.
-    """
-    stages, state = _readable(run)
-    next_stage = _next_stage(stages)
-    results = {name: record.result for name, record in stages.items()}
-    evaluated, chosen = results.get("evaluate"), results.get("choose_mask")
-    test = evaluated["losses"]["test"] if evaluated else {}
-    return {
-        "run": run.name,
-        "created": run.created,
-        "state": state or ("unfinished" if next_stage else "finished"),
-        "next_stage": None if state else next_stage,
-        "kept": sum(chosen["mask"]) if chosen else None,
-        "candidates": len(chosen["mask"]) if chosen else None,
-        "test_loss_all": test.get("all_features"),
-        "test_loss_selected": test.get("selected"),
-        "verdict": evaluated["comparison"]["verdict"] if evaluated else None,
-    }
-
-
-def _readable(run: Run) -> tuple[dict[str, StageRecord], str | None]:
-    """Return the records of a run, or none and that it is damaged: a listing names every run."""
-    try:
-        return {record.stage: record for record in run.records()}, None
-    except StorageError:
-        return {}, "damaged"
-
-
-def _next_stage(stages: Mapping[str, StageRecord]) -> str | None:
-    """Return the first stage that is not recorded; None if the run is finished."""
-    return next((stage for stage in _STAGES if stage not in stages), None)
