@@ -30,6 +30,7 @@ _EVEN, _UNEVEN = 1, 4
 # Times that what every worker needs is sent, should all of them die.
 _SENDINGS = 3
 _ORPHANS = ["chaffinch.tasks.orphans"]
+_SECONDS_TO_START = 120
 
 
 class OverDask:
@@ -238,10 +239,13 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
     def connect() -> Client:
         address: Any = cluster
         if cluster == "local":
-            address = _local(n_workers or len(os.sched_getaffinity(0)))
+            n_processes = n_workers or len(os.sched_getaffinity(0))
+            address = _local(n_processes)
             opened.append(address)
         client = _connected(address)
         opened.append(client)
+        if cluster == "local":
+            _wait_for(client, n_processes)  # rows are shared out among those that are there
         return client
 
     workers = OverDask(connect)
@@ -286,6 +290,15 @@ def _connected(address: Any) -> Client:
         raise InputError(
             f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or set "
             "cluster to local"
+        ) from error
+
+
+def _wait_for(client: Client, n_processes: int) -> None:
+    try:
+        client.wait_for_workers(n_processes, timeout=_SECONDS_TO_START)
+    except TimeoutError as error:
+        raise WorkersError(
+            f"{n_processes} workers must start within {_SECONDS_TO_START} s but did not; use fewer"
         ) from error
 
 

@@ -83,9 +83,9 @@ def spread_masked_loss(
         try:
             parted.loss  # noqa: B018 - rows that no engine covers show before anything is asked
         except NotCovered as uncovered:
-            reason = str(uncovered)
-        else:
-            return parted
+            logger.info("masked losses by one prediction each: %s", uncovered)
+            return _spread_masks(MaskEvaluator(model, rows, loss, baseline), workers)
+        return parted
     logger.info("masked losses stay in this process: %s", reason)
     return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
 

@@ -209,10 +209,11 @@ def main_workers() -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             row = json.loads(done.stdout)
             lines.write(json.dumps(row) + "\n")
+            who, seconds = n_workers or "no", row["first_losses_seconds"]
+            step = 1e3 * row["seconds_per_step"]
             print(
-                f"lightgbm large, {n_workers or 'no'} workers: "
-                f"first {row['first_losses_seconds']:.2f} s, "
-                f"then {1e3 * row['seconds_per_step']:.0f} ms a step (load {row['load']:.1f})",
+                f"lightgbm large, {who} workers: first losses {seconds:.1f} s, then {step:.0f} ms "
+                f"a step (load {row['load']:.1f})",
                 flush=True,
             )
 

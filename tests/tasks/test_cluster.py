@@ -238,8 +238,9 @@ def test_what_does_not_add_up_rows_stays_as_well(
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_rows_that_no_engine_covers_are_found_wherever_they_are(
-    two_workers, always_spread, caplog
+    two_workers, always_spread, monkeypatch, caplog
 ) -> None:
+    monkeypatch.setattr(spreading, "_ROWS_TO_TIME", 512)
     model, rows, loss, baseline = trained(*CASES[4])
     X = rows.X.copy()
     X[-1, 0] = np.inf
@@ -248,7 +249,7 @@ def test_rows_that_no_engine_covers_are_found_wherever_they_are(
         InProcess().masked_loss(model, rows, loss, baseline).without_each()
     with caplog.at_level(logging.INFO, "chaffinch"):
         there = two_workers.masked_loss(model, rows, loss, baseline)
-    assert "stay in this process: some rows are not covered" in caplog.text
+    assert "by one prediction each: some rows are not covered" in caplog.text
     with pytest.raises(ValueError, match="absolute_error must be finite"):
         there.without_each()
 
