@@ -57,7 +57,7 @@ class OverDask:
         Raises
         ------
         WorkersError
-            If a batch kills every worker that runs it, or the scheduler is lost.
+            If a batch kills every worker that runs it, too few start, or the scheduler is lost.
         """
         call = partial(_call_on_each, function)
         return self.map_batches(call, Placed(self.client, shared), items, _UNEVEN, on_done)
@@ -95,21 +95,15 @@ class OverDask:
         batches_per_worker: int,
         on_done: OnDone | None = None,
     ) -> list[Result]:
-        """Return the results of all items, in order, computed batch by batch.
+        """Return the results of all items, in order, batch by batch; WorkersError as `map`.
 
         Parameters
         ----------
-        function : callable
-            Takes what was placed and a list of items to the list of their results.
-        placed, items, on_done
-            See `Workers.map`; what was placed is what all items have in common.
+        function, placed, items, on_done
+            See `Workers.map`; the function takes what was placed and a list of items to the list
+            of their results.
         batches_per_worker : int
             1 for items of equal cost, more for unequal ones.
-
-        Raises
-        ------
-        WorkersError
-            See `map`.
         """
         from distributed import CancelledError, as_completed
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
-import chaffinch.tasks.cluster
+import chaffinch.tasks.spreading
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
@@ -58,7 +58,7 @@ def contract(run: Run) -> bytes:
 def test_the_contract_is_the_same_whoever_computes(
     folder, tmp_path, table: str, model: str, workers: int, monkeypatch
 ) -> None:
-    monkeypatch.setattr(chaffinch.tasks.cluster, "_WORTH_SPREADING", 0.002)
+    monkeypatch.setattr(chaffinch.tasks.spreading, "_WORTH_SPREADING", -1.0)
     source = folder / f"{table}.csv"
     settings = {"model": {"name": model, "folds": 2}, "seed": 5}
     here = run(source, tmp_path / "none", **settings)
