@@ -21,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.tasks import spreading
-from chaffinch.tasks.cluster import OverDask, open_workers
+from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
