@@ -57,6 +57,7 @@ class Recipe:
             If the model cannot be fitted to them.
         """
         with said_to_the_user(f"model {self.name} cannot be fitted, try another: "):
+            model: FittedModel
             if self.estimator is not None:
                 model = models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
             else:
