@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.memory import LetGo
 from chaffinch.storage.names import check_known
 
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
@@ -75,15 +76,46 @@ def type_columns(
     by value where all are numbers, else by code point; none is unused. Timestamps are cut to whole
     microseconds.
     """
-    check_known([*categorical, *numeric], table.column_names)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return pa.table(type_and_drop(columns, categorical=categorical, numeric=numeric))
+
+
+def type_and_drop(
+    columns: dict[str, pa.ChunkedArray],
+    *,
+    categorical: Collection[str] = (),
+    numeric: Collection[str] = (),
+) -> dict[str, pa.Array]:
+    """Do the same to columns that nobody needs any more: each is let go as soon as it is typed.
+
+    Parameters
+    ----------
+    columns : dict of str to pyarrow.ChunkedArray
+        Name -> column as the source has it; empty afterwards.
+    categorical, numeric : collection of str
+        As above.
+
+    Returns
+    -------
+    dict of str to pyarrow.Array
+        Name -> typed column, in the same order.
+
+    Raises
+    ------
+    InputError
+        See `type_columns`.
+    """
+    check_known([*categorical, *numeric], columns)
     both = sorted(set(categorical) & set(numeric))
     if both:
         raise InputError(f"column {both[0]!r} is named categorical and numeric; name it once")
-    typed = [
-        _typed(name, column, name in categorical, name in numeric)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    return pa.table(typed, names=table.column_names)
+    typed: dict[str, pa.Array] = {}
+    let_go = LetGo()
+    for name in list(columns):
+        n_bytes = columns[name].nbytes
+        typed[name] = _typed(name, columns.pop(name), name in categorical, name in numeric)
+        let_go.note(n_bytes)
+    return typed
 
 
 def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:

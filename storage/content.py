@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.columns import CATEGORY, TIMESTAMP
+from chaffinch.storage.memory import LetGo
 
 Hashes = NDArray[np.uint64]
 
@@ -60,11 +61,28 @@ def shuffle_rows(table: pa.Table) -> pa.Table:
     pyarrow.Table
         The same columns; one chunk each.
     """
-    total = np.zeros(table.num_rows, dtype=np.uint64)
-    for name, array in _arrays(table):
+    columns = dict(_arrays(table))
+    shuffle_columns(columns)
+    return pa.table(columns)
+
+
+def shuffle_columns(columns: dict[str, pa.Array]) -> None:
+    """Shuffle the same rows in place, so that two orders of one column are held at a time, not all.
+
+    Parameters
+    ----------
+    columns : dict of str to pyarrow.Array
+        Name -> typed column of n rows; replaced by itself in the order of `shuffle_rows`.
+    """
+    total = np.zeros(len(next(iter(columns.values()))), dtype=np.uint64)
+    for name, array in columns.items():
         total += _mix(_value_hashes(array) + _hash_of_text(name))
     order = pa.array(np.argsort(_mix(total), kind="stable"))
-    return pa.table([array.take(order) for _, array in _arrays(table)], names=table.column_names)
+    let_go = LetGo()
+    for name in columns:
+        n_bytes = columns[name].nbytes
+        columns[name] = columns[name].take(order)
+        let_go.note(n_bytes)
 
 
 def content_hash(table: pa.Table) -> str:

@@ -24,7 +24,8 @@ from chaffinch.storage.names import check_columns
 
 ENDINGS = (".csv", ".tsv", ".txt")
 
-_BLOCK = 1 << 20  # bytes a thread parses at a time
+# bytes a thread parses at a time: each block makes a chunk of every column, and some are in work
+_LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
 _MOST_GUESSES = 8
 # pandas takes two words for missing that pyarrow does not
 _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
@@ -112,8 +113,9 @@ def _open(path: Path, kind: str) -> _Text:
     except UnicodeEncodeError as error:
         raise InputError(f"the header of {path.name} is not UTF-8; save it as UTF-8") from error
     check_columns(names, path.name)
+    block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(names)), _MOST_BLOCK)
     # a row must fit into a block, and very wide tables have very long headers
-    return _Text(path, delimiter, names, max(_BLOCK, 16 * len(first)))
+    return _Text(path, delimiter, names, max(block, 16 * len(first)))
 
 
 class _OtherTypes(Exception):  # noqa: N818 - no error: a guess was wrong

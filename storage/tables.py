@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from chaffinch.storage.columns import CATEGORY, sorted_categories, type_columns
-from chaffinch.storage.content import column_types, content_hash, shuffle_rows
+from chaffinch.storage.columns import CATEGORY, sorted_categories, type_and_drop, type_columns
+from chaffinch.storage.content import column_types, content_hash, shuffle_columns, shuffle_rows
 from chaffinch.storage.errors import StorageError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
@@ -28,6 +28,7 @@ from chaffinch.storage.files import (
     to_json,
     write_file,
 )
+from chaffinch.storage.memory import give_back
 from chaffinch.storage.names import check_columns, check_known
 from chaffinch.storage.sources import Source, read_source, source_fingerprint
 
@@ -154,12 +155,12 @@ def ingest(
             return Dataset.open(folder, read_json(note, {"hash": str})["hash"])
         except (FileNotFoundError, StorageError) as error:
             logger.info("%s is to be read: %s", source, error)
-    table = read_source(source, categorical)
-    check_known(drop, table.column_names)
-    table = table.drop_columns(list(drop))
-    check_columns(table.column_names, "the table after dropping")
-    table = type_columns(table, categorical=categorical, numeric=numeric)
-    dataset = write_dataset(shuffle_rows(table), folder)
+    raw = _columns_but(drop, read_source(source, categorical))
+    columns = type_and_drop(raw, categorical=categorical, numeric=numeric)
+    shuffle_columns(columns)
+    dataset = write_dataset(pa.table(columns), folder)
+    del columns
+    give_back()
     if fingerprint is not None:
         write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
     return dataset
@@ -202,6 +203,14 @@ def write_dataset(table: pa.Table, folder: Path) -> Dataset:
         }
         write_file(home / _MANIFEST, to_json(manifest))
     return Dataset(home, dataset_hash, table.num_rows, columns)
+
+
+def _columns_but(drop: Collection[str], table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Return the other columns; if the caller does not hold the table, each can be let go alone."""
+    check_known(drop, table.column_names)
+    table = table.drop_columns(list(drop))
+    check_columns(table.column_names, "the table after dropping")
+    return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:

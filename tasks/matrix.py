@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.memory import give_back
 from chaffinch.tasks.arrow_columns import as_keys, as_numbers, column_of, kind_of
 from chaffinch.tasks.checking import TableDescription
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
@@ -151,7 +151,7 @@ def load_rows(
         for position, values in enumerate(columns, start):
             matrix[:, position] = values[rows]
         del table, columns, values  # before the next are read
-    pa.default_memory_pool().release_unused()
+    give_back()
     return Rows(matrix, y, None if roles.weight is None else roles.weight[rows])
 
 

@@ -17,8 +17,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-import pyarrow as pa
-
+from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs import Run, StageRecord
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.settings import SelectionSettings
@@ -91,7 +90,7 @@ def stage(body: StageBody) -> Stage:
         context.on_progress(name, 0, 1)
         with context.run.stage(name, key) as writer:
             body(context, writer, *records)
-        pa.default_memory_pool().release_unused()  # what was read is not read again
+        give_back()  # what was read is not read again
         context.on_progress(name, 1, 1)
         return writer.record
 

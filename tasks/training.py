@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.checking import TableDescription
 from chaffinch.tasks.errors import said_to_the_user
@@ -56,9 +57,13 @@ class Recipe:
             If the model cannot be fitted to them.
         """
         with said_to_the_user(f"model {self.name} cannot be fitted, try another: "):
+            model: FittedModel
             if self.estimator is not None:
-                return models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
-            return models.fit(self.name, rows, schema, self.parameters, seed=self.seed)
+                model = models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
+            else:
+                model = models.fit(self.name, rows, schema, self.parameters, seed=self.seed)
+        give_back()  # a fit leaves behind up to twice the rows
+        return model
 
 
 @dataclass(frozen=True)

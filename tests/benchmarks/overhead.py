@@ -31,6 +31,7 @@ import psutil
 RESULTS = Path("bench-results/overhead.jsonl")
 REPEATS = 3
 LARGE = {"rows": 100_000, "columns": 500, "seed": 0}
+SMALL = {"rows": 200, "columns": 20, "seed": 0}
 FOREST = {"rows": 20_000, "columns": 61, "seed": 0}
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
 _MEGABYTE = 1e6
@@ -162,6 +163,11 @@ def memory(bench: Bench) -> None:
     bench.report("the table as float64", [table / _MEGABYTE], "MB")
     model = {"name": "lightgbm", "folds": 2, "parameters": {"n_estimators": 5}}
     common = {"target": "y", "n_features": LARGE["columns"] - 1, "model": model}
+    path = str(bench.folder / "small.parquet")
+    bench.job("write_large", path=path, **SMALL)
+    small = {**common, "n_features": SMALL["columns"] - 1, "cluster": "none"}
+    code = bench.job("story", path=path, store=bench.store(), **small)["peak_bytes"]
+    bench.report("the same run of a small table", [code / _MEGABYTE], "MB", **SMALL)
     for ending in ("csv", "parquet"):
         path = str(bench.folder / f"large.{ending}")
         bench.job("write_large", path=path, **LARGE)
@@ -169,6 +175,8 @@ def memory(bench: Bench) -> None:
         bench.report(f"peak, {ending}, cluster none", [got["peak_bytes"] / _MEGABYTE], "MB")
         tables = (got["peak_bytes"] - libraries) / table
         bench.report(f"peak less libraries, {ending}, in tables", [tables], "x", 3, **LARGE)
+        tables = (got["peak_bytes"] - code) / table
+        bench.report(f"peak less the small run, {ending}, in tables", [tables], "x", **LARGE)
     got = bench.job("story", path=path, store=bench.store(), cluster="local", workers=2, **common)
     bench.report("peak of all, parquet, 2 workers", [got["family_bytes"] / _MEGABYTE], "MB")
 

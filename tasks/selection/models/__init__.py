@@ -87,7 +87,8 @@ def check_model(
     estimator_names.check(name, parameters, task)
     if task is not None:
         unfitted = estimator_names.unfitted(name, parameters, task)
-        check_estimator(unfitted, task, weighted=weighted)
+        if weighted:
+            estimators.check_weights(unfitted)
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:

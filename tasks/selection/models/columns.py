@@ -51,7 +51,10 @@ def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: i
     if codes or varying or (takes_missing and numeric):  # an estimator needs one column at least
         one_hot = [i for i in one_hot if i in varying]
         numeric = [i for i in numeric if takes_missing or i in varying]
-    standardise = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+    # in place: what they are given is a copy of the columns already
+    standardise = make_pipeline(
+        SimpleImputer(keep_empty_features=True, copy=False), StandardScaler(copy=False)
+    )
     encode = OneHotEncoder(
         categories=[np.arange(float(schema.n_categories[i])) for i in one_hot],
         handle_unknown="ignore",

@@ -112,7 +112,12 @@ def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False
     if task is not None:
         check_task(copy, task)
     if weighted:
-        _weight_argument(copy)
+        check_weights(copy)
+
+
+def check_weights(estimator: Any) -> None:
+    """Raise ValueError unless an estimator takes sample weights."""
+    _weight_argument(estimator)
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:

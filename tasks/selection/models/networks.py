@@ -13,7 +13,7 @@ as the differences a search looks for; and a worker that only predicts need not 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -101,7 +101,9 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> Neural
     settings = _DEFAULTS | dict(parameters)
     settings.setdefault("batch_size", 200)
     encoding = Encoding.fit(rows.X, schema.n_categories)
-    encoded = encoding.transform(rows.X).astype(np.float32)
+    encoded = np.empty((len(rows), len(encoding.feature_of_column)), dtype=np.float32)
+    for block in _blocks(len(rows)):  # in float64, all rows would take twice their memory besides
+        encoded[block] = encoding.transform(rows.X[block])
     varies = encoded.min(axis=0) != encoded.max(axis=0)
     inputs = torch.from_numpy(encoded if varies.all() else encoded[:, varies])
     weight = None
@@ -127,6 +129,10 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> Neural
         location=location,
         scale=scale,
     )
+
+
+def _blocks(n_rows: int) -> Iterator[slice]:
+    return (slice(start, start + _ROWS_AT_ONCE) for start in range(0, n_rows, _ROWS_AT_ONCE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +171,7 @@ class NeuralNetwork:
         check_matrix(X, self.schema)
         outputs = np.empty((len(X), self.schema.n_classes or 1))
         with single_thread():
-            for start in range(0, len(X), _ROWS_AT_ONCE):
-                block = slice(start, start + _ROWS_AT_ONCE)
+            for block in _blocks(len(X)):
                 outputs[block] = self._outputs(self.encoding.transform(X[block]))
         if not self.schema.n_classes:
             return np.asarray(self.location + self.scale * outputs[:, 0])
