@@ -44,7 +44,7 @@ def test_without_a_terminal_every_step_is_a_line_as_it_begins_and_as_it_ends(hom
 
 def test_on_a_terminal_every_step_is_a_bar():
     steps = "tell('split', 0, 1); tell('split', 1, 1)"
-    code = f"from chaffinch.flows.terminal import progress\nwith progress() as tell: {steps}"
+    code = f"from chaffinch.flows.terminal import progress\nwith progress() as (tell, _): {steps}"
     ours, theirs = pty.openpty()
     subprocess.run((sys.executable, "-c", code), stderr=theirs, check=True, timeout=60)
     os.close(theirs)
