@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-masked-loss-dense
+.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -29,11 +29,8 @@ bench-overhead: $(READY)  ## Seconds and memory around the main job
 bench-fidelity: $(READY)  ## The papers' figures as distributions over seeds
 	@$(BIN)/python -m tests.benchmarks.fidelity
 
-bench-masked-loss: $(READY)  ## Trees' masked losses against one prediction per feature
+bench-masked-loss: $(READY)  ## Masked losses against one prediction per feature
 	@$(BIN)/python -m tests.benchmarks.masked_loss
-
-bench-masked-loss-dense: $(READY)  ## Networks and linear models: the engines against one predict per feature
-	@$(BIN)/python -m tests.benchmarks.masked_loss_dense
 
 setup: $(READY)  ## The virtual environment only
 
