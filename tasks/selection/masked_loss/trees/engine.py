@@ -19,8 +19,9 @@ a removal is one reading of the changes: 8 bytes a row and kept feature.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from chaffinch.tasks.selection.masked_loss.trees.packing import pack, tests_by_f
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
 _PREPARED_ROWS = 8 * BLOCK  # rows whose columns are made at a time
+_RANGES = 4  # of blocks, for each thread
 _KINDS = {
     ("squared_error", "identity"): row_losses.SQUARED,
     ("absolute_error", "identity"): row_losses.ABSOLUTE,
@@ -162,33 +164,31 @@ class TreeEngine(RowSums):
 
         The baseline's columns fill the last block up.
         """
-        for begin in range(0, len(self._rows), _PREPARED_ROWS):
-            prepared = self.forest.prepare(self._rows.X[begin : begin + _PREPARED_ROWS])
-            blocks = range(0, len(prepared), BLOCK)
 
-            def whole(at: int, begin: int = begin, prepared: Floats = prepared) -> None:
-                column = np.empty((prepared.shape[1], BLOCK))
+        def of_rows(begin: int) -> None:
+            prepared = self.forest.prepare(self._rows.X[begin : begin + _PREPARED_ROWS])
+            for at in range(0, len(prepared), BLOCK):
                 rows = prepared[at : at + BLOCK]
+                column = np.empty((prepared.shape[1], BLOCK))
                 column[:] = self._baseline[:, np.newaxis]
                 column[:, : len(rows)] = rows.T
                 of_block((begin + at) // BLOCK, column)
 
-            if self._threads == 1 or len(blocks) == 1:
-                for at in blocks:
-                    whole(at)
-            else:
-                with ThreadPoolExecutor(self._threads) as pool:
-                    list(pool.map(whole, blocks))
+        self._in_threads(of_rows, range(0, len(self._rows), _PREPARED_ROWS))
 
     def _over_blocks(self, kernel: Callable[..., None], *arguments: Any) -> None:
-        """Run a kernel over ranges of blocks, one for each thread."""
-        n_ranges = min(self._threads, self._n_blocks)
-        if n_ranges == 1:
-            kernel(*arguments, 0, self._n_blocks)
+        """Run a kernel over ranges of blocks, several for each thread: some cores may be busy."""
+        n_ranges = 1 if self._threads == 1 else min(_RANGES * self._threads, self._n_blocks)
+        bounds = np.linspace(0, self._n_blocks, n_ranges + 1).astype(np.int64).tolist()
+        self._in_threads(lambda ends: kernel(*arguments, *ends), list(pairwise(bounds)))
+
+    def _in_threads(self, work: Callable[[Any], None], pieces: Sequence[Any]) -> None:
+        if self._threads == 1 or len(pieces) == 1:
+            for piece in pieces:
+                work(piece)
             return
-        bounds = np.linspace(0, self._n_blocks, n_ranges + 1).astype(np.int64)
-        with ThreadPoolExecutor(n_ranges) as pool:
-            list(pool.map(lambda a, b: kernel(*arguments, a, b), bounds[:-1], bounds[1:]))
+        with ThreadPoolExecutor(self._threads) as pool:
+            list(pool.map(work, pieces))
 
     def _sums(self, features: Integers, score: Integers) -> Floats:
         """Return every block's sums without each of some used features, and with all of them."""
