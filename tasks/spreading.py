@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 # Seconds of a batch or a step below which it is done sooner where it is than on other processes.
 _WORTH_SPREADING = 0.02
 _ROWS_TO_TIME = 4096
+_BYTES_A_SECOND = 1e8  # that rows are sent with, measured on one machine
 
 
 class Cluster(Protocol):
@@ -68,7 +69,7 @@ def spread_masked_loss(
     some = masked_loss(model, rows.take(np.arange(n_timed)), loss, baseline)
     if isinstance(some, BlackBox):
         return _spread_masks(MaskEvaluator(model, rows, loss, baseline), workers)
-    reason = _reason_to_stay(some, len(rows) / n_timed, workers)
+    reason = _reason_to_stay(some, rows, n_timed, workers)
     if isinstance(some, RowSums) and not reason:
         n_parts = workers.n_threads
         parts = parts_of(model, rows, loss, baseline, some.rows_in_block, n_parts)
@@ -90,15 +91,17 @@ def spread_masked_loss(
     return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
 
 
-def _reason_to_stay(some: MaskedLoss, times: float, workers: Cluster) -> str:
-    """Return why an engine, known by some of its rows, is not worth spreading; "" if it is.
+def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster) -> str:
+    """Return why an engine is not worth spreading; "" if it is.
 
     Parameters
     ----------
     some : MaskedLoss
-        Of some of the rows.
-    times : float
-        How many times as many rows there are.
+        Of the first `n_timed` of the rows.
+    rows : Rows
+        All of them.
+    n_timed : int
+        See above.
     workers : Cluster
         Who would compute.
     """
@@ -107,13 +110,18 @@ def _reason_to_stay(some: MaskedLoss, times: float, workers: Cluster) -> str:
     some.without_each()  # what is compiled at the first call is not to be timed
     start = time.perf_counter()
     some.without_each()
-    seconds = times * (time.perf_counter() - start)
+    seconds = len(rows) / n_timed * (time.perf_counter() - start)
     logger.info("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
     if seconds < _WORTH_SPREADING:
         return "that is less than it takes to ask the workers"
     n_threads = workers.n_threads
-    if seconds * (1 - 1 / n_threads) < _WORTH_SPREADING:
+    gain = seconds * (1 - 1 / n_threads)
+    if gain < _WORTH_SPREADING:
         return f"sharing a step out to {n_threads} would gain less than it takes to ask them"
+    # a walk has a step for each feature, and the last ones ask about few
+    gain_of_a_walk = gain * rows.X.shape[1] / 2
+    if gain_of_a_walk - rows.X.nbytes / _BYTES_A_SECOND < _WORTH_SPREADING:
+        return f"sending {rows.X.nbytes / 1e6:.0f} MB would take longer than a walk would gain"
     return ""
 
 

@@ -209,6 +209,7 @@ def test_a_worker_killed_while_it_computes_changes_no_bit(always_spread) -> None
 
 
 def test_small_problems_stay_in_this_process(two_workers, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(spreading, "_WORTH_SPREADING", 60.0)  # whatever else this machine does
     for way in ("for_each", "for_batches"):
         monkeypatch.setattr(two_workers, way, lambda *_: pytest.fail("it was sent away"))
     with caplog.at_level(logging.INFO, "chaffinch"):
@@ -253,6 +254,18 @@ def test_rows_that_no_engine_covers_are_found_wherever_they_are(
     assert "by one prediction each: some rows are not covered" in caplog.text
     with pytest.raises(ValueError, match="absolute_error must be finite"):
         there.without_each()
+
+
+def test_rows_that_take_longer_to_send_than_a_walk_would_gain_stay(
+    two_workers, caplog, monkeypatch
+) -> None:
+    monkeypatch.setattr(spreading, "_WORTH_SPREADING", 0.0)
+    monkeypatch.setattr(spreading, "_BYTES_A_SECOND", 1.0)
+    asked = trained(*CASES[0])
+    with caplog.at_level(logging.INFO, "chaffinch"):
+        there = two_workers.masked_loss(*asked)
+    assert "would take longer than a walk would gain" in caplog.text
+    assert eliminate(there) == eliminate(InProcess().masked_loss(*asked))
 
 
 def test_a_step_moves_a_few_vectors(two_workers, always_spread, caplog) -> None:
