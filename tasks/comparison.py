@@ -116,8 +116,8 @@ def _sentence(
     return {
         "helps": f"Selection helps: {measured}",
         "does not help": f"Selection does not help here: {measured}",
-        "cannot tell": "Selection makes no difference to the loss that this test part could show, "
-        f"and saves {_columns(total - kept)}: {measured}",
+        "cannot tell": "This test part cannot tell whether selection helps; it saves "
+        f"{_columns(total - kept)}: {measured}",
     }[verdict]
 
 

@@ -20,8 +20,8 @@ _MEANING = {
     "model does better without the dropped features.",
     "does not help": "The whole interval lies above zero: on rows that took no part in the choice, "
     "the model does better with all of its features. They carry information; keep them.",
-    "cannot tell": "The interval holds zero: on rows that took no part in the choice, the two "
-    "models do equally well as far as these rows can show. The smaller one is cheaper to feed.",
+    "cannot tell": "The interval holds zero: going by rows that took no part in the choice, either "
+    "model may be the better one. The smaller one is cheaper to feed.",
 }
 _NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
 _TOO_FEW_UNITS = (
