@@ -33,7 +33,9 @@ _TAKEN = (
 _PARQUET = (".parquet", ".pq")
 
 
-def read_source(source: Source, categorical: Collection[str] = ()) -> pa.Table:
+def read_source(
+    source: Source, categorical: Collection[str] = (), *, may_be_empty: bool = False
+) -> pa.Table:
     """Read a table from wherever it is.
 
     Parameters
@@ -47,11 +49,13 @@ def read_source(source: Source, categorical: Collection[str] = ()) -> pa.Table:
     categorical : collection of str
         Columns of delimited text that are categories, and so stay as they are written. Other
         sources have types of their own.
+    may_be_empty : bool
+        Whether a table without a row is one.
 
     Returns
     -------
     pyarrow.Table
-        At least one row; every column has a name of its own.
+        Every column has a name of its own.
 
     Raises
     ------
@@ -72,7 +76,7 @@ def read_source(source: Source, categorical: Collection[str] = ()) -> pa.Table:
     else:
         table, where = _from_memory(source), "the table"
     check_columns(table.column_names, where)
-    if not table.num_rows:
+    if not (table.num_rows or may_be_empty):
         raise InputError(f"{where} has columns but no rows; give at least one")
     return table.replace_schema_metadata(None)
 
@@ -89,6 +93,13 @@ def check_source(source: Source) -> None:
         path = Path(source)
         with _reading(path):
             _kind_of(path)
+
+
+def says_what_is_text(source: Source) -> bool:
+    """Return whether a source tells text from numbers by itself, as CSV and TSV do not."""
+    if not isinstance(source, str | os.PathLike):
+        return True
+    return _kind_of(Path(source)) not in ENDINGS
 
 
 def source_fingerprint(source: Source) -> str | None:

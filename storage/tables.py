@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from chaffinch.storage.columns import CATEGORY, sorted_categories, type_and_drop, type_columns
@@ -30,7 +31,12 @@ from chaffinch.storage.files import (
 )
 from chaffinch.storage.memory import give_back
 from chaffinch.storage.names import check_columns, check_known
-from chaffinch.storage.sources import Source, read_source, source_fingerprint
+from chaffinch.storage.sources import (
+    Source,
+    read_source,
+    says_what_is_text,
+    source_fingerprint,
+)
 
 __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
 
@@ -40,6 +46,7 @@ _TABLE, _MANIFEST = "table.parquet", "dataset.json"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
 _ROWS_PER_GROUP = 131_072
 _MOST_NUMBERED = 10_000
+_MOST_TEXT_LABELS = 50
 _READING = 2  # raised when the same source becomes another dataset
 _COLUMNS_AT_A_TIME = 8  # what is decoded but not yet in one chunk
 
@@ -120,6 +127,7 @@ def ingest(
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
     drop: Collection[str] = (),
+    labels: str | None = None,
 ) -> Dataset:
     """Read a table, type its columns, shuffle its rows and keep it as a dataset in `folder`.
 
@@ -133,6 +141,9 @@ def ingest(
         See `chaffinch.storage.columns.type_columns`.
     drop : collection of str
         Columns that are left out before they are typed.
+    labels : str, optional
+        Column of class labels: a few whole numbers that the source holds as text stay text. CSV and
+        TSV hold nothing else, so there they become numbers.
 
     Raises
     ------
@@ -148,6 +159,10 @@ def ingest(
     """
     fingerprint = source_fingerprint(source)
     asked = [sorted(set(names)) for names in (categorical, numeric, drop)]
+    if labels is None or labels in numeric or not says_what_is_text(source):
+        labels = None
+    else:
+        asked.append([labels])
     digest = hashlib.sha256(json.dumps([_READING, fingerprint, *asked]).encode()).hexdigest()
     note = folder / f"source-{digest[:16]}.json"
     if fingerprint is not None:
@@ -156,6 +171,8 @@ def ingest(
         except (FileNotFoundError, StorageError) as error:
             logger.info("%s is to be read: %s", source, error)
     raw = _columns_but(drop, read_source(source, categorical))
+    if labels in raw and _are_text_labels(raw[labels]):
+        categorical = [*categorical, labels]
     columns = type_and_drop(raw, categorical=categorical, numeric=numeric)
     shuffle_columns(columns)
     dataset = write_dataset(pa.table(columns), folder)
@@ -164,6 +181,17 @@ def ingest(
     if fingerprint is not None:
         write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
     return dataset
+
+
+def _are_text_labels(column: pa.ChunkedArray) -> bool:
+    """Return whether a column holds few texts, and whole numbers in all of them."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if not any(is_kind(kind) for is_kind in is_text):
+        return False
+    known = column.cast(pa.large_string()).unique().drop_null()
+    is_whole = pc.match_substring_regex(known, r"^-?\d+$")
+    return len(known) <= _MOST_TEXT_LABELS and bool(pc.all(is_whole).as_py())
 
 
 def write_dataset(table: pa.Table, folder: Path) -> Dataset:

@@ -52,6 +52,7 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
         categorical=columns.categorical,
         numeric=columns.numeric,
         drop=columns.drop,
+        labels=None if settings.task == "regression" else settings.target,
     )
 
 

@@ -52,7 +52,7 @@ def optimise_mask(
         keep=_protected(context.settings, schema),
         on_removal=lambda done, total: context.on_progress("optimise_mask", done, total),
     )
-    _check_that_features_matter(context, path, engine, trained.result["loss"])
+    _check_that_features_matter(context, path, engine, trained.result["loss"], described)
     steps = pa.table(
         {
             "step": pa.array(range(1, len(path.removed) + 1), pa.int64()),
@@ -146,17 +146,22 @@ def mask_of(chosen: StageRecord) -> Mask:
 
 
 def _check_that_features_matter(
-    context: Context, path: EliminationPath, walked: MaskedLoss, loss: str
+    context: Context,
+    path: EliminationPath,
+    walked: MaskedLoss,
+    loss: str,
+    described: StageRecord,
 ) -> None:
     """Refuse a base model to which every mask is the same: what it kept would be arbitrary."""
     if context.settings.columns.keep or any(value != path.unmasked_loss for value in path.losses):
         return
     if walked.without_each().min() != path.unmasked_loss:
         return  # it uses one feature, and that is the one that is left
+    odd = "; ".join(description_of(described).warnings)
     raise InputError(
         f"model {context.settings.model.name} makes no use of any of the {path.n_features} "
         f"features: whichever are masked, its {loss_in_words(loss)} is {path.unmasked_loss:.4g}; "
-        "give more rows, or another model or loss"
+        + (f"mend what is odd ({odd})" if odd else "give more rows, or another model or loss")
     )
 
 

@@ -100,7 +100,7 @@ class SelectedModel:
         UserWarning
             If nearly all the values of a category are new, as where it is written in another way.
         """
-        prediction = self.fitted.predict(self._matrix(table))
+        prediction = self._predicted(table)
         if not self.classes:
             return prediction
         return np.asarray(np.array(self.classes)[prediction.argmax(axis=1)])
@@ -120,16 +120,25 @@ class SelectedModel:
         """
         if not self.classes:
             raise InputError("a regression model has no probabilities; call predict")
-        return self.fitted.predict(self._matrix(table))
+        return self._predicted(table)
+
+    def _predicted(self, table: Any) -> Floats:
+        """Return values (n,) or probabilities (n, n_classes); of an empty table, none."""
+        matrix = self._matrix(table)
+        if len(matrix):
+            return self.fitted.predict(matrix)
+        return np.empty((0, len(self.classes)) if self.classes else 0)
 
     def _matrix(self, table: Any) -> Floats:
-        source, features = read_source(table, self.categories), self.features
+        source, features = read_source(table, self.categories, may_be_empty=True), self.features
         missing = [name for name in features if name not in source.column_names]
         if missing:
             raise InputError(
                 f"the table lacks {missing[0]!r}, a feature that the model reads; give a table "
                 f"with the columns {', '.join(features[:10])}"
             )
+        if not source.num_rows:
+            return np.empty((0, len(features)))
         typed = pa.table([self._typed(source, name) for name in features], names=features)
         matrix = feature_matrix(typed, features, self.categories)
         for position, name in enumerate(features):
@@ -163,5 +172,5 @@ class SelectedModel:
             f"{example!r} where {quoted(self.categories[name])} are known, and count as missing; "
             "write them as in training",
             UserWarning,
-            stacklevel=4,  # where the user asked for predictions
+            stacklevel=5,  # where the user asked for predictions
         )

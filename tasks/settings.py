@@ -46,7 +46,7 @@ def _field(default: Any, position: int, title: str, description: str, **limits: 
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     if not TYPE_CHECKING:  # type checkers know each model's own arguments
 

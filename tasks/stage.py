@@ -17,9 +17,11 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs import Run, StageRecord
 from chaffinch.storage.tables import Dataset
+from chaffinch.tasks.selection.vocabulary import UnusableError
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.workers import InProcess, Workers
 
@@ -77,7 +79,13 @@ Stage = Callable[..., StageRecord]
 
 
 def stage(body: StageBody) -> Stage:
-    """Turn ``body(context, writer, *records)`` into a stage that is not done twice."""
+    """Turn ``body(context, writer, *records)`` into a stage that is not done twice.
+
+    Raises
+    ------
+    InputError
+        By the stage, if a model or a loss turns out to be of no use for the rows.
+    """
     name = body.__name__
 
     def resumable(context: Context, *records: StageRecord) -> StageRecord:
@@ -89,7 +97,10 @@ def stage(body: StageBody) -> Stage:
             return finished
         context.on_progress(name, 0, 1)
         with context.run.stage(name, key) as writer:
-            body(context, writer, *records)
+            try:
+                body(context, writer, *records)
+            except UnusableError as error:
+                raise InputError(str(error)) from error
         give_back()  # what was read is not read again
         context.on_progress(name, 1, 1)
         return writer.record

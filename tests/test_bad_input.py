@@ -119,8 +119,9 @@ TASKS = [
         at_command=True),
     bad("regressor of a class", "Ridge is no classifier but the target is a class; use one, or "
         "linear", model="Ridge"),
-    bad("no probabilities", "SVC gives no class probabilities with these parameters; pass the "
-        "instance CalibratedClassifierCV(SVC(), ensemble=False) instead", model="SVC"),
+    bad("no probabilities", "SVC gives no class probabilities with these parameters; change "
+        "them, or pass the instance CalibratedClassifierCV(SVC(), ensemble=False) instead",
+        model="SVC"),
     bad("loss of numbers for classes", "loss 'squared_error' is for regression but the target "
         "asks for classification; use 'log_loss'", loss="squared_error", at_command=True),
     bad("loss of classes for numbers", "loss 'log_loss' is for classification but the target "

@@ -12,9 +12,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier, VotingClassifier
+from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
@@ -389,3 +392,75 @@ def test_a_model_that_uses_one_feature_keeps_that():
     table["y"] = (table.f11 > 0) * 1.0
     result = select(table, "y", task="regression")
     assert result.features == ["f11"]
+
+
+# Estimators made of others, and what they hold of scikit-learn's own
+
+
+def numbers_and_a_word():
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(200, 3)), columns=list("abc"))
+    return table.assign(y=np.where(table.a + table.b > 0, "yes", "no"))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        VotingClassifier([("a", LogisticRegression())], voting="soft"),
+        StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())]),
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}),
+        make_pipeline(SelectKBest(k="all"), LogisticRegression()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_an_estimator_of_scikit_learns_own_parts_is_trained_kept_and_read_back(estimator, tmp_path):
+    table = numbers_and_a_word()
+    result = select(table, "y", model=estimator, store=tmp_path)
+    back = chaffinch.load_run(result.run, store=tmp_path)
+    assert (back.model.predict(table) == table.y).mean() > 0.9
+
+
+def test_a_vote_without_probabilities_is_refused_with_what_to_do():
+    with pytest.raises(InputError, match="no class probabilities with these parameters; change"):
+        select(numbers_and_a_word(), "y", model=VotingClassifier([("a", LogisticRegression())]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"model": "linear", "loss": "neg_mean_gamma_deviance"},
+            "loss 'neg_mean_gamma_deviance' cannot score these predictions",
+        ),
+        (
+            {"model": "RadiusNeighborsRegressor"},
+            "squared_error must be finite but is nan with 3 of 3 features kept; choose another",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:One or more samples have no neighbors")
+def test_what_only_training_shows_is_one_line_as_well(options, message):
+    table = numbers_and_a_word().drop(columns="y")
+    table["y"] = np.exp(3 * table.a) + 0.01
+    with pytest.raises(InputError, match=message):
+        select(table, "y", **options)
+
+
+def test_what_is_odd_about_the_target_is_said_where_no_feature_is_of_use():
+    table = numbers_and_a_word().drop(columns="y")
+    table["y"] = table.a + 1e9
+    with pytest.raises(InputError, match=r"mend what is odd .*subtract the mean"):
+        select(table, "y", model="xgboost")
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"), [({"slacks": (np.inf,)}, "slacks"), ({"drift_cap": np.inf}, "drift_cap")]
+)
+def test_settings_are_finite(settings, field):
+    with pytest.raises(InputError, match=f"{field} must be a finite number but is inf"):
+        Gbmo(**settings)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_a_baseline_of_ones_own_is_finite(value):
+    with pytest.raises(InputError, match="baseline must be"):
+        select(baseline={"age": value})

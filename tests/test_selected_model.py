@@ -272,3 +272,19 @@ def test_a_hundred_thousand_rows_take_less_than_two_seconds():
     began = time.process_time()
     result.model.predict(large)
     assert time.process_time() - began < 2
+
+
+def test_labels_that_are_numbers_written_as_text_stay_text():
+    table = good_table()
+    for labels in (["1", "0"], ["-1", "1"]):
+        told = table.assign(churned=np.where(table.churned == "yes", *labels))
+        result = chaffinch.select(told, "churned", model=ModelSettings(tuning="none"))
+        assert set(result.model.predict(told)) == set(labels)
+
+
+def test_no_rows_have_no_predictions(tmp_path):
+    table = good_table()
+    model = chaffinch.select(table, "churned", model=ModelSettings(tuning="none")).model
+    assert model.predict(table.head(0)).shape == (0,)
+    assert model.predict_proba(table.head(0)).shape == (0, 2)
+    assert model.predict_proba(pa.Table.from_pandas(table).slice(0, 0)).shape == (0, 2)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.models.parameters import nearest
-from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
+from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task, UnusableError
 
 _ROW_LOSSES: dict[str, Task] = {
     "squared_error": "regression",
@@ -206,4 +206,10 @@ def _score(
 
     predicted = _PredictedClasses if task == "classification" else _Predicted
     weights = {} if weight is None else {"sample_weight": weight}
-    return float(get_scorer(name)(predicted(prediction), None, y, **weights))
+    try:
+        return float(get_scorer(name)(predicted(prediction), None, y, **weights))
+    except ValueError as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise UnusableError(
+            f"loss {name!r} cannot score these predictions ({reason}); choose another loss"
+        ) from error

@@ -19,6 +19,10 @@ Floats = NDArray[np.float64]
 Task = Literal["regression", "classification"]
 
 
+class UnusableError(ValueError):
+    """A model or a loss cannot go on with what it was given: the user may take another."""
+
+
 @dataclass(frozen=True)
 class Schema:
     """What the columns of a feature matrix and its target mean.

@@ -635,7 +635,6 @@ def test_categories_of_a_row_or_two_each_tell_nothing():
     [
         ({"zzz": 1.0}, "baseline names 'zzz', which is no feature of the table"),
         ({"a": "red"}, "baseline of 'a' must be a finite number but is 'red'"),
-        ({"a": float("inf")}, "baseline of 'a' must be a finite number but is inf"),
         ({"a": 1e300}, "baseline of 'a' must lie within -1e+30..1e+30 but is 1e+300"),
         (
             {"colour": "pink"},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, UnusableError
 
 
 class MaskState:
@@ -54,7 +54,7 @@ class MaskState:
 
 
 def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> None:
-    """Raise ValueError if a loss is not a finite number.
+    """Raise `UnusableError` if a loss is not a finite number.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> Non
     """
     wrong = np.flatnonzero(~np.isfinite(losses))
     if len(wrong):
-        raise ValueError(
+        raise UnusableError(
             f"{name} must be finite but is {losses[wrong[0]]} with {n_kept} of {n_features} "
-            "features kept; choose another loss"
+            "features kept; choose another loss or model"
         )

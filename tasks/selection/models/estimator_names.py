@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from chaffinch.tasks.selection.models.parameters import (
     JSON,
     ONE_THREAD,
@@ -118,8 +120,25 @@ def check_task(estimator: Any, task: Task) -> None:
         raise ValueError(f"{name} is no regressor but the target is a number; use one, or linear")
     if task == "classification" and not is_classifier(estimator):
         raise ValueError(f"{name} is no classifier but the target is a class; use one, or linear")
-    if task == "classification" and not hasattr(estimator, "predict_proba"):
+    if task == "classification" and not _gives_probabilities(estimator):
+        inner = "..." if hasattr(estimator, "estimators") else f"{name}()"
         raise ValueError(
-            f"{name} gives no class probabilities with these parameters; pass the instance "
-            f"CalibratedClassifierCV({name}(), ensemble=False) instead"
+            f"{name} gives no class probabilities with these parameters; change them, or pass the "
+            f"instance CalibratedClassifierCV({inner}, ensemble=False) instead"
         )
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    """Return whether a classifier has `predict_proba`; some made of others show it once trained."""
+    from sklearn.base import clone
+
+    if hasattr(estimator, "predict_proba"):
+        return True
+    if not hasattr(type(estimator), "predict_proba"):
+        return False
+    rows = np.arange(40)
+    try:
+        trained = clone(estimator).fit(np.column_stack((rows % 4, rows)), rows % 4 > 1)
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return hasattr(trained, "predict_proba")

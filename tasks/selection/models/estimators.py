@@ -30,7 +30,7 @@ from chaffinch.tasks.selection.models.columns import (
 from chaffinch.tasks.selection.models.estimator_names import check_task, unfitted
 from chaffinch.tasks.selection.models.parameters import Parameters
 from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task, UnusableError
 
 _FILE = "model.skops"
 
@@ -163,11 +163,15 @@ class ScikitLearnModel:
         prediction = np.zeros((len(X), n_classes) if n_classes else len(X))
         if not len(X):
             return prediction
-        with single_thread():
-            if n_classes:
-                prediction[:, self.estimator.classes_] = self.pipeline.predict_proba(X)
-            else:
-                prediction[:] = np.reshape(self.pipeline.predict(X), len(X))
+        try:
+            with single_thread():
+                if n_classes:
+                    prediction[:, self.estimator.classes_] = self.pipeline.predict_proba(X)
+                else:
+                    prediction[:] = np.reshape(self.pipeline.predict(X), len(X))
+        except ValueError as error:
+            name, reason = type(self.estimator).__name__, str(error).strip().splitlines()[0]
+            raise UnusableError(f"{name} cannot predict ({reason}); use another model") from error
         return prediction
 
     @property

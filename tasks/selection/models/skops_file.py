@@ -8,26 +8,15 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-# what scikit-learn's own estimators hold and skops leaves to its callers to trust
+# what scikit-learn's own estimators hold of others and skops leaves to its callers to trust
 _TRUSTED = (
     "collections.OrderedDict",
     "collections.defaultdict",
     "functools.partial",
     "numpy.dtype",
-    "sklearn._loss.loss.HalfTweedieLossIdentity",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
-    "sklearn.gaussian_process.kernels.ConstantKernel",
-    "sklearn.gaussian_process.kernels.Product",
-    "sklearn.gaussian_process.kernels.RBF",
-    "sklearn.metrics._dist_metrics.EuclideanDistance64",
-    "sklearn.neighbors._kd_tree.KDTree",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.tree._tree.Tree",
-    "sklearn.utils.validation.check_array",
 )
+# scikit-learn's own, but for what fetches files or runs what it is given
+_OWN, _NOT_TRUSTED = "sklearn.", ("sklearn.datasets.", "sklearn.externals.", "sklearn.utils._test")
 _ADDRESS = re.compile(r'(?<="__id__": )\d+|(?<=")\d+(?=\.np[yz]")')
 _SCHEMA = "schema.json"
 
@@ -67,7 +56,7 @@ def packages(estimator: Any) -> tuple[str, ...]:
     """
     import skops.io
 
-    types = set(skops.io.get_untrusted_types(data=skops.io.dumps(estimator))) - set(_TRUSTED)
+    types = _others(skops.io.dumps(estimator))
     nameless = sorted(name for name in types if "<" in name)
     if nameless:
         raise ValueError(
@@ -94,12 +83,22 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
     """
     import skops.io
 
-    asked = set(skops.io.get_untrusted_types(data=data)) - {*_TRUSTED}
     inside = tuple(f"{name}." for name in trusted)
-    unknown = sorted(t for t in asked if t not in trusted and not t.startswith(inside))
+    unknown = sorted(t for t in _others(data) if t not in trusted and not t.startswith(inside))
     if unknown:
         raise ValueError(
             f"the model's file holds types that are not trusted: {', '.join(unknown)}; "
             "name them in trusted= if you know where the file comes from"
         )
-    return skops.io.loads(data, trusted=[*_TRUSTED, *sorted(asked)])
+    return skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+
+
+def _others(data: bytes) -> set[str]:
+    """Return the types in a file that are neither always trusted nor scikit-learn's own."""
+    import skops.io
+
+    return {
+        name
+        for name in skops.io.get_untrusted_types(data=data)
+        if name not in _TRUSTED and (not name.startswith(_OWN) or name.startswith(_NOT_TRUSTED))
+    }
