@@ -70,7 +70,8 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 
     A run that was stopped goes on where it was when the same command is given again.
 
-    Exit codes: 0 done; 1 failure; 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
+    Exit codes: 0 done; 1 failure; 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM and 129 by
+    SIGHUP.
     """
     from chaffinch.flows.prefect_environment import prepare
 
