@@ -67,10 +67,10 @@ class Bench:
         answer = json.loads(answers[-1]) if answers else {}
         return {**answer, "wall": seconds, "family_bytes": family.most}
 
-    def job(self, name: str, environment: dict[str, str] | None = None, **arguments: Any) -> Any:
+    def job(self, name: str, **arguments: Any) -> Any:
         """Run a function of `overhead_jobs` in a process of its own."""
         command = (sys.executable, "-m", "tests.benchmarks.overhead_jobs", name)
-        return self.run(*command, json.dumps(arguments), **(environment or {}))
+        return self.run(*command, json.dumps(arguments))
 
     def store(self) -> str:
         """Return a fresh store."""
@@ -140,17 +140,24 @@ def main_job(bench: Bench) -> None:
 
 
 def orchestration(bench: Bench) -> None:
-    """The flow against the plain story, in turn; 3 s are 5 % of a job of a minute."""
+    """`chaffinch run` against the plain story, in turn; 3 s are 5 % of a job of a minute."""
     path = str(bench.folder / "breast_cancer.csv")
     bench.job("write_small", path=path)
-    common = {"path": path, "target": "diagnosis", "cluster": "none"}
-    model = {"n_features": 0, "model": {"name": "lightgbm"}}
+    story = {
+        "path": path,
+        "target": "diagnosis",
+        "cluster": "none",
+        "n_features": 0,
+        "model": {"name": "lightgbm"},
+    }
+    command = (sys.executable, "-c", "from chaffinch.flows.cli import main; main()", "run", path)
+    options = ("--target", "diagnosis", "--cluster", "none")
     with _prefect_server(bench.environment) as running:
         for what, server in (("a running server", running), ("the embedded server", {})):
             extra = []
             for _ in range(REPEATS):
-                plain = bench.job("story", store=bench.store(), **common, **model)["wall"]
-                flow = bench.job("flow", server, store=bench.store(), **common)["wall"]
+                plain = bench.job("story", store=bench.store(), **story)["wall"]
+                flow = bench.run(*command, *options, "--store", bench.store(), **server)["wall"]
                 extra.append(flow - plain)
             bench.report(f"Prefect with {what}, extra", extra, "s", 3)
 

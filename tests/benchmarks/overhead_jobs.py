@@ -101,19 +101,6 @@ def story(
     return {"stages": stages, "loopback_bytes": _loopback_bytes() - before}
 
 
-def flow(path: str, store: str, target: str, **execution: Any) -> dict[str, Any]:
-    """Run the Prefect flow, with the server that PREFECT_API_URL names or an embedded one."""
-    from chaffinch.flows.prefect_environment import prepare
-
-    prepare(quiet=True)
-    from chaffinch.flows.feature_selection import feature_selection
-    from chaffinch.tasks.settings import ExecutionSettings
-
-    settings = _settings(target, 0, {"name": "lightgbm"})
-    feature_selection(path, settings, ExecutionSettings(store=Path(store), **execution))
-    return {}
-
-
 def cluster_start(workers: int) -> dict[str, Any]:
     """Start a local cluster and wait until every worker has answered once."""
     from chaffinch.tasks.cluster import open_workers
@@ -132,7 +119,7 @@ def _loopback_bytes() -> int:
 
 JOBS = {
     job.__name__: job
-    for job in (imported, select_thrice, write_small, write_large, story, flow, cluster_start)
+    for job in (imported, select_thrice, write_small, write_large, story, cluster_start)
 }
 
 if __name__ == "__main__":
