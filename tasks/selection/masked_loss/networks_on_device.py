@@ -30,7 +30,7 @@ from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.outputs import OutputLoss, check_agreement
 from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
-from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Predictor, Rows
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class NetworkMaskedLossOnDevice(RowSums):
         self._divide(len(rows))
         usable = usable_memory(device) if memory is None else memory
         self.layers_at_once = self._layers_within(usable, first)
-        with single_thread():
+        with single_torch_thread():
             self._send(first)
             self._loss_of = LossOnDevice(model, rows, evaluator.loss, output_loss, self._by_run)
             self._present = self._empty(self._n_runs, self._widths[0], self._rows_in_run)
@@ -126,7 +126,7 @@ class NetworkMaskedLossOnDevice(RowSums):
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         """See `RowSums.block_sums`."""
-        with single_thread():  # for a CPU, whose threads would share out additions
+        with single_torch_thread():
             if masks is not None:
                 return self._sums(len(masks), partial(self._write_under, masks))
             present = self._sums(1, self._write_present)
@@ -199,7 +199,7 @@ class NetworkMaskedLossOnDevice(RowSums):
         return runs
 
     def _after_removal(self, feature: int) -> None:
-        with single_thread():
+        with single_torch_thread():
             changed = self._empty(1, *self._present.shape[1:])
             for run in range(self._n_runs):
                 self._change(np.array([feature]), run, changed)
