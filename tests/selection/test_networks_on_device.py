@@ -83,9 +83,11 @@ def asked(
     return model, rows, resolve_loss(loss, model.schema), baseline
 
 
-def on_device(arguments: Arguments, memory: int | None = None) -> NetworkMaskedLossOnDevice:
-    evaluator = MaskEvaluator(*arguments)
-    return NetworkMaskedLossOnDevice(evaluator, read_dense(arguments[0]), CPU, memory=memory)
+def on_device(
+    arguments: Arguments, memory: int | None = None, device: torch.device = CPU
+) -> NetworkMaskedLossOnDevice:
+    dense = read_dense(arguments[0])
+    return NetworkMaskedLossOnDevice(MaskEvaluator(*arguments), dense, device, memory=memory)
 
 
 def wide(n: int, n_units: int, d: int = 6) -> Arguments:
@@ -144,7 +146,7 @@ def test_every_loss_is_that_of_the_cpu_and_of_plain_predict(
 def test_the_memory_that_is_free_changes_no_bit(name, parameters, n_classes) -> None:
     arguments = asked(name, parameters, n_classes, 1700, weighted=True)
     least = least_memory(arguments)
-    one, some, many = (on_device(arguments, m) for m in (least, least * 3 // 2, None))
+    one, some, many = (on_device(arguments, m) for m in (least, least * 2, None))
     assert one.layers_at_once == 1 < some.layers_at_once < D < many.layers_at_once
     assert answers(one) == answers(some) == answers(many)
 
@@ -206,12 +208,15 @@ def test_two_hundred_removals_do_not_drift() -> None:
     close([engine.loss], [plain.loss], within=1e-10)
 
 
-def test_a_feature_of_huge_weight_leaves_no_rounding_behind() -> None:
-    arguments = wide(60, 8)
-    arguments[0].weights[0][2] *= 1e9
+def test_features_of_huge_weight_leave_no_rounding_behind() -> None:
+    network, rows, loss, _ = wide(60, 8)
+    network.weights[0][2] *= 1e12
+    network.weights[0][3] *= 1e6
+    arguments = network, rows, loss, np.zeros(6)
     engine, plain = on_device(arguments), BlackBox(MaskEvaluator(*arguments))
-    engine.remove(2)
-    plain.remove(2)
+    for feature in (2, 3):
+        engine.remove(feature)
+        plain.remove(feature)
     close([engine.loss, *engine.without_each()], [plain.loss, *plain.without_each()])
 
 
@@ -245,7 +250,7 @@ def test_no_mask_at_all_and_no_feature_left() -> None:
 
 def test_rows_that_do_not_fit_are_refused_with_the_remedy() -> None:
     arguments = asked("mlp", FEW, 0, 700)
-    message = "1024 rows of 8 features .* GB on cpu but it has 1e-05 GB for them; give fewer rows"
+    message = "700 rows of 8 features .* GB on cpu but it has 1e-05 GB for them; give fewer rows"
     with pytest.raises(ValueError, match=message):
         on_device(arguments, memory=10_000)
 
@@ -347,7 +352,10 @@ print(either[0] == either[1], "torch" in sys.modules)
     assert done.stdout == "True False\n", done.stderr
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+needs_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+
+
+@needs_a_gpu
 @pytest.mark.parametrize("name", OWN)
 def test_a_gpu_gives_the_losses_of_the_cpu_and_the_same_bits_twice(name) -> None:
     model, y, loss = OWN[name]()
@@ -355,3 +363,26 @@ def test_a_gpu_gives_the_losses_of_the_cpu_and_the_same_bits_twice(name) -> None
     found = answers(ask(device="cuda"))
     close(found, answers(ask()))
     assert found == answers(ask(device="cuda")) == answers(ask(device="cuda:0"))
+
+
+@needs_a_gpu
+@of_every_case
+def test_the_memory_that_is_free_on_a_gpu_changes_no_bit(name, parameters, n_classes) -> None:
+    arguments = asked(name, parameters, n_classes, 1700, weighted=True)
+    least, gpu = least_memory(arguments), torch.device("cuda", 0)
+    found = answers(on_device(arguments, device=gpu))
+    assert found == answers(on_device(arguments, least, gpu))
+    close(found, answers(on_device(arguments)))
+
+
+@needs_a_gpu
+def test_a_loss_foretold_and_a_tie_hold_on_a_gpu_to_the_last_bit() -> None:
+    network, rows, loss, baseline = wide(1100, 300)
+    network.weights[0][4], rows.X[:, 4], baseline[4] = (
+        network.weights[0][1], rows.X[:, 1], baseline[1],
+    )  # fmt: skip
+    engine = on_device((network, rows, loss, baseline), device=torch.device("cuda", 0))
+    foretold = engine.without_each()
+    assert foretold[1] == foretold[4]
+    engine.remove(1)
+    assert engine.loss == foretold[1]

@@ -111,7 +111,7 @@ class NetworkMaskedLossOnDevice(RowSums):
         self._widths = [len(bias) for bias in model.biases]
         self._divide(len(rows))
         usable = usable_memory(device) if memory is None else memory
-        self.layers_at_once = self._layers_within(usable, first)
+        self.layers_at_once = self._layers_within(usable, len(rows), first)
         with single_torch_thread():
             self._send(first)
             self._loss_of = LossOnDevice(model, rows, evaluator.loss, output_loss, self._by_run)
@@ -138,30 +138,29 @@ class NetworkMaskedLossOnDevice(RowSums):
 
     def _divide(self, n_rows: int) -> None:
         """Divide the rows into runs of equally many blocks; the last row fills up the last one."""
-        self._n_blocks = -(-n_rows // self.rows_in_block)
+        n_blocks = -(-n_rows // self.rows_in_block)
         most = max(1, _BYTES_OF_A_RUN // (_BYTES * self.rows_in_block * max(self._widths)))
-        self._n_runs = -(-self._n_blocks // most)
-        self._blocks_in_run = -(-self._n_blocks // self._n_runs)
+        self._n_blocks, self._n_runs = n_blocks, -(-n_blocks // most)
+        self._blocks_in_run = -(-n_blocks // self._n_runs)
         self._rows_in_run = self._blocks_in_run * self.rows_in_block
 
-    def _layers_within(self, memory: int, first: FirstLayer) -> int:
+    def _layers_within(self, memory: int, n_rows: int, first: FirstLayer) -> int:
         """Return how many first layers fit beside what is kept; ValueError if none does."""
-        widths = self._widths
-        n_rows = self._n_runs * self._rows_in_run
+        widths, d = self._widths, len(self._mask)
+        column = _BYTES * self._rows_in_run
         kept = first.table.nbytes + first.at_baseline.nbytes
         kept += sum(weight.nbytes for weight in self._model.weights[1:])
-        kept += _BYTES * n_rows * (len(self._mask) + widths[0] + 3)
-        for_one = _BYTES * self._rows_in_run * (widths[0] + 2)  # whatever the number of layers
+        kept += column * self._n_runs * (d + widths[0] + 3)  # values, layer, what a loss needs
+        kept += column * 2 * (widths[0] + 1)  # to make one layer, however many there are
         pairs = zip(widths, [*widths[1:], widths[-1]], strict=True)
-        of_each = _BYTES * self._rows_in_run * (max(map(sum, pairs)) + widths[-1] + 4)
-        needed = kept + for_one + of_each
-        if needed > memory:
+        of_each = column * (widths[0] + max(map(sum, pairs)) + widths[-1] + 4)
+        if kept + of_each > memory:
             raise ValueError(
-                f"{n_rows} rows of {len(self._mask)} features and {widths[0]} units take "
-                f"{needed / 1e9:.4g} GB on {self._device} but it has {memory / 1e9:.4g} GB for "
-                "them; give fewer rows or compute on the CPU"
+                f"{n_rows} rows of {d} features and {widths[0]} units take "
+                f"{(kept + of_each) / 1e9:.4g} GB on {self._device} but it has "
+                f"{memory / 1e9:.4g} GB for them; give fewer rows or use device='cpu'"
             )
-        return max(1, min(memory - kept - for_one, _MOST_BYTES_AT_ONCE) // of_each)
+        return max(1, min(memory - kept, _MOST_BYTES_AT_ONCE) // of_each)
 
     def _send(self, first: FirstLayer) -> None:
         """Bring values and weights to the device."""

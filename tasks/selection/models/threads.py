@@ -16,7 +16,10 @@ def single_thread() -> AbstractContextManager[Any]:
 
 @contextmanager
 def single_torch_thread() -> Iterator[None]:
-    """Use one torch thread and give the former number back; torch's BLAS heeds no other limit."""
+    """Use one torch thread and give the former number back.
+
+    Once a number has been set, torch's BLAS heeds that one and no longer `single_thread`.
+    """
     import torch
 
     former = torch.get_num_threads()
