@@ -44,9 +44,12 @@ class FirstLayer:
     first_row : ndarray of int64, shape (d,)
         Where the feature's part of the table starts.
     table : ndarray of float64, shape (rows, width)
-        Weights of a feature of one column; contribution by distinct value of a tabulated one.
+        Row j < d: weights of feature j, zeros if it is tabulated; from row d on, contribution by
+        distinct value of the tabulated ones.
     at_baseline : ndarray of float64, shape (d, width)
         Contribution of the masked feature.
+    bias : ndarray of float64, shape (width,)
+        What every row has.
 
     Raises
     ------
@@ -63,7 +66,7 @@ class FirstLayer:
         single = np.flatnonzero(n_columns == 1)
         encoded_baseline = model.encode(baseline[np.newaxis])[0]
 
-        self._bias = model.biases[0]
+        self.bias = model.biases[0]
         self.tabulated: Mask = n_columns > 1
         self.value_at_baseline = np.zeros(d)
         self.value_at_baseline[single] = encoded_baseline[column[single]]
@@ -95,7 +98,7 @@ class FirstLayer:
         values = self.values[:, rows]
         with single_thread():
             total = (self._weights * kept[:, np.newaxis]).T @ values
-        total += (self._bias + self.at_baseline[~mask].sum(axis=0))[:, np.newaxis]
+        total += (self.bias + self.at_baseline[~mask].sum(axis=0))[:, np.newaxis]
         for feature in np.flatnonzero(mask & self.tabulated):
             total += self.table[self.first_row[feature] + values[feature].astype(np.int64)].T
         return np.asarray(total)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,12 @@ from chaffinch.tasks.selection.models import ScikitLearnModel
 from chaffinch.tasks.selection.models.given import GivenModule
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Predictor, Schema
 
+if TYPE_CHECKING:
+    import torch
+
 logger = logging.getLogger(__name__)
 
+_DISAGREES = "the engine does not give its own predictions"
 _AGREEMENT, _AGREEMENT_IN_SINGLE_PRECISION = 1e-9, 1e-4
 
 
@@ -123,9 +127,7 @@ def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: i
     """
     rows, loss, baseline = evaluator.rows, evaluator.loss, evaluator.baseline
     try:
-        if not plain:
-            raise NotCovered("only its own library knows how it reads columns of categories")
-        translated = given.translate(evaluator.model.schema)
+        translated = _translated(given, evaluator, plain)
     except NotCovered as reason:
         _log_black_box(given.name, str(reason))
         return BlackBox(evaluator)
@@ -133,9 +135,50 @@ def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: i
     if isinstance(engine, BlackBox):
         return BlackBox(evaluator)
     if not _agrees(engine, evaluator, translated.kind):
-        _log_black_box(given.name, "the engine does not give its own predictions")
+        _log_black_box(given.name, _DISAGREES)
         return BlackBox(evaluator)
     return engine
+
+
+def engine_on_device(
+    given: Given, evaluator: MaskEvaluator, device: torch.device, *, plain: bool
+) -> MaskedLoss:
+    """Return the engine that gives a model's own losses on one of torch's devices.
+
+    Parameters
+    ----------
+    given, evaluator, plain
+        See `engine_of`.
+    device : torch.device
+        Where to compute.
+
+    Raises
+    ------
+    ValueError
+        If there is no such engine, or the rows do not fit into the device's memory.
+    """
+    from chaffinch.tasks.selection.masked_loss.networks_on_device import network_on_device
+
+    rows, loss, baseline = evaluator.rows, evaluator.loss, evaluator.baseline
+    try:
+        translated = _translated(given, evaluator, plain)
+        engine = network_on_device(translated, rows, loss, baseline, device)
+        if not _agrees(engine, evaluator, translated.kind):
+            raise NotCovered(_DISAGREES)
+    except NotCovered as reason:
+        raise ValueError(
+            f"the {given.name} cannot be computed on {device}: {reason}; torch modules of linear "
+            "layers and scikit-learn's perceptrons and linear models can, under squared error, "
+            "absolute error or log loss; use device='cpu'"
+        ) from reason
+    return engine
+
+
+def _translated(given: Given, evaluator: MaskEvaluator, plain: bool) -> Predictor:
+    """Return the model in a form that engines read; NotCovered if there is none."""
+    if not plain:
+        raise NotCovered("only its own library knows how it reads columns of categories")
+    return given.translate(evaluator.model.schema)
 
 
 def _log_black_box(name: str, reason: str) -> None:

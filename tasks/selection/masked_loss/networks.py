@@ -9,8 +9,7 @@ Everything goes by blocks of rows of one fixed size, each feature by itself, and
 blocks' sums: a loss is the same to the last bit for any number of threads, and of those who share
 the rows.
 
-Subtracting a contribution leaves a rounding error of that contribution's size. The first layer of a
-block is therefore computed anew after 64 removals, or once it is far smaller than it has been.
+What rounding leaves behind over many removals is the business of `drift`.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
+from chaffinch.tasks.selection.masked_loss.drift import Drift
 from chaffinch.tasks.selection.masked_loss.first_layer import FirstLayer
 from chaffinch.tasks.selection.masked_loss.outputs import OutputLoss, check_agreement
 from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
@@ -31,7 +31,6 @@ from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _ROWS_AT_ONCE = 512
 _BYTES_AT_ONCE = 1 << 21  # of first layers of several features; larger leaves the cache
-_REMOVALS_BEFORE_ANEW, _SHRINKAGE_BEFORE_ANEW = 64, 64.0
 
 _Write = Callable[[NDArray[np.int64], int, Floats], None]
 
@@ -55,8 +54,6 @@ class NetworkMaskedLoss(RowSums):
     """
 
     _present: Floats  # first layer under the present mask, shape (width, n)
-    _largest: Floats  # of each block's units since they were computed anew, (n_blocks, width)
-    _removals: int  # since all were
     rows_in_block = _ROWS_AT_ONCE
 
     def __init__(self, evaluator: MaskEvaluator, model: DenseModel, *, threads: int = 1) -> None:
@@ -75,8 +72,7 @@ class NetworkMaskedLoss(RowSums):
         weight = float(self._output_loss.weight.sum())
         super().__init__(evaluator.loss.name, self._first.used, weight)
         self._present = self._under(self._mask)
-        self._largest = self._sizes()
-        self._removals = 0
+        self._drift = Drift(self._sizes())
         sample = np.maximum(self._present, self._floor)[np.newaxis]
         check_agreement(evaluator, self._output_loss, self._outputs(sample)[0])
 
@@ -98,16 +94,12 @@ class NetworkMaskedLoss(RowSums):
         changed = np.empty_like(self._present)[np.newaxis]
         self._first.write_without(self._present, np.array([feature]), 0, -np.inf, changed)
         self._present = changed[0]
-        self._removals += 1
-        sizes = self._sizes()
-        has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_ANEW * sizes, axis=1)
-        is_due = has_shrunk | (self._removals == _REMOVALS_BEFORE_ANEW)
-        self._removals %= _REMOVALS_BEFORE_ANEW
+        is_due = self._drift.due(self._sizes())
         for start in self._starts[is_due]:
             rows = slice(start, start + _ROWS_AT_ONCE)
             self._present[:, rows] = self._first.present(self._mask, rows)
-        self._largest = np.where(is_due[:, np.newaxis], 0, self._largest)
-        np.maximum(self._largest, self._sizes() if is_due.any() else sizes, out=self._largest)
+        if is_due.any():
+            self._drift.renewed(self._sizes())
 
     def _under(self, mask: Mask) -> Floats:
         """Return the first layer under a mask, made block by block, shape (width, n)."""

@@ -37,16 +37,19 @@ class OutputLoss:
     ----------
     weight : ndarray of float64, shape (n,)
         Of the rows; ones where they have none.
+    position : ndarray of int64, shape (n,)
+        Of each row's class among the outputs' classes, -1 if it is none; all 0 for regression.
     """
 
     def __init__(self, model: DenseModel, rows: Rows, schema: Schema, loss: Loss) -> None:
         self._model, self._y, self._loss = model, rows.y, loss
         self._n_classes = schema.n_classes
         self.weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        self.position = np.zeros(len(rows), dtype=np.int64)
         if schema.n_classes:
             position = np.full(schema.n_classes, -1)
             position[model.classes] = np.arange(len(model.classes))
-            self._position = position[rows.y.astype(np.int64)]
+            self.position = position[rows.y.astype(np.int64)]
 
     def prediction(self, outputs: Floats) -> Floats:
         """Return what the model would predict: (n,) or (n, n_classes), of outputs (width, n)."""
@@ -77,7 +80,7 @@ class OutputLoss:
         ndarray of float64, shape (m,)
         """
         if self._loss.name == "log_loss":
-            losses = self._log_losses(outputs, self._position[rows])
+            losses = self._log_losses(outputs, self.position[rows])
         else:
             losses = outputs[:, 0]
             losses *= self._model.scale

@@ -7,12 +7,12 @@ a generator of its own: neither torch's seed nor its number of threads is change
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.vocabulary import Floats
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def train(
     """
     import torch
 
-    with _one_torch_thread():
+    with single_torch_thread():
         return _train(inputs, target, weight, sizes, settings, torch.Generator().manual_seed(seed))
 
 
@@ -154,16 +154,3 @@ def _adam(
         mean.lerp_(gradient, 1 - first)
         square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
         layer.addcdiv_(mean, square.sqrt().add_(_EPSILON), value=-size)
-
-
-@contextmanager
-def _one_torch_thread() -> Iterator[None]:
-    """Use one torch thread and give the former number back."""
-    import torch
-
-    former = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(former)

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import functools
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 
 def single_thread() -> AbstractContextManager[Any]:
     """Return a context in which BLAS and OpenMP use one thread; the former number comes back."""
     return _controller(len(sys.modules)).limit(limits=1)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def single_torch_thread() -> Iterator[None]:
+    """Use one torch thread and give the former number back.
+
+    Once a number has been set, torch's BLAS heeds that one and no longer `single_thread`.
+    """
+    import torch
+
+    former = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(former)
 
 
 @functools.lru_cache(maxsize=1)
