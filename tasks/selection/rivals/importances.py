@@ -1,0 +1,120 @@
+"""Importances: features scored by the trained base model.
+
+A model has no importances of its own if it has neither trees with gains nor coefficients;
+permutation works for every model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
+from chaffinch.tasks.selection.models.columns import feature_of_column
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows
+
+REPEATS = 5  # scikit-learn's default
+
+
+def select_from_model(model: FittedModel) -> Floats:
+    """Score as scikit-learn's SelectFromModel ranks.
+
+    LightGBM and XGBoost by the total gain of a feature's splits; an estimator by its
+    `feature_importances_`, or else its absolute `coef_`, summed over the classes and over the
+    columns that a category becomes.
+
+    Parameters
+    ----------
+    model : FittedModel
+        With d features.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0.
+
+    Raises
+    ------
+    ValueError
+        If the model has no importances.
+    """
+    if isinstance(model, LightGBMModel):
+        return np.asarray(model.booster.feature_importance("gain"), dtype=np.float64)
+    scores = np.zeros(len(model.schema.features))
+    if isinstance(model, XGBoostModel):
+        for name, gain in model.booster.get_score(importance_type="total_gain").items():
+            scores[int(name.removeprefix("f"))] = gain
+        return scores
+    importances = _of_columns(model.estimator) if isinstance(model, ScikitLearnModel) else None
+    if importances is None or not isinstance(model, ScikitLearnModel):
+        raise ValueError(without_importances(model.kind))
+    features = feature_of_column(model.pipeline.named_steps["columns"], model.schema)
+    if len(importances) != len(features):
+        raise ValueError(without_importances(model.kind))
+    np.add.at(scores, features, importances)
+    return scores
+
+
+def without_importances(model: str) -> str:
+    """Return the sentence that refuses a model by its name."""
+    return (
+        f"select_from_model needs a model with gains or coefficients but {model} has none; "
+        "use permutation, or another model such as lightgbm"
+    )
+
+
+def permutation(
+    model: FittedModel, rows: Rows, loss: Loss, features: Sequence[int], seed: int
+) -> Floats:
+    """Score by how much the loss rises when a feature's values are shuffled.
+
+    Breiman, "Random forests", Machine Learning 45 (2001), on rows held out, as scikit-learn's
+    `permutation_importance` does it. Every feature is shuffled in the same five ways, so that its
+    score does not depend on its place.
+
+    Parameters
+    ----------
+    model : FittedModel
+        With d features.
+    rows : Rows
+        Mask-validation rows; weights count.
+    loss : Loss
+        How predictions are judged.
+    features : sequence of int in 0..d-1
+        Those to score, m of them.
+    seed : int
+        Of the shuffles.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Mean rise of the loss; 0 for a feature that the model makes no use of.
+    """
+    unshuffled = loss(rows.y, model.predict(rows.X), rows.weight)
+    random = np.random.default_rng(seed)
+    shuffles = [random.permutation(len(rows)) for _ in range(REPEATS)]
+    used, X = model.used_features, rows.X.copy(order="K")
+    scores = np.zeros(len(features))
+    for position, feature in enumerate(features):
+        if not used[feature]:
+            continue
+        losses = []
+        for shuffle in shuffles:
+            X[:, feature] = rows.X[shuffle, feature]
+            losses.append(loss(rows.y, model.predict(X), rows.weight))
+        X[:, feature] = rows.X[:, feature]
+        scores[position] = np.mean(losses) - unshuffled
+    return scores
+
+
+def _of_columns(estimator: object) -> Floats | None:
+    """Return the importance of each column an estimator was given; None if it has none."""
+    importances = getattr(estimator, "feature_importances_", None)
+    if importances is not None:
+        return np.asarray(importances, dtype=np.float64)
+    coefficients = getattr(estimator, "coef_", None)
+    if coefficients is None:
+        return None
+    return np.asarray(np.abs(np.atleast_2d(coefficients)).sum(axis=0))
