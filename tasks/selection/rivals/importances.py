@@ -6,16 +6,19 @@ permutation works for every model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
 from chaffinch.tasks.selection.models.columns import feature_of_column
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
 
-REPEATS = 5  # scikit-learn's default
+_REPEATS = 5  # scikit-learn's default
+_ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
+_FEWEST_MADE_UP = 40
 
 
 def select_from_model(model: FittedModel) -> Floats:
@@ -47,22 +50,51 @@ def select_from_model(model: FittedModel) -> Floats:
         for name, gain in model.booster.get_score(importance_type="total_gain").items():
             scores[int(name.removeprefix("f"))] = gain
         return scores
-    importances = _of_columns(model.estimator) if isinstance(model, ScikitLearnModel) else None
-    if importances is None or not isinstance(model, ScikitLearnModel):
-        raise ValueError(without_importances(model.kind))
+    if not isinstance(model, ScikitLearnModel):
+        raise ValueError(_without_importances(model.kind))
+    importances = _of_columns(model.estimator)
     features = feature_of_column(model.pipeline.named_steps["columns"], model.schema)
-    if len(importances) != len(features):
-        raise ValueError(without_importances(model.kind))
+    if importances is None or len(importances) != len(features):
+        raise ValueError(_without_importances(type(model.estimator).__name__))
     np.add.at(scores, features, importances)
     return scores
 
 
-def without_importances(model: str) -> str:
-    """Return the sentence that refuses a model by its name."""
-    return (
-        f"select_from_model needs a model with gains or coefficients but {model} has none; "
-        "use permutation, or another model such as lightgbm"
-    )
+def check_importances(
+    name: str, n_classes: int, fit: Callable[[Rows, Schema], FittedModel]
+) -> None:
+    """Say before any work what `select_from_model` would refuse after it.
+
+    Only a fitted estimator knows whether it has importances, so one is fitted to made-up rows;
+    where that fails there is nothing to say yet.
+
+    Parameters
+    ----------
+    name : str
+        The model's name in the registry, or its class.
+    n_classes : int
+        Of the target; 0 for regression.
+    fit : callable
+        Fits the model to rows of a schema.
+
+    Raises
+    ------
+    ValueError
+        If the model has no importances.
+    """
+    if name in _ALWAYS:
+        return
+    if name in _NEVER:
+        raise ValueError(_without_importances(name))
+    n_rows = max(_FEWEST_MADE_UP, 4 * n_classes)
+    X = np.random.default_rng(0).normal(size=(n_rows, 2))
+    y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of rows that nobody gave
+            model = fit(Rows(X, y), Schema(("a", "b"), (0, 0), n_classes))
+    except (ValueError, TypeError, ArithmeticError, LookupError):
+        return
+    select_from_model(model)
 
 
 def permutation(
@@ -94,7 +126,7 @@ def permutation(
     """
     unshuffled = loss(rows.y, model.predict(rows.X), rows.weight)
     random = np.random.default_rng(seed)
-    shuffles = [random.permutation(len(rows)) for _ in range(REPEATS)]
+    shuffles = [random.permutation(len(rows)) for _ in range(_REPEATS)]
     used, X = model.used_features, rows.X.copy(order="K")
     scores = np.zeros(len(features))
     for position, feature in enumerate(features):
@@ -107,6 +139,14 @@ def permutation(
         X[:, feature] = rows.X[:, feature]
         scores[position] = np.mean(losses) - unshuffled
     return scores
+
+
+def _without_importances(model: str) -> str:
+    """Return the sentence that refuses a model by its name."""
+    return (
+        f"select_from_model needs a model with gains or coefficients but {model} has none; "
+        "use permutation, or another model such as lightgbm"
+    )
 
 
 def _of_columns(estimator: object) -> Floats | None:
