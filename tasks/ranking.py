@@ -93,34 +93,43 @@ def rank(
     ValueError
         If the method is no ranking.
     """
-    schema, settings = description_of(described).schema, context.settings
-    if not isinstance(settings.method, Ranking):
-        raise ValueError(f"method must be a ranking but is {settings.method.kind}")
-    name = settings.method.kind
+    schema, method = description_of(described).schema, context.settings.method
+    if not isinstance(method, Ranking):
+        raise ValueError(f"method must be a ranking but is {method.kind}")
     model = read_model(context, trained, "base_model", trained.result["kind"], schema)
-    held_out = part_rows(context, described, divided, "mask_validation")
-    loss = loss_of(context, schema)
-    unmasked_loss = loss(held_out.y, model.predict(held_out.X), held_out.weight)
     with said_to_the_user():
-        if name == "select_from_model":
-            scores = select_from_model(model)
-        elif name == "permutation":
-            shared = _Permuted(model, held_out, loss, settings.seed)
-            scores = _shared_out(context, _rises, shared, len(schema.features))
-        else:
-            train = part_rows(context, described, divided, "train")
-            filtered = _Filtered(name, train, schema, settings.seed)
-            scores = (
-                _shared_out(context, _filter_scores, filtered, len(schema.features))
-                if name in ONE_BY_ONE
-                else filter_scores(name, train, schema, settings.seed)
-            )
+        scores = _scores(context, described, divided, model, method.kind)
     if not keep and not scores.any():
         raise InputError(
-            f"{name} finds no use in any of the {len(scores)} features: each has the score 0; "
-            "give more rows, or another method or model"
+            f"{method.kind} finds no use in any of the {len(scores)} features: each has the score "
+            "0; give more rows, or another method or model"
         )
+    held_out = part_rows(context, described, divided, "mask_validation")
+    prediction = model.predict(held_out.X)
+    unmasked_loss = loss_of(context, schema)(held_out.y, prediction, held_out.weight)
     return Ranked(RankedPath.from_scores(scores, keep), unmasked_loss)
+
+
+def _scores(
+    context: Context,
+    described: StageRecord,
+    divided: StageRecord,
+    model: FittedModel,
+    name: RankingName,
+) -> Floats:
+    """Return the score of every feature, shape (d,); lets go of the rows it looked at."""
+    schema, seed = description_of(described).schema, context.settings.seed
+    if name == "select_from_model":
+        return select_from_model(model)
+    if name == "permutation":
+        held_out = part_rows(context, described, divided, "mask_validation")
+        permuted = _Permuted(model, held_out, loss_of(context, schema), seed)
+        return _shared_out(context, _rises, permuted, len(schema.features))
+    train = part_rows(context, described, divided, "train")
+    if name not in ONE_BY_ONE:
+        return filter_scores(name, train, schema, seed)
+    filtered = _Filtered(name, train, schema, seed)
+    return _shared_out(context, _filter_scores, filtered, len(schema.features))
 
 
 def _shared_out(
