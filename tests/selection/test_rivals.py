@@ -113,11 +113,16 @@ def test_f_far_from_zero_is_the_f_near_zero() -> None:
     np.testing.assert_allclose(anova_f(far, numbers), anova_f(near, numbers), rtol=1e-6)
 
 
-def test_a_feature_that_tells_all_has_the_greatest_f_there_is() -> None:
-    y = np.array([0, 1] * 20)
-    rows = Rows(np.column_stack([y, np.arange(40.0)]), y)
-    scores = anova_f(rows, Schema(("all", "none"), (0, 0), 2))
-    assert scores[0] > 1e12
+@pytest.mark.parametrize("seed", range(20))
+def test_a_feature_that_tells_all_has_the_greatest_f_whatever_the_rounding(seed) -> None:
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 3, 50 + seed)
+    X = np.column_stack([random.normal(size=len(y)), np.array([0.1, 0.7, 1.3])[y], 0.3 * (y == 1)])
+    scores = anova_f(Rows(X[:, :2], y), Schema(("none", "all"), (0, 0), 3))
+    assert scores[1] > 1e12
+    assert np.isfinite(scores).all()
+    scores = anova_f(Rows(X[:, ::2], (y == 1) * 1), Schema(("none", "all"), (0, 0), 2))
+    assert scores[1] > 1e12
     assert np.isfinite(scores).all()
 
 
@@ -350,6 +355,17 @@ def test_a_column_without_any_value_and_small_numbers_do_no_harm(name) -> None:
     scores = filter_scores(name, Rows(X, rows.y), schema, 0)
     assert np.isfinite(scores).all()
     assert scores[0] > scores[1]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_missing_category_is_a_value_of_its_own_and_a_missing_number_the_mean(name) -> None:
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 300)
+    X = np.column_stack([np.where(y == 1, np.nan, 0.0), np.where(y == 1, np.nan, 0.0)])
+    X = np.column_stack([X, random.normal(size=300)])
+    scores = filter_scores(name, Rows(X, y), Schema(("code", "number", "noise"), (1, 0, 0), 2), 0)
+    assert int(np.argmax(scores)) == 0
+    assert scores[1] == 0
 
 
 @pytest.mark.parametrize("name", ["anova_f", "mutual_information", "mrmr", "relieff"])

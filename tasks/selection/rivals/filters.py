@@ -90,7 +90,8 @@ def f_statistic(rows: Rows, schema: Schema) -> Callable[[Floats], float]:
     def statistic(column: Floats) -> float:
         with single_thread(), np.errstate(divide="ignore", invalid="ignore"):
             value = test(column[:, np.newaxis], target)[0][0]
-        return float(np.nan_to_num(value, nan=0.0, posinf=_LARGEST))
+        # scikit-learn subtracts sums, so that no variance within classes can come out below 0
+        return _LARGEST if value < 0 else float(np.nan_to_num(value, nan=0.0, posinf=_LARGEST))
 
     return statistic
 
