@@ -18,6 +18,7 @@ from chaffinch.flows.server import Server, ServerError
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import Stopped, stopped_by_signals
+from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 # Option -> the field of the settings behind it.
@@ -55,12 +56,12 @@ def cli() -> None:
 @click.option(
     "--method",
     default="gbmo",
-    metavar="gbmo|flbmo",
-    help="gbmo finds the number of features by itself, flbmo keeps a fixed number.  "
-    "[default: gbmo]",
+    metavar="METHOD",
+    help="gbmo finds the number of features by itself, flbmo keeps a fixed number; to compare "
+    f"with, {', '.join(SCORES)} rank the features once and keep the best.  [default: gbmo]",
 )
 @click.option(
-    "--n-features", type=int, metavar="K", help="gbmo: keep at most K; flbmo: keep exactly K."
+    "--n-features", type=int, metavar="K", help="gbmo: keep at most K; any other: keep exactly K."
 )
 @settings_options(SelectionSettings, _SELECTION)
 @settings_options(ExecutionSettings, _EXECUTION)

@@ -1,4 +1,4 @@
-"""Which features to keep: the elimination path, the masks read off it, and the winner."""
+"""Which features to keep: the path by which they leave, the masks read off it, and the winner."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import pyarrow.parquet as pq
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.ingestion import description_of, part_rows
+from chaffinch.tasks.ranking import rank
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.selection.rivals.ranking import RankedPath
 from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, Rows, Schema
-from chaffinch.tasks.settings import Gbmo, SelectionSettings
+from chaffinch.tasks.settings import Gbmo, Ranking, SelectionSettings
 from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.training import Recipe, loss_of, read_model, tuned_recipe
+
+Path = EliminationPath | RankedPath
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,18 @@ def optimise_mask(
     divided: StageRecord,
     trained: StageRecord,
 ) -> None:
-    """Walk the elimination path of the base model on the mask-validation part."""
+    """Walk the base model's elimination path on the mask-validation part, or rank the features."""
     schema = description_of(described).schema
+    keep = _protected(context.settings, schema)
+    if isinstance(context.settings.method, Ranking):
+        ranked = rank(context, described, divided, trained, keep)
+        scores = [ranked.path.scores[j] for j in ranked.path.removed]
+        _write_path(writer, schema, ranked.path, {"score": scores})
+        writer.result = {
+            "unmasked_loss": ranked.unmasked_loss,
+            "scores": dict(zip(schema.features, ranked.path.scores, strict=True)),
+        }
+        return
     model = read_model(context, trained, "base_model", trained.result["kind"], schema)
     engine = context.workers.masked_loss(
         model,
@@ -49,21 +63,11 @@ def optimise_mask(
     )
     path = eliminate(
         engine,
-        keep=_protected(context.settings, schema),
+        keep=keep,
         on_removal=lambda done, total: context.on_progress("optimise_mask", done, total),
     )
     _check_that_features_matter(context, path, engine, trained.result["loss"], described)
-    steps = pa.table(
-        {
-            "step": pa.array(range(1, len(path.removed) + 1), pa.int64()),
-            "feature": pa.array([schema.features[j] for j in path.removed], pa.string()),
-            "loss": pa.array(path.losses, pa.float64()),
-            "features_left": pa.array(
-                [path.n_features - t - 1 for t in range(len(path.removed))], pa.int64()
-            ),
-        }
-    )
-    writer.write_with("elimination.parquet", lambda file: pq.write_table(steps, file))
+    _write_path(writer, schema, path, {"loss": list(path.losses)})
     writer.result = {"unmasked_loss": path.unmasked_loss}
 
 
@@ -93,10 +97,10 @@ def choose_mask(
             tuned_recipe(context, trained),
             loss_of(context, schema),
         ),
-        [path.flbmo(size) for size in sizes],
+        [_of_size(path, size) for size in sizes],
         lambda done, total: context.on_progress("choose_mask", done, total),
     )
-    winner = path.flbmo(sizes[int(np.argmin(losses))])
+    winner = _of_size(path, sizes[int(np.argmin(losses))])
     writer.result = {
         "mask": winner.tolist(),
         "candidates": [
@@ -106,43 +110,74 @@ def choose_mask(
     }
 
 
-def candidate_sizes(path: EliminationPath, settings: SelectionSettings) -> dict[int, list[float]]:
+def candidate_sizes(path: Path, settings: SelectionSettings) -> dict[int, list[float]]:
     """Return the sizes that the method's settings lead to, and which settings lead to each.
 
     Returns
     -------
     dict
-        Number of features -> slacks (GBMO) or sizes asked for (FLBMO).
+        Number of features -> slacks (GBMO) or sizes asked for (any other method).
+
+    Raises
+    ------
+    ValueError
+        If the path is a ranking but the method GBMO.
     """
     method = settings.method
     fewest = path.n_features - len(path.removed)
     sizes: dict[int, list[float]] = {}
-    if isinstance(method, Gbmo):
-        for slack in method.slacks:
-            mask = path.gbmo(slack, n_features=method.n_features, drift_cap=method.drift_cap)
-            sizes.setdefault(int(mask.sum()), []).append(slack)
+    if not isinstance(method, Gbmo):
+        for asked in method.n_features:
+            size = asked if isinstance(asked, int) else round(asked * path.n_features)
+            sizes.setdefault(max(size, fewest), []).append(asked)
         return sizes
-    for asked in method.n_features:
-        size = asked if isinstance(asked, int) else round(asked * path.n_features)
-        sizes.setdefault(max(size, fewest), []).append(asked)
+    if not isinstance(path, EliminationPath):
+        raise ValueError("gbmo reads masks off masked losses, which a ranking does not have")
+    for slack in method.slacks:
+        mask = path.gbmo(slack, n_features=method.n_features, drift_cap=method.drift_cap)
+        sizes.setdefault(int(mask.sum()), []).append(slack)
     return sizes
 
 
-def path_of(eliminated: StageRecord, schema: Schema) -> EliminationPath:
+def path_of(eliminated: StageRecord, schema: Schema) -> Path:
     """Return the path that `optimise_mask` recorded."""
     steps = pq.read_table(eliminated.path("elimination.parquet"))
     position = {name: j for j, name in enumerate(schema.features)}
+    removed = tuple(position[name] for name in steps["feature"].to_pylist())
+    if "scores" in eliminated.result:
+        scores = eliminated.result["scores"]
+        return RankedPath(tuple(scores[name] for name in schema.features), removed)
+    losses = tuple(steps["loss"].to_pylist())
     return EliminationPath(
-        len(schema.features),
-        eliminated.result["unmasked_loss"],
-        tuple(position[name] for name in steps["feature"].to_pylist()),
-        tuple(steps["loss"].to_pylist()),
+        len(schema.features), eliminated.result["unmasked_loss"], removed, losses
     )
 
 
 def mask_of(chosen: StageRecord) -> Mask:
     """Return the mask that `choose_mask` recorded, shape (d,)."""
     return np.array(chosen.result["mask"], dtype=bool)
+
+
+def _of_size(path: Path, size: int) -> Mask:
+    return path.flbmo(size) if isinstance(path, EliminationPath) else path.best(size)
+
+
+def _write_path(
+    writer: StageWriter, schema: Schema, path: Path, figures: dict[str, list[float]]
+) -> None:
+    """Write a row per removal, with its masked loss or its score."""
+    n_removed = len(path.removed)
+    steps = pa.table(
+        {
+            "step": pa.array(range(1, n_removed + 1), pa.int64()),
+            "feature": pa.array([schema.features[j] for j in path.removed], pa.string()),
+            **{name: pa.array(values, pa.float64()) for name, values in figures.items()},
+            "features_left": pa.array(
+                [path.n_features - step for step in range(1, n_removed + 1)], pa.int64()
+            ),
+        }
+    )
+    writer.write_with("elimination.parquet", lambda file: pq.write_table(steps, file))
 
 
 def _check_that_features_matter(

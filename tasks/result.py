@@ -53,7 +53,10 @@ class SelectionResult:
         Step of the elimination path at which each candidate is removed, from 1; 0 for those that
         outlast the path. The later, the more useful.
     path : pandas.DataFrame
-        One row per step: step, feature, loss, features_left.
+        One row per step: step, feature, loss, features_left. A ranking masks nothing and has the
+        feature's score in place of the loss.
+    scores : dict or None
+        Score of each candidate, higher is better, where the method is a ranking.
     losses : dict
         Part -> ``{"all_features": loss, "selected": loss}``, of models fitted on the training and
         mask-validation parts.
@@ -81,6 +84,7 @@ class SelectionResult:
     mask: Mask
     steps: np.ndarray[Any, np.dtype[np.int64]]
     path: pd.DataFrame
+    scores: dict[str, float] | None
     losses: dict[str, dict[str, float]]
     comparison: dict[str, Any]
     warnings: tuple[str, ...]
@@ -146,10 +150,13 @@ class SelectionResult:
         return destination
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return one row per candidate feature: name, kept, step."""
+        """Return one row per candidate feature: name, kept, step, and score if it was ranked."""
         import pandas as pd
 
-        return pd.DataFrame({"feature": self.candidates, "kept": self.mask, "step": self.steps})
+        columns = {"feature": self.candidates, "kept": self.mask, "step": self.steps}
+        if self.scores is not None:
+            columns["score"] = [self.scores[name] for name in self.candidates]
+        return pd.DataFrame(columns)
 
 
 def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
@@ -234,7 +241,8 @@ def load_result(
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
     evaluated, retrained = stages["evaluate"], stages["retrain"]
     contract = parse_json(evaluated.read(_CONTRACT), evaluated.path(_CONTRACT), _CONTRACT_FIELDS)
-    elimination = pa.BufferReader(stages["optimise_mask"].read("elimination.parquet"))
+    eliminated = stages["optimise_mask"]
+    elimination = pa.BufferReader(eliminated.read("elimination.parquet"))
     path = pq.read_table(elimination).to_pandas()
     model_files = {
         name.removeprefix("model/"): retrained.read(name)
@@ -249,6 +257,7 @@ def load_result(
         mask=np.array([name in kept for name in candidates]),
         steps=np.array([step_of.get(name, 0) for name in candidates]),
         path=path,
+        scores=eliminated.result.get("scores"),
         losses=contract["losses"],
         comparison=contract["comparison"],
         warnings=tuple(contract["warnings"]),

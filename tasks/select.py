@@ -16,7 +16,9 @@ from chaffinch.tasks.settings import (
     ExecutionSettings,
     Flbmo,
     Gbmo,
+    Method,
     ModelSettings,
+    Ranking,
     SelectionSettings,
     TaskOrAuto,
     method_of,
@@ -29,7 +31,7 @@ def select(
     data: Any,
     target: str,
     *,
-    method: str | Gbmo | Flbmo = "gbmo",
+    method: str | Gbmo | Flbmo | Ranking = "gbmo",
     model: str | ModelSettings | Any = "lightgbm",
     n_features: int | None = None,
     keep: Collection[str] = (),
@@ -56,13 +58,16 @@ def select(
         CSV or TSV (plain or gz), a Parquet file or folder, or a table in memory.
     target : str
         Column to predict.
-    method : "gbmo", "flbmo", Gbmo or Flbmo
-        GBMO finds the number of features by itself; FLBMO keeps a fixed number.
+    method : str, Gbmo, Flbmo or Ranking
+        ``"gbmo"`` finds the number of features by itself; ``"flbmo"`` keeps a fixed number. To
+        compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
+        ``"relieff"``, ``"select_from_model"`` and ``"permutation"`` rank the features once and
+        keep the best.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
     n_features : int, optional
-        GBMO: keep at most this many. FLBMO: keep exactly this many.
+        GBMO: keep at most this many. Any other method: keep exactly this many.
     keep, drop : collections of str
         Features never removed; columns left out altogether.
     categorical, numeric : collections of str
@@ -148,7 +153,7 @@ def select(
         )
 
 
-def method_settings(method: str | Gbmo | Flbmo, n_features: int | None) -> Gbmo | Flbmo:
+def method_settings(method: str | Method, n_features: int | None) -> Method:
     """Return the method's settings from its name and the number of features asked for.
 
     Raises

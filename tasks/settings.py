@@ -21,6 +21,7 @@ from pydantic import (
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.refusals import refusal
+from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 BaselineValues = Annotated[
@@ -87,6 +88,16 @@ class Gbmo(_Settings):
     )
 
 
+_SIZES = _field(
+    (1 / 6, 1 / 5, 1 / 4, 1 / 2),
+    1,
+    "Sizes",
+    "Numbers of features to keep, or shares of all; of several, the one that does best on the "
+    "model-validation rows wins.",
+    min_length=1,
+)
+
+
 class Flbmo(_Settings):
     """Fixed-length binary mask optimisation: remove features until a size is reached."""
 
@@ -95,17 +106,24 @@ class Flbmo(_Settings):
     kind: Literal["flbmo"] = _field(
         "flbmo", 0, "Kind", "Fixed-length binary mask optimisation keeps the number it is told."
     )
-    n_features: tuple[Count | Share, ...] = _field(
-        (1 / 6, 1 / 5, 1 / 4, 1 / 2),
-        1,
-        "Sizes",
-        "Numbers of features to keep, or shares of all; of several, the one that does best on the "
-        "model-validation rows wins.",
-        min_length=1,
-    )
+    n_features: tuple[Count | Share, ...] = _SIZES
 
 
-def method_of(given: Any) -> Gbmo | Flbmo:
+class Ranking(_Settings):
+    """One of the rivals: rank the features once and keep the best."""
+
+    model_config = ConfigDict(title="Ranking")
+
+    kind: RankingName = _field("anova_f", 0, "Kind", IN_WORDS)
+    n_features: tuple[Count | Share, ...] = _SIZES
+
+
+Method = Gbmo | Flbmo | Ranking
+_METHODS: dict[str, type[Method]]
+_METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, **dict.fromkeys(SCORES, Ranking)}
+
+
+def method_of(given: Any) -> Method:
     """Return a method's settings from themselves, its name, or a mapping that names its kind.
 
     Raises
@@ -113,14 +131,13 @@ def method_of(given: Any) -> Gbmo | Flbmo:
     InputError
         If there is no such method, or it has no such settings.
     """
-    if isinstance(given, Gbmo | Flbmo):
+    if isinstance(given, Method):
         return given
-    known: dict[Any, type[Gbmo | Flbmo]] = {"gbmo": Gbmo, "flbmo": Flbmo}
     values = given if isinstance(given, dict) else {"kind": given}
     kind = values.get("kind", "gbmo")
-    if not isinstance(kind, str) or kind not in known:
-        raise InputError(f"method must be one of {', '.join(known)} but is {kind!r}")
-    return known[kind](**values)
+    if not isinstance(kind, str) or kind not in _METHODS:
+        raise InputError(f"method must be one of {', '.join(_METHODS)} but is {kind!r}")
+    return _METHODS[kind](**values)
 
 
 class ModelSettings(_Settings):
@@ -202,7 +219,7 @@ class SelectionSettings(_Settings):
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
     task: TaskOrAuto = _field("auto", 1, "Task", "What the target is; auto looks at its values.")
-    method: Gbmo | Flbmo = _field(Gbmo(), 2, "Method", "How the mask is optimised.")
+    method: Gbmo | Flbmo | Ranking = _field(Gbmo(), 2, "Method", "How the mask is optimised.")
     model: ModelSettings = _field(ModelSettings(), 3, "Model", "The model and its tuning.")
     columns: ColumnSettings = _field(ColumnSettings(), 4, "Columns", "What columns are for.")
     loss: str | None = _field(
@@ -247,6 +264,16 @@ class SelectionSettings(_Settings):
                 raise ValueError(
                     f"target {self.target!r} is said to be {role} as well; name it once"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _ranking_takes_the_weights(self) -> "SelectionSettings":
+        kind, weight = self.method.kind, self.columns.weight
+        if weight and kind in SCORES and kind not in WEIGHTED:
+            raise ValueError(
+                f"method {kind} takes no sample weights; leave out the weight column {weight!r}, "
+                f"or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
+            )
         return self
 
 

@@ -28,10 +28,11 @@ from chaffinch.tasks.ingestion import (
 from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.selection import models
+from chaffinch.tasks.selection.rivals.importances import check_importances
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.stage import Context, OnProgress, identity, tell_nobody, versions
-from chaffinch.tasks.training import loss_of, train_base_model
+from chaffinch.tasks.training import loss_of, recipe_of, train_base_model
 
 Through = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -175,7 +176,7 @@ def _check_model(settings: SelectionSettings, estimator: Any) -> None:
 
 
 def _check_fit(context: Context, schema: Schema) -> None:
-    """Refuse a model or a loss that does not fit the target, or takes no weights."""
+    """Refuse a model or a loss that does not fit the target, the weights or the method."""
     model, weighted = context.settings.model, context.settings.columns.weight is not None
     with said_to_the_user():
         loss_of(context, schema)
@@ -183,6 +184,8 @@ def _check_fit(context: Context, schema: Schema) -> None:
             models.check_estimator(context.estimator, schema.task, weighted=weighted)
         else:
             models.check_model(model.name, schema.task, model.parameters, weighted=weighted)
+        if context.settings.method.kind == "select_from_model":
+            check_importances(model.name, schema.n_classes, recipe_of(context).fit)
 
 
 def source_label(source: Any) -> str:

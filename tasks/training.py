@@ -87,9 +87,7 @@ def train_base_model(
     schema = description.schema
     rows = part_rows(context, described, divided, "train")
     loss = loss_of(context, schema)
-    recipe = Recipe(
-        settings.model.name, settings.model.parameters, settings.seed, context.estimator
-    )
+    recipe = recipe_of(context)
     candidates = _candidates(context, schema, len(rows))
     losses: list[float] | None = None
     if len(candidates) > 1:
@@ -135,11 +133,15 @@ def loss_of(context: Context, schema: Schema) -> Loss:
     )
 
 
+def recipe_of(context: Context) -> Recipe:
+    """Return the recipe with the hyper-parameters that the settings fix."""
+    settings = context.settings
+    return Recipe(settings.model.name, settings.model.parameters, settings.seed, context.estimator)
+
+
 def tuned_recipe(context: Context, trained: StageRecord) -> Recipe:
     """Return the recipe with the hyper-parameters that tuning chose."""
-    settings = context.settings
-    parameters = trained.result["parameters"]
-    return Recipe(settings.model.name, parameters, settings.seed, context.estimator)
+    return replace(recipe_of(context), parameters=trained.result["parameters"])
 
 
 def write_model(writer: StageWriter, folder: str, model: FittedModel) -> None:

@@ -133,8 +133,23 @@ TASKS = [
         model="KNeighborsClassifier"),
 ]  # fmt: skip
 
+RANKINGS = [
+    bad("ranking without weights", "method anova_f takes no sample weights; leave out the weight "
+        "column 'w', or use correlation, select_from_model or permutation", bad_table(w=1.5),
+        weight="w", method="anova_f", at_command=True),
+    bad("ranking by a network", "select_from_model needs a model with gains or coefficients but "
+        "mlp has none; use permutation, or another model such as lightgbm",
+        method="select_from_model", model="mlp", at_command=True),
+    bad("ranking by a model that has no ranking", "select_from_model needs a model with gains or "
+        "coefficients but KNeighborsClassifier has none; use permutation, or another model such "
+        "as lightgbm", method="select_from_model", model="KNeighborsClassifier"),
+    bad("more than there are", "n_features must be in 1..3 but is 4", method="mrmr", n_features=4,
+        at_command=True),
+]  # fmt: skip
+
 WORDS = [
-    bad("method", "method must be one of gbmo, flbmo but is 'gmbo'", method="gmbo",
+    bad("method", "method must be one of gbmo, flbmo, correlation, anova_f, mutual_information, "
+        "mrmr, relieff, select_from_model, permutation but is 'gmbo'", method="gmbo",
         at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "
@@ -212,7 +227,7 @@ ROLES = [
       for role in ("drop", "categorical", "numeric")),
 ]  # fmt: skip
 
-EVERY = [*TABLES, *TASKS, *WORDS, *NUMBERS, *ROLES]
+EVERY = [*TABLES, *TASKS, *RANKINGS, *WORDS, *NUMBERS, *ROLES]
 
 
 def select(data, *, target="y", name=None, tuning=None, folds=None, parameters=None, **options):

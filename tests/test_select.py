@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier, VotingClassifier
-from sklearn.feature_selection import SelectKBest
+from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import chaffinch
-from chaffinch import Flbmo, Gbmo, InputError, ModelSettings
+from chaffinch import Flbmo, Gbmo, InputError, ModelSettings, Ranking
 from chaffinch.tasks.splits import PARTS
 from tests.made_up import good_table
 
@@ -205,6 +205,52 @@ def test_methods_with_settings_of_their_own():
     assert len(lenient.features) == 1
     assert len(select(method=Gbmo(slacks=(1e9,), drift_cap=0.0)).features) > 1
     assert len(select(method=Flbmo(n_features=(2, 5)), n_features=3).features) == 3
+
+
+def test_a_ranking_with_settings_of_its_own():
+    assert len(select(method=Ranking(kind="mrmr", n_features=(0.5,))).features) == 3
+    assert len(select(method=Ranking(kind="mrmr", n_features=(2, 5))).features) in (2, 5)
+    assert len(select(method=Ranking(kind="mrmr"), n_features=4).features) == 4
+    assert select(method={"kind": "mrmr", "n_features": [4]}).contract == (
+        select(method="mrmr", n_features=4).contract
+    )
+
+
+def test_a_ranking_has_scores_where_a_walk_has_losses(result):
+    ranked = select(method="correlation", keep=["noise_1"], n_features=3)
+    assert list(ranked.path.columns) == ["step", "feature", "score", "features_left"]
+    assert ranked.path["score"].is_monotonic_increasing
+    assert ranked.path["features_left"].tolist() == [5, 4, 3, 2, 1]
+    assert list(ranked.scores) == list(FEATURES)
+    shown = ranked.to_pandas()
+    assert shown["score"].tolist() == list(ranked.scores.values())
+    in_order = shown[shown["step"] > 0].sort_values("step")["score"]
+    assert in_order.is_monotonic_increasing
+    assert shown.set_index("feature")["step"]["noise_1"] == 0
+
+    assert result.scores is None
+    assert list(result.to_pandas().columns) == ["feature", "kept", "step"]
+
+
+def test_a_ranking_is_of_the_training_rows_and_of_no_others(tmp_path):
+    ranked = select(drop=["colour"], method="anova_f", store=tmp_path)
+    rows = part_of_rows(tmp_path, ranked, *ranked.candidates, "churned")
+    train = rows[rows["part"] == "train"]
+    numbers = train[ranked.candidates]
+    expected = f_classif(numbers.fillna(numbers.mean()), train["churned"])[0]
+    assert list(ranked.scores.values()) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_ranking_that_finds_nothing_is_refused_rather_than_followed():
+    with pytest.raises(InputError, match="permutation finds no use in any of the 12 features"):
+        select(few_rows(), "y", method="permutation")  # too few rows for the model's leaves
+
+
+def test_scores_take_the_weights_where_they_can():
+    table = good_table().assign(w=1.0)
+    table.loc[table["colour"] == "red", "w"] = 1e-6
+    weighted = select(table, method="correlation", weight="w", n_features=3)
+    assert weighted.scores["colour"] < 0.5 * select(method="correlation").scores["colour"]
 
 
 def test_features_on_the_keep_list_outlast_everything():

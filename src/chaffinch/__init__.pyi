@@ -10,6 +10,7 @@ from .tasks.settings import ExecutionSettings as ExecutionSettings
 from .tasks.settings import Flbmo as Flbmo
 from .tasks.settings import Gbmo as Gbmo
 from .tasks.settings import ModelSettings as ModelSettings
+from .tasks.settings import Ranking as Ranking
 from .tasks.settings import SelectionSettings as SelectionSettings
 
 __version__: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PathStep = tuple[int, str, float, int]
+PathStep = tuple[int, str, float | None, int]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class ReportContent:
     unmasked_loss : float
         Loss of the base model on the mask-validation part with every feature kept.
     path : sequence of (step, feature, loss, features_left)
-        The elimination path: the loss on the mask-validation part once `feature` is masked too.
+        The path by which features leave, with the loss on the mask-validation part once `feature`
+        is masked too; a ranking masks nothing, and its losses are None.
     candidates : sequence of mapping
         The sizes that stood for choice: ``n_features``, the ``settings`` that led there (slacks,
         or sizes asked for), and the ``model_validation_loss``.
@@ -37,6 +38,8 @@ class ReportContent:
         not apply to a column may be left out.
     seconds : mapping
         Duration of every stage.
+    scores : mapping, optional
+        Score of every feature, higher is better, where the method is a ranking.
     """
 
     title: str
@@ -48,6 +51,7 @@ class ReportContent:
     warnings: Sequence[str]
     profile: Sequence[Mapping[str, Any]]
     seconds: Mapping[str, float]
+    scores: Mapping[str, float] | None = None
 
     @property
     def n_kept(self) -> int:

@@ -11,6 +11,7 @@ from chaffinch.tasks.reporting import charts, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.wording import interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.selection.rivals.names import SCORES
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -79,6 +80,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
             comparison["difference"], comparison["interval"], comparison["confidence"]
         ),
         "elimination_chart": _elimination_chart(content),
+        "score": None if content.scores is None else SCORES[contract["settings"]["method"]["kind"]],
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
         "method": contract["settings"]["method"]["kind"],
@@ -106,12 +108,13 @@ def _meaning(verdict: str, n_units: int, *, is_all: bool) -> str:
 
 
 def _elimination_chart(content: ReportContent) -> Any:
-    """Return the chart, or None where nothing could be removed."""
-    if not content.path:
+    """Return the chart, or None where nothing could be removed, or nothing was masked."""
+    curve = [(left, loss) for _, _, loss, left in content.path if loss is not None]
+    if not curve:
         return None
     return charts.elimination_chart(
-        [content.n_candidates, *(left for _, _, _, left in content.path)],
-        [content.unmasked_loss, *(loss for _, _, loss, _ in content.path)],
+        [content.n_candidates, *(left for left, _ in curve)],
+        [content.unmasked_loss, *(loss for _, loss in curve)],
         candidates=[candidate["n_features"] for candidate in content.candidates],
         chosen=content.n_kept,
         loss_name=f"{loss_in_words(content.contract['loss'])}, mask-validation rows",

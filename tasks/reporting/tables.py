@@ -27,6 +27,14 @@ _PURPOSE = {
     "model_validation": "how many features to keep",
     "test": "the verdict, and nothing else",
 }
+_PURPOSE_IN_A_RANKING = {
+    "train": "tuning, fitting, the ranking",
+    "mask_validation": "fitting alone",
+}
+_PURPOSE_IN_A_PERMUTATION = {
+    "train": "tuning, fitting",
+    "mask_validation": "the ranking; then fitting",
+}
 _PROFILE: dict[str, Kind] = {
     "role": "text",
     "type": "text",
@@ -71,6 +79,7 @@ class Table:
 def losses_by_part(content: ReportContent) -> Table:
     """Return the losses of both final models on each part."""
     rows_of = content.contract["dataset"]["rows_by_part"]
+    purpose = _purpose(content)
     rows = [
         (
             _words(part),
@@ -78,7 +87,7 @@ def losses_by_part(content: ReportContent) -> Table:
             number(losses["all_features"]),
             number(losses["selected"]),
             number(losses["selected"] - losses["all_features"], "+"),
-            _PURPOSE.get(part, NOTHING),
+            purpose.get(part, NOTHING),
         )
         for part, losses in content.contract["losses"].items()
     ]
@@ -98,18 +107,19 @@ def losses_by_part(content: ReportContent) -> Table:
 def kept_features(content: ReportContent) -> Table:
     """Return the kept features, those that the model can spare least first."""
     asked = set(content.contract["settings"].get("columns", {}).get("keep", ()))
-    loss_after = _loss_after_removal(content)
+    heading, figures = _figures(content)
     rows = []
     for feature in sorted(content.contract["features"], key=_latest_first):
         name, step = feature["name"], feature["step"]
-        stays = "kept as asked" if name in asked else "outlasts the path"
+        outlasts = "outlasts the path" if content.scores is None else "ranked first"
+        stays = "kept as asked" if name in asked else outlasts
         rows.append(
             (
                 name,
                 _type(feature),
                 plain(feature["baseline"]),
                 stays if step is None else number(step),
-                number(loss_after.get(name)),
+                number(figures.get(name)),
             )
         )
     columns: dict[str, Kind] = {
@@ -117,26 +127,26 @@ def kept_features(content: ReportContent) -> Table:
         "Type": "text",
         "Baseline": "name",
         "Step": "number",
-        "Loss once masked": "number",
+        heading: "number",
     }
     return Table(f"Kept features ({number(len(rows))})", columns, rows)
 
 
 def dropped_features(content: ReportContent) -> Table:
     """Return the dropped columns, those that came closest to being kept first."""
-    loss_after = _loss_after_removal(content)
+    heading, figures = _figures(content)
     dropped = content.contract["dropped"]
     removed = sorted((d for d in dropped if d.get("step") is not None), key=_latest_first)
     others = [d for d in dropped if d.get("step") is None]
     rows = [
-        (d["name"], d["reason"], number(d.get("step")), number(loss_after.get(d["name"])))
+        (d["name"], d["reason"], number(d.get("step")), number(figures.get(d["name"])))
         for d in [*removed, *others]
     ]
     columns: dict[str, Kind] = {
         "Column": "name",
         "Reason": "text",
         "Step": "number",
-        "Loss once masked": "number",
+        heading: "number",
     }
     return Table(f"Dropped columns ({number(len(rows))})", columns, rows)
 
@@ -232,8 +242,19 @@ def seconds(content: ReportContent) -> Table:
     return Table("Seconds per stage", columns, rows, len(rows) - 1)
 
 
-def _loss_after_removal(content: ReportContent) -> dict[str, float]:
-    return {feature: loss for _, feature, loss, _ in content.path}
+def _purpose(content: ReportContent) -> dict[str, str]:
+    """Return what each part was used for by the method."""
+    if content.scores is None:
+        return _PURPOSE
+    by_rows_held_out = content.contract["settings"]["method"]["kind"] == "permutation"
+    return _PURPOSE | (_PURPOSE_IN_A_PERMUTATION if by_rows_held_out else _PURPOSE_IN_A_RANKING)
+
+
+def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:
+    """Return what a feature stayed or left by, and the figure of each that has one."""
+    if content.scores is not None:
+        return "Score", content.scores
+    return "Loss once masked", {feature: loss for _, feature, loss, _ in content.path}
 
 
 def _latest_first(feature: Mapping[str, Any]) -> float:

@@ -28,12 +28,14 @@ def write_report(
     """Write ``report.html``."""
     description = description_of(described)
     steps = pq.read_table(eliminated.path("elimination.parquet")).to_pydict()
-    columns = (steps[name] for name in ("step", "feature", "loss", "features_left"))
+    losses = steps.get("loss", [None] * len(steps["step"]))  # a ranking has scores instead
     content = ReportContent(
         title=context.run.name,
         contract=json.loads(evaluated.path("selection.json").read_bytes()),
         unmasked_loss=eliminated.result["unmasked_loss"],
-        path=list(zip(*columns, strict=True)),
+        path=list(
+            zip(steps["step"], steps["feature"], losses, steps["features_left"], strict=True)
+        ),
         candidates=chosen.result["candidates"],
         tuning=trained.result["candidates"],
         warnings=description.warnings,
@@ -50,5 +52,6 @@ def write_report(
                 evaluated,
             )
         },
+        scores=eliminated.result.get("scores"),
     )
     writer.write("report.html", render_report(content))

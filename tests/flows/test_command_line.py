@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import chaffinch
 from tests.flows.programs import run, still_running
 from tests.made_up import good_table
 
@@ -40,6 +41,20 @@ def test_without_a_terminal_every_step_is_a_line_as_it_begins_and_as_it_ends(hom
     assert lines[: len(expected)] == expected
     assert lines[-2:] == ["9/9 write report", "9/9 write report: done after # s"]
     assert len(lines) == 2 * 10  # Prefect, which has log lines of its own, says nothing
+
+
+def test_a_ranking_goes_the_same_way(home, table):
+    options = ("--method", "anova_f", *QUICK, "--store", "ranked")
+    ended = run(str(table), "--target", "yield", *options, "--json", home=home)
+    assert ended.returncode == 0, ended.stderr
+    contract = json.loads(ended.stdout)
+    assert [feature["name"] for feature in contract["features"]] == ["first", "second"]
+    assert contract["settings"]["method"] == {"kind": "anova_f", "n_features": [2]}
+    assert {entry["reason"] for entry in contract["dropped"]} == {"removed by anova_f"}
+    result = chaffinch.load_run(contract["run"], store=home / "ranked")
+    assert list(result.path.columns) == ["step", "feature", "score", "features_left"]
+    assert result.path["score"].is_monotonic_increasing
+    assert max(result.scores, key=result.scores.get) == "first"
 
 
 def test_on_a_terminal_every_step_is_a_bar():

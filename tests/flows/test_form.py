@@ -9,6 +9,7 @@ import pytest
 
 import chaffinch
 import chaffinch.flows
+from chaffinch.tasks.selection.rivals.names import SCORES
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +49,17 @@ def test_positions_count_up_from_0_in_every_group(schema):
         assert positions == list(range(len(positions)))
 
 
-def test_the_method_is_a_toggle_of_two_forms(schema):
+def test_the_method_is_a_toggle_of_three_forms(schema):
     method = schema["definitions"]["SelectionSettings"]["properties"]["method"]
     forms = [choice["$ref"].removeprefix("#/definitions/") for choice in method["anyOf"]]
-    assert [schema["definitions"][form]["title"] for form in forms] == ["GBMO", "FLBMO"]
+    assert [schema["definitions"][form]["title"] for form in forms] == [
+        "GBMO",
+        "FLBMO",
+        "Ranking",
+    ]
+    kind = schema["definitions"]["Ranking"]["properties"]["kind"]
+    assert kind["enum"] == list(SCORES)
+    assert all(f"{name}: {score}" in kind["description"] for name, score in SCORES.items())
 
 
 def test_a_baseline_is_a_word_or_values_by_feature(schema):

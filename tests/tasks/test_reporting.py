@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.tables import MOST_PROFILE_ROWS
 from chaffinch.tasks.reporting.wording import NOTHING
-from tests.tasks.made_up_report import Page, made_up, numbered, with_contract
+from tests.tasks.made_up_report import Page, made_up, numbered, ranked, with_contract
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +208,39 @@ def test_one_feature_alone_has_no_curve() -> None:
     assert "There was nothing that could be removed" in page.text
     assert "mask-validation rows is 0.1302" in page.text
     assert len(page.of("svg")) == 1
+
+
+def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
+    page = Page(render_report(ranked(made_up(numbered(12), 4, method="flbmo"))))
+    assert page.open == []
+    assert "The ranking" in page.headings
+    assert "The elimination curve" not in page.headings
+    assert "Score is the F statistic of the feature against the target. Higher" in page.text
+    assert "Nothing was masked, so there is no curve of losses" in page.text
+    assert len(page.of("svg")) == 1
+    assert not {"Loss once masked", "Mask", "Slack"} & set(page.texts)
+    kept, dropped = page.tables["Kept features (4)"], page.tables["Dropped columns (9)"]
+    assert (kept[0][-1], dropped[0][-1]) == ("Score", "Score")
+    assert kept[1] == ["feature 11", "number", "3.142", "ranked first", "111.5"]
+    assert kept[2][3:] == ["11", "110.5"]
+    assert dropped[1] == ["feature 7", "removed by flbmo", "8", "107.5"]
+    assert dropped[9][2:] == [NOTHING, NOTHING]
+    assert page.tables["Candidate sizes"][0][1] == "Size asked for"
+
+
+@pytest.mark.parametrize(
+    ("method", "train", "mask_validation"),
+    [
+        ("mrmr", "tuning, fitting, the ranking", "fitting alone"),
+        ("select_from_model", "tuning, fitting, the ranking", "fitting alone"),
+        ("permutation", "tuning, fitting", "the ranking; then fitting"),
+    ],
+)
+def test_a_ranking_says_which_rows_it_is_of(method, train, mask_validation) -> None:
+    page = Page(render_report(ranked(made_up(numbered(12), 4), method)))
+    rows = page.tables["Losses of the two final models (log loss)"]
+    assert [rows[1][-1], rows[2][-1]] == [train, mask_validation]
+    assert rows[4][-1] == "the verdict, and nothing else"
 
 
 def test_thousands_of_features_make_a_small_page_quickly() -> None:

@@ -67,6 +67,17 @@ def test_the_contract_is_the_same_whoever_computes(
         assert (there.folder / name).read_bytes() == (here.folder / name).read_bytes()
 
 
+@pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize("method", ["mutual_information", "permutation"])
+def test_so_is_a_ranking_whose_features_are_shared_out(folder, tmp_path, method: str) -> None:
+    settings = {"model": {"name": "lightgbm", "tuning": "none"}, "method": method, "seed": 5}
+    source = folder / "wine.csv"
+    here = run(source, tmp_path / "none", **settings)
+    there = run(source, tmp_path / "local", cluster="local", workers=2, **settings)
+    for name in ("selection.json", "elimination.parquet"):
+        assert (there.folder / name).read_bytes() == (here.folder / name).read_bytes()
+
+
 def test_the_contract_names_no_time_no_path_and_no_machine(folder, tmp_path) -> None:
     text = contract(run(folder / "wine.csv", tmp_path)).decode()
     assert str(tmp_path) not in text

@@ -1,0 +1,19 @@
+"""Rivals of mask optimisation: rank all features once, keep the best.
+
+They are what people use today, here under the same splits, refits and verdict as every method.
+
+======================  ==================================  =========================
+ranking                 what it looks at                    here
+======================  ==================================  =========================
+``correlation``         training rows                       `filters.correlation`
+``anova_f``             training rows                       `filters.anova_f`
+``mutual_information``  training rows                       `filters.mutual_information`
+``mrmr``                training rows                       `mrmr.mrmr`
+``relieff``             training rows                       `relieff.relieff`
+``select_from_model``   the base model                      `importances.select_from_model`
+``permutation``         base model, mask-validation rows    `importances.permutation`
+======================  ==================================  =========================
+
+Each gives a score per feature, shape (d,), higher is better. `ranking.RankedPath` is the order in
+which features leave; of equal scores the lowest index leaves first, as everywhere.
+"""

@@ -1,0 +1,160 @@
+"""Importances: features scored by the trained base model.
+
+A model has no importances of its own if it has neither trees with gains nor coefficients;
+permutation works for every model.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
+from chaffinch.tasks.selection.models.columns import feature_of_column
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
+
+_REPEATS = 5  # scikit-learn's default
+_ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
+_FEWEST_MADE_UP = 40
+
+
+def select_from_model(model: FittedModel) -> Floats:
+    """Score as scikit-learn's SelectFromModel ranks.
+
+    LightGBM and XGBoost by the total gain of a feature's splits; an estimator by its
+    `feature_importances_`, or else its absolute `coef_`, summed over the classes and over the
+    columns that a category becomes.
+
+    Parameters
+    ----------
+    model : FittedModel
+        With d features.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0.
+
+    Raises
+    ------
+    ValueError
+        If the model has no importances.
+    """
+    if isinstance(model, LightGBMModel):
+        return np.asarray(model.booster.feature_importance("gain"), dtype=np.float64)
+    scores = np.zeros(len(model.schema.features))
+    if isinstance(model, XGBoostModel):
+        for name, gain in model.booster.get_score(importance_type="total_gain").items():
+            scores[int(name.removeprefix("f"))] = gain
+        return scores
+    if not isinstance(model, ScikitLearnModel):
+        raise ValueError(_without_importances(model.kind))
+    importances = _of_columns(model.estimator)
+    features = feature_of_column(model.pipeline.named_steps["columns"], model.schema)
+    if importances is None or len(importances) != len(features):
+        raise ValueError(_without_importances(type(model.estimator).__name__))
+    np.add.at(scores, features, importances)
+    return scores
+
+
+def check_importances(
+    name: str, n_classes: int, fit: Callable[[Rows, Schema], FittedModel]
+) -> None:
+    """Say before any work what `select_from_model` would refuse after it.
+
+    Only a fitted estimator knows whether it has importances, so one is fitted to made-up rows;
+    where that fails there is nothing to say yet.
+
+    Parameters
+    ----------
+    name : str
+        The model's name in the registry, or its class.
+    n_classes : int
+        Of the target; 0 for regression.
+    fit : callable
+        Fits the model to rows of a schema.
+
+    Raises
+    ------
+    ValueError
+        If the model has no importances.
+    """
+    if name in _ALWAYS:
+        return
+    if name in _NEVER:
+        raise ValueError(_without_importances(name))
+    n_rows = max(_FEWEST_MADE_UP, 4 * n_classes)
+    X = np.random.default_rng(0).normal(size=(n_rows, 2))
+    y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of rows that nobody gave
+            model = fit(Rows(X, y), Schema(("a", "b"), (0, 0), n_classes))
+    except (ValueError, TypeError, ArithmeticError, LookupError):
+        return
+    select_from_model(model)
+
+
+def permutation(
+    model: FittedModel, rows: Rows, loss: Loss, features: Sequence[int], seed: int
+) -> Floats:
+    """Score by how much the loss rises when a feature's values are shuffled.
+
+    Breiman, "Random forests", Machine Learning 45 (2001), on rows held out, as scikit-learn's
+    `permutation_importance` does it. Every feature is shuffled in the same five ways, so that its
+    score does not depend on its place.
+
+    Parameters
+    ----------
+    model : FittedModel
+        With d features.
+    rows : Rows
+        Mask-validation rows; weights count.
+    loss : Loss
+        How predictions are judged.
+    features : sequence of int in 0..d-1
+        Those to score, m of them.
+    seed : int
+        Of the shuffles.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Mean rise of the loss; 0 for a feature that the model makes no use of.
+    """
+    unshuffled = loss(rows.y, model.predict(rows.X), rows.weight)
+    random = np.random.default_rng(seed)
+    shuffles = [random.permutation(len(rows)) for _ in range(_REPEATS)]
+    used, X = model.used_features, rows.X.copy(order="K")
+    scores = np.zeros(len(features))
+    for position, feature in enumerate(features):
+        if not used[feature]:
+            continue
+        losses = []
+        for shuffle in shuffles:
+            X[:, feature] = rows.X[shuffle, feature]
+            losses.append(loss(rows.y, model.predict(X), rows.weight))
+        X[:, feature] = rows.X[:, feature]
+        scores[position] = np.mean(losses) - unshuffled
+    return scores
+
+
+def _without_importances(model: str) -> str:
+    """Return the sentence that refuses a model by its name."""
+    return (
+        f"select_from_model needs a model with gains or coefficients but {model} has none; "
+        "use permutation, or another model such as lightgbm"
+    )
+
+
+def _of_columns(estimator: object) -> Floats | None:
+    """Return the importance of each column an estimator was given; None if it has none."""
+    importances = getattr(estimator, "feature_importances_", None)
+    if importances is not None:
+        return np.asarray(importances, dtype=np.float64)
+    coefficients = getattr(estimator, "coef_", None)
+    if coefficients is None:
+        return None
+    return np.asarray(np.abs(np.atleast_2d(coefficients)).sum(axis=0))

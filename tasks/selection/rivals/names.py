@@ -1,0 +1,36 @@
+"""What the rankings are called and what they score; imports nothing, since the command line does.
+
+`RankingName` lists them once more, because a type cannot be computed.
+"""
+
+from typing import Literal
+
+RankingName = Literal[
+    "correlation",
+    "anova_f",
+    "mutual_information",
+    "mrmr",
+    "relieff",
+    "select_from_model",
+    "permutation",
+]
+
+SCORES: dict[RankingName, str] = {
+    "correlation": "the absolute correlation with the target; for classes the greatest with one "
+    "class against the rest",
+    "anova_f": "the F statistic of the feature against the target",
+    "mutual_information": "the mutual information with the target in nats, estimated from nearest "
+    "neighbours",
+    "mrmr": "the place in a greedy choice of least redundant, most relevant features; the first "
+    "chosen has the highest",
+    "relieff": "how much more the feature differs between near rows of unlike targets than of "
+    "like ones",
+    "select_from_model": "the total gain in the base model's trees, or the sum of its absolute "
+    "coefficients",
+    "permutation": "how much the base model's loss on the mask-validation rows rises, on average, "
+    "when the feature's values are shuffled",
+}
+
+# The others are defined for rows that all count the same.
+WEIGHTED: tuple[RankingName, ...] = ("correlation", "select_from_model", "permutation")
+IN_WORDS = "Features are ranked by " + "; ".join(f"{n}: {said}" for n, said in SCORES.items()) + "."

@@ -1,0 +1,109 @@
+"""From scores to the order in which features leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from chaffinch.tasks.selection.rivals.filters import anova_f, correlation, mutual_information
+from chaffinch.tasks.selection.rivals.mrmr import mrmr
+from chaffinch.tasks.selection.rivals.names import WEIGHTED, RankingName
+from chaffinch.tasks.selection.rivals.relieff import relieff
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
+
+Filter = Callable[[Rows, Schema, int], Floats]
+
+# Whose scores of a feature do not depend on the others.
+ONE_BY_ONE: tuple[RankingName, ...] = ("correlation", "anova_f", "mutual_information")
+_FILTERS: dict[RankingName, Filter] = {
+    "correlation": lambda rows, schema, seed: correlation(rows, schema),
+    "anova_f": lambda rows, schema, seed: anova_f(rows, schema),
+    "mutual_information": mutual_information,
+    "mrmr": lambda rows, schema, seed: mrmr(rows, schema),
+    "relieff": relieff,
+}
+_FEWEST_ROWS = 3
+
+
+@dataclass(frozen=True)
+class RankedPath:
+    """The features in the order of their scores, worst first.
+
+    Attributes
+    ----------
+    scores : tuple of float, length d
+        Of every feature; higher is better.
+    removed : tuple of int
+        Features in the order in which they leave.
+    """
+
+    scores: tuple[float, ...]
+    removed: tuple[int, ...]
+
+    @classmethod
+    def from_scores(cls, scores: Floats, keep: Collection[int] = ()) -> Self:
+        """Rank features by scores (d,) until one is left, or only `keep`.
+
+        Of equal scores the lowest index leaves first.
+        """
+        leaving = [int(j) for j in np.argsort(scores, kind="stable") if j not in set(keep)]
+        return cls(tuple(scores.tolist()), tuple(leaving if keep else leaving[:-1]))
+
+    @property
+    def n_features(self) -> int:
+        """d, the number of features."""
+        return len(self.scores)
+
+    def best(self, n_features: int) -> Mask:
+        """Return the mask of the `n_features` best.
+
+        Raises
+        ------
+        ValueError
+            If the path does not reach that size.
+        """
+        fewest = self.n_features - len(self.removed)
+        if not fewest <= n_features <= self.n_features:
+            raise ValueError(
+                f"n_features must be in {fewest}..{self.n_features} but is {n_features}"
+            )
+        mask = np.ones(self.n_features, dtype=bool)
+        mask[list(self.removed[: self.n_features - n_features])] = False
+        return mask
+
+
+def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> Floats:
+    """Score the features by a filter's name.
+
+    Parameters
+    ----------
+    name : str
+        "correlation", "anova_f", "mutual_information", "mrmr" or "relieff".
+    rows : Rows
+        Training rows; never changed.
+    schema : Schema
+        What the d columns mean.
+    seed : int
+        The only source of randomness.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        Higher is better.
+
+    Raises
+    ------
+    ValueError
+        If there are too few rows, or weights that the filter does not take.
+    """
+    if rows.weight is not None and name not in WEIGHTED:
+        raise ValueError(f"{name} takes no sample weights; leave them out")
+    fewest = max(_FEWEST_ROWS, schema.n_classes + 1)
+    if len(rows) < fewest:
+        raise ValueError(
+            f"{name} needs at least {fewest} training rows but has {len(rows)}; give more rows"
+        )
+    return _FILTERS[name](rows, schema, seed)
