@@ -368,6 +368,15 @@ def test_a_missing_category_is_a_value_of_its_own_and_a_missing_number_the_mean(
     assert scores[1] == 0
 
 
+@pytest.mark.parametrize("name", FILTERS)
+def test_the_unit_of_the_target_does_not_matter(name) -> None:
+    rows, schema = made_up()
+    scores = filter_scores(name, rows, schema, 0)
+    for unit in (1e28, 1e-28):
+        scaled = filter_scores(name, Rows(rows.X, unit * rows.y), schema, 0)
+        np.testing.assert_allclose(scaled, scores, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["anova_f", "mutual_information", "mrmr", "relieff"])
 def test_weights_are_refused_where_the_score_has_no_place_for_them(name) -> None:
     rows, schema = made_up()

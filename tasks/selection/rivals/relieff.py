@@ -14,6 +14,8 @@ their categories, and among numbers a category is scored lower than it deserves:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,29 +50,12 @@ def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
     for feature in range(len(values)):
         values[feature] = _unit_range(rows.X[:, feature], is_category=is_category[feature])
     drawn = np.random.default_rng(seed).permutation(n)[:_MOST_SAMPLED]
-    near: list[tuple[int, NDArray[np.int64], Floats]] = []
-    at_once = max(1, _CELLS_AT_ONCE // n)
-    labels = rows.y.astype(np.int64)
-    for start in range(0, len(drawn), at_once):
-        sampled = drawn[start : start + at_once]
-        distances = _distances(values, is_category, sampled)
-        for row, distance in zip(sampled, distances, strict=True):
-            order = np.argsort(distance, kind="stable")
-            order = order[order != row]
-            found = (
-                _of_each_class(order, labels, int(row))
-                if schema.n_classes
-                else _influence(order[:_NEIGHBOURS])
-            )
-            near.append((int(row), *found))
-    row_of = np.repeat([row for row, _, _ in near], [len(index) for _, index, _ in near])
-    neighbour_of = np.concatenate([index for _, index, _ in near])
-    share = np.concatenate([shares for _, _, shares in near])
+    row, neighbour, share = _pairs(values, is_category, drawn, rows.y if schema.n_classes else None)
     target = _unit_range(rows.y.astype(np.float64), is_category=False)
-    unlike = np.abs(target[row_of] - target[neighbour_of])
+    unlike = np.abs(target[row] - target[neighbour])
     scores = np.empty(len(values))
     for feature, of_feature in enumerate(values):
-        difference = np.abs(of_feature[row_of] - of_feature[neighbour_of])
+        difference = np.abs(of_feature[row] - of_feature[neighbour])
         if is_category[feature]:
             difference = (difference != 0).astype(np.float64)
         scores[feature] = (
@@ -79,6 +64,33 @@ def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
             else _weight_of_a_number(share, difference, unlike, len(drawn))
         )
     return scores
+
+
+def _pairs(
+    values: Floats,
+    is_category: NDArray[np.bool_],
+    drawn: NDArray[np.int64],
+    labels: NDArray[Any] | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return each drawn row beside its nearest rows, and their shares: three arrays, shape (p,)."""
+    near: list[tuple[int, NDArray[np.int64], Floats]] = []
+    at_once = max(1, _CELLS_AT_ONCE // values.shape[1])
+    for start in range(0, len(drawn), at_once):
+        some = drawn[start : start + at_once]
+        for row, distance in zip(some, _distances(values, is_category, some), strict=True):
+            order = np.argsort(distance, kind="stable")
+            order = order[order != row]
+            found = (
+                _influence(order[:_NEIGHBOURS])
+                if labels is None
+                else _of_each_class(order, labels, int(row))
+            )
+            near.append((int(row), *found))
+    return (
+        np.repeat([row for row, _, _ in near], [len(index) for _, index, _ in near]),
+        np.concatenate([index for _, index, _ in near]),
+        np.concatenate([share for _, _, share in near]),
+    )
 
 
 def _unit_range(values: Floats, *, is_category: bool) -> Floats:
@@ -102,7 +114,7 @@ def _distances(
 
 
 def _of_each_class(
-    order: NDArray[np.int64], y: NDArray[np.int64], row: int
+    order: NDArray[np.int64], y: NDArray[Any], row: int
 ) -> tuple[NDArray[np.int64], Floats]:
     """Return the nearest rows of each class with their shares: hits count against a feature."""
     size = np.bincount(y) / len(y)
