@@ -4,10 +4,12 @@ Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctr
 129 by SIGHUP. Whatever is heavy is imported by the command that needs it, so that help is quick.
 """
 
+import errno
 import gc
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from chaffinch.flows.options import nested, settings_options
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.errors import WorkersError
-from chaffinch.tasks.interrupts import Stopped, stopped_by_signals
+from chaffinch.tasks.interrupts import Stopped, stop_once, stopped_by_signals
 from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
@@ -41,6 +43,9 @@ _SELECTION = {
 }
 _STORE = {"--store": "store"}
 _EXECUTION = {**_STORE, "--cluster": "cluster", "--workers": "workers"}
+
+# A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
+_NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
@@ -149,6 +154,8 @@ def main() -> None:
     """Run the command line; the console script's entry point."""
     with stopped_by_signals():
         code = _exit_code(cli.main)
+    if code > 128:
+        stop_once()
     gc.freeze()  # or collecting Prefect's classes at the exit takes 0.8 s
     sys.exit(code)
 
@@ -172,6 +179,12 @@ def _exit_code(run_command: Callable[..., Any]) -> int:
     except (StorageError, WorkersError, ServerError) as error:
         click.echo(f"Error: {error}", err=True)
         return 1
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN:
+            raise
+        with suppress(OSError):
+            click.echo(f"Error: the output cannot be written ({error.strerror})", err=True)
+        return 128 + signal.SIGHUP if error.errno == errno.EIO else 1
     return code if isinstance(code, int) else 0
 
 

@@ -34,10 +34,21 @@ def main() -> None:
 
 def _serve(listener: socket.socket) -> None:
     import uvicorn
+    from filelock import FileLock
     from prefect.server.api.server import create_app
+    from prefect.settings import PREFECT_HOME
+
+    class OneAtATime(uvicorn.Server):
+        """Two first starts in one home would both build its database, and one fail."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            home = PREFECT_HOME.value()
+            home.mkdir(parents=True, exist_ok=True)
+            with FileLock(home / ".chaffinch-server.lock"):
+                await super().startup(sockets)
 
     app = create_app(ephemeral=True, final=True)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
+    server = OneAtATime(uvicorn.Config(app, log_level="error", lifespan="on"))
     if not _read():
         return
     threading.Thread(target=_end_with_the_run, args=(server,), daemon=True).start()

@@ -45,6 +45,8 @@ class Server:
 
     def __init__(self) -> None:
         self._url = os.environ.get("PREFECT_API_URL", "")
+        if not self._url:
+            os.environ.pop("PREFECT_API_URL", None)  # empty is none, as Prefect has it
         self._embedded = None if self._url else _Embedded()
         self._is_up = self._embedded is None
 
@@ -71,10 +73,11 @@ class Server:
 
     def start(self) -> None:
         """Let the server start, where it is our own, and Prefect find it; before its import."""
+        # a server that is started again is soon back; nobody starts our own again
+        retries = "3" if self._embedded is None else "2"
+        os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", retries)
         if self._embedded is not None:
             os.environ["PREFECT_API_URL"] = self._embedded.url
-            # nobody will start it again, so there is little to wait for
-            os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")
             self._embedded.serve()
 
     @contextmanager

@@ -157,7 +157,7 @@ def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise InputError(
             f"column {name!r} holds a whole number above {2**63 - 1}; "
-            "write it as a decimal number or name the column as text"
+            "write it as a decimal number or as text, or drop the column"
         ) from error
 
 

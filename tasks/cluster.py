@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _ORPHANS = ["chaffinch.tasks.orphans"]
 _SECONDS_TO_START = 120
+_SECONDS_TO_JOIN = 30  # workers of a cluster that grows when it is asked
 
 
 @contextmanager
@@ -55,6 +56,8 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
         opened.append(client)
         if cluster == "local":
             _wait_for(client, n_processes)  # rows are shared out among those that are there
+        else:
+            _require_workers(client, cluster)
         return client
 
     workers = OverDask(connect)
@@ -99,6 +102,16 @@ def _connected(address: Any) -> Client:
         raise InputError(
             f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or set "
             "cluster to local"
+        ) from error
+
+
+def _require_workers(client: Client, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_SECONDS_TO_JOIN)
+    except TimeoutError as error:
+        raise InputError(
+            f"the Dask scheduler at {address!r} has no workers; start some with "
+            f"`dask worker {address}`"
         ) from error
 
 

@@ -56,6 +56,12 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, old)
 
 
+def stop_once() -> None:
+    """Ignore every further signal to stop: this program is ending, and tidies up."""
+    for number in _STOPPING:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def helpers_shielded() -> Iterator[None]:
     """Start helper programs in here, and no signal that stops this one stops them, ever.

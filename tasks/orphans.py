@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -16,12 +17,20 @@ _LOGGING = "DASK_LOGGING__DISTRIBUTED"
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Start Dask's programs in here, and they report warnings only, unless the caller says else."""
+    """Start Dask's programs in here, and they report warnings only, unless the caller says else.
+
+    The caller's own log is spared the long commands that start them.
+    """
     given = os.environ.get(_LOGGING)
     os.environ.setdefault(_LOGGING, "warning")
+    starter = logging.getLogger("distributed.deploy.subprocess")
+    level = starter.level
+    if level == logging.NOTSET:
+        starter.setLevel(logging.WARNING)
     try:
         yield
     finally:
+        starter.setLevel(level)
         if given is None:
             del os.environ[_LOGGING]
 

@@ -1,12 +1,15 @@
 """Which Prefect server a run takes, and the one line where there is none."""
 
 import http.server
+import subprocess
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.flows.programs import free_port, run, still_running
+from chaffinch.storage.runs import Store
+from tests.flows.programs import CHAFFINCH, environment, free_port, run, still_running
 
 pytestmark = pytest.mark.xdist_group("embedded")
 
@@ -44,6 +47,27 @@ def test_an_address_in_a_profile_where_nobody_is(table, tmp_path):
 def test_an_address_that_is_none(table, tmp_path):
     line = said_before_any_work(table, tmp_path, PREFECT_API_URL="localhost")
     assert line.startswith("Error: no Prefect server answers at localhost (")
+
+
+def test_an_empty_address_is_none_and_the_run_starts_its_own(table, home, tmp_path):
+    command = (str(table), "--target", "yield", "--tuning", "none", "--store", str(tmp_path))
+    ended = run(*command, "--cluster", "none", home=home, PREFECT_API_URL="")
+    assert ended.returncode == 0
+
+
+def test_an_output_that_cannot_be_written_is_one_line(home, tmp_path):
+    store = str(Store.open(tmp_path).path)
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            (*CHAFFINCH, "runs", "--store", store),
+            env=environment(home),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    expected = "Error: the output cannot be written (No space left on device)\n"
+    assert (ended.returncode, ended.stderr) == (1, expected)
 
 
 def test_no_address_where_no_server_may_be_started(table, tmp_path):

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,10 +62,18 @@ def send_to_it_alone(program: subprocess.Popen[str], number: int) -> None:
     os.kill(program.pid, number)
 
 
+def send_again_and_again(program: subprocess.Popen[str], number: int) -> None:
+    for _ in range(5):
+        if program.poll() is None:
+            os.killpg(program.pid, number)
+        time.sleep(0.3)
+
+
 @pytest.mark.parametrize(
     ("send", "number", "code"),
     [
         (send_to_all, signal.SIGINT, 130),  # Ctrl-C in a terminal
+        (send_again_and_again, signal.SIGINT, 130),  # by somebody impatient
         (send_to_all, signal.SIGTERM, 143),  # a service manager
         (send_to_it_alone, signal.SIGTERM, 143),  # `kill`
     ],

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.tasks import spreading
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks import cluster, spreading
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.over_dask import OverDask
@@ -318,6 +319,17 @@ def test_work_that_kills_every_worker_is_said_so() -> None:
 def test_a_scheduler_by_its_address() -> None:
     with scheduler_and_worker() as address, open_workers(address) as workers:
         assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
+
+
+def test_a_scheduler_without_workers_is_said_so(monkeypatch) -> None:
+    monkeypatch.setattr(cluster, "_SECONDS_TO_JOIN", 0.2)
+    programs = scheduler_and_worker()
+    with programs as address:
+        programs.worker.terminate()
+        programs.worker.wait(20)
+        refused = pytest.raises(InputError, match="has no workers; start some with `dask worker")
+        with refused, open_workers(address):
+            pytest.fail("it was opened")
 
 
 def test_a_scheduler_that_dies_is_said_so() -> None:
