@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,9 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
         from chaffinch.flows.artifacts import watching
         from chaffinch.flows.feature_selection import feature_selection
 
+        # What every run needs later is loaded while the server starts.
+        for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
+            import_module(library)
         with watching(on_progress), server.in_use():
             result = feature_selection(data, settings, execution)
     terminal.show(result, as_json=as_json, with_warnings=False)
