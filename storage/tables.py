@@ -46,7 +46,7 @@ _TABLE, _MANIFEST = "table.parquet", "dataset.json"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
 _ROWS_PER_GROUP = 131_072
 _MOST_NUMBERED = 10_000
-_MOST_TEXT_LABELS = 50
+_MOST_TEXT_LABELS = 50  # more are a quantity rather than classes
 _READING = 2  # raised when the same source becomes another dataset
 _COLUMNS_AT_A_TIME = 8  # what is decoded but not yet in one chunk
 

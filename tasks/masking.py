@@ -15,7 +15,7 @@ from chaffinch.tasks.ranking import rank
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
-from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, Rows, Schema
+from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, Rows, Schema, mask_of_size
 from chaffinch.tasks.settings import Gbmo, Ranking, SelectionSettings
 from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.training import Recipe, loss_of, read_model, tuned_recipe
@@ -97,10 +97,10 @@ def choose_mask(
             tuned_recipe(context, trained),
             loss_of(context, schema),
         ),
-        [_of_size(path, size) for size in sizes],
+        [mask_of_size(path.n_features, path.removed, size) for size in sizes],
         lambda done, total: context.on_progress("choose_mask", done, total),
     )
-    winner = _of_size(path, sizes[int(np.argmin(losses))])
+    winner = mask_of_size(path.n_features, path.removed, sizes[int(np.argmin(losses))])
     writer.result = {
         "mask": winner.tolist(),
         "candidates": [
@@ -156,10 +156,6 @@ def path_of(eliminated: StageRecord, schema: Schema) -> Path:
 def mask_of(chosen: StageRecord) -> Mask:
     """Return the mask that `choose_mask` recorded, shape (d,)."""
     return np.array(chosen.result["mask"], dtype=bool)
-
-
-def _of_size(path: Path, size: int) -> Mask:
-    return path.flbmo(size) if isinstance(path, EliminationPath) else path.best(size)
 
 
 def _write_path(

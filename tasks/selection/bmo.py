@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss
+from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, mask_of_size
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,7 @@ class EliminationPath:
         ValueError
             If the path does not reach that size.
         """
-        fewest = self.n_features - len(self.removed)
-        if not fewest <= n_features <= self.n_features:
-            raise ValueError(
-                f"n_features must be in {fewest}..{self.n_features} but is {n_features}"
-            )
-        mask = np.ones(self.n_features, dtype=bool)
-        mask[list(self.removed[: self.n_features - n_features])] = False
-        return mask
+        return mask_of_size(self.n_features, self.removed, n_features)
 
     def gbmo(
         self, slack: float, *, n_features: int | None = None, drift_cap: float | None = None

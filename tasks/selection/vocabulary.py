@@ -23,6 +23,31 @@ class UnusableError(ValueError):
     """A model or a loss cannot go on with what it was given: the user may take another."""
 
 
+def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
+    """Return the mask, shape (n_features,), at which a path of removals has `size` features left.
+
+    Parameters
+    ----------
+    n_features : int
+        d, how many there are at its start.
+    removed : sequence of int
+        Features in the order in which they leave.
+    size : int in d - len(removed)..d
+        How many are to be left.
+
+    Raises
+    ------
+    ValueError
+        If the path does not reach that size.
+    """
+    fewest = n_features - len(removed)
+    if not fewest <= size <= n_features:
+        raise ValueError(f"n_features must be in {fewest}..{n_features} but is {size}")
+    mask = np.ones(n_features, dtype=bool)
+    mask[list(removed[: n_features - size])] = False
+    return mask
+
+
 @dataclass(frozen=True)
 class Schema:
     """What the columns of a feature matrix and its target mean.

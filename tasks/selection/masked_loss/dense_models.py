@@ -74,10 +74,10 @@ class DenseModel:
     link : str
         From the outputs of the last layer to values or probabilities; logistic is that of the
         second of two classes.
-    location, scale : float
-        A value is location + scale x output.
     classes : ndarray of int64
         The classes that the outputs stand for; empty for regression.
+    location, scale : float
+        A value is location + scale x output.
     """
 
     encode: Callable[[Floats], Floats]
@@ -86,9 +86,9 @@ class DenseModel:
     biases: tuple[Floats, ...]
     activation: Activation
     link: Link
-    location: float
-    scale: float
     classes: NDArray[np.int64]
+    location: float = 0.0
+    scale: float = 1.0
 
 
 def read_dense(model: Predictor) -> DenseModel:
@@ -136,8 +136,6 @@ def _of_module(model: GivenModule) -> DenseModel:
         biases=biases,
         activation=activation,
         link=link,
-        location=0.0,
-        scale=1.0,
         classes=np.arange(n_classes),
     )
 
@@ -164,8 +162,6 @@ def _of_scikit_learn(model: ScikitLearnModel) -> DenseModel:
         biases=biases,
         activation=activation,
         link=link,
-        location=0.0,
-        scale=1.0,
         classes=np.asarray(getattr(estimator, "classes_", ()), dtype=np.int64),
     )
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.vocabulary import Floats
 
 Activation = Literal["identity", "relu", "logistic", "tanh"]
@@ -42,7 +43,7 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
     """
     import torch
 
-    with torch.no_grad():
+    with single_torch_thread(), torch.no_grad():
         outputs = module(torch.from_numpy(np.array(X, dtype=np.float64)))
         last = _own_name(_flattened(module)[-1])
         if outputs.ndim == 2 and outputs.shape[1] > 1:

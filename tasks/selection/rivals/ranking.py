@@ -12,7 +12,7 @@ from chaffinch.tasks.selection.rivals.filters import anova_f, correlation, mutua
 from chaffinch.tasks.selection.rivals.mrmr import mrmr
 from chaffinch.tasks.selection.rivals.names import WEIGHTED, RankingName
 from chaffinch.tasks.selection.rivals.relieff import relieff
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mask_of_size
 
 Filter = Callable[[Rows, Schema, int], Floats]
 
@@ -49,7 +49,8 @@ class RankedPath:
 
         Of equal scores the lowest index leaves first.
         """
-        leaving = [int(j) for j in np.argsort(scores, kind="stable") if j not in set(keep)]
+        kept = set(keep)
+        leaving = [int(j) for j in np.argsort(scores, kind="stable") if j not in kept]
         return cls(tuple(scores.tolist()), tuple(leaving if keep else leaving[:-1]))
 
     @property
@@ -65,14 +66,7 @@ class RankedPath:
         ValueError
             If the path does not reach that size.
         """
-        fewest = self.n_features - len(self.removed)
-        if not fewest <= n_features <= self.n_features:
-            raise ValueError(
-                f"n_features must be in {fewest}..{self.n_features} but is {n_features}"
-            )
-        mask = np.ones(self.n_features, dtype=bool)
-        mask[list(self.removed[: self.n_features - n_features])] = False
-        return mask
+        return mask_of_size(self.n_features, self.removed, n_features)
 
 
 def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> Floats:
