@@ -52,7 +52,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
             n_processes = n_workers or len(os.sched_getaffinity(0))
             address = _local(n_processes)
             opened.append(address)
-        client = _connected(address)
+        client = _connected(address, is_direct=cluster == "local")
         opened.append(client)
         if cluster == "local":
             _wait_for(client, n_processes)  # rows are shared out among those that are there
@@ -93,11 +93,12 @@ def _local(n_workers: int) -> Any:
         )
 
 
-def _connected(address: Any) -> Client:
+def _connected(address: Any, *, is_direct: bool) -> Client:
+    """Return a client; it talks to the workers through the scheduler where it may have to."""
     from distributed import Client
 
     try:
-        return Client(address, set_as_default=False, timeout="10s")
+        return Client(address, set_as_default=False, timeout="10s", direct_to_workers=is_direct)
     except (OSError, ValueError) as error:
         raise InputError(
             f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or set "

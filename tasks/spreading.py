@@ -23,10 +23,11 @@ from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Mask, Mask
 
 logger = logging.getLogger(__name__)
 
-# Seconds of a batch or a step below which it is done sooner where it is than on other processes.
-_WORTH_SPREADING = 0.02
+# Seconds below which a batch of masks, or what is saved of a step, is not worth asking workers for:
+# a batch is scheduled, which takes about 15 ms, and a step goes straight to them, which takes 3.
+_WORTH_A_BATCH, _WORTH_A_STEP = 0.02, 0.005
 _ROWS_TO_TIME = 4096
-_BYTES_A_SECOND = 1e8  # that rows are sent with, measured on one machine
+_BYTES_A_SECOND = 1e8  # that rows are sent with over a gigabit network; one machine has twice that
 
 
 class Cluster(Protocol):
@@ -66,7 +67,7 @@ def spread_masked_loss(
         Who computes.
     """
     n_timed = min(len(rows), _ROWS_TO_TIME)
-    some = masked_loss(model, rows.take(np.arange(n_timed)), loss, baseline)
+    some = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
     if isinstance(some, BlackBox):
         return _spread_masks(MaskEvaluator(model, rows, loss, baseline), workers)
     reason = _reason_to_stay(some, rows, n_timed, workers)
@@ -112,15 +113,15 @@ def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster
     some.without_each()
     seconds = len(rows) / n_timed * (time.perf_counter() - start)
     logger.info("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
-    if seconds < _WORTH_SPREADING:
+    if seconds < _WORTH_A_STEP:
         return "that is less than it takes to ask the workers"
     n_threads = workers.n_threads
     gain = seconds * (1 - 1 / n_threads)
-    if gain < _WORTH_SPREADING:
+    if gain < _WORTH_A_STEP:
         return f"sharing a step out to {n_threads} would gain less than it takes to ask them"
     # a walk has a step for each feature, and the last ones ask about few
     gain_of_a_walk = gain * rows.X.shape[1] / 2
-    if gain_of_a_walk - rows.X.nbytes / _BYTES_A_SECOND < _WORTH_SPREADING:
+    if gain_of_a_walk - rows.X.nbytes / _BYTES_A_SECOND < _WORTH_A_STEP:
         return f"sending {rows.X.nbytes / 1e6:.0f} MB would take longer than a walk would gain"
     return ""
 
@@ -132,7 +133,7 @@ def _spread_masks(evaluator: MaskEvaluator, workers: Cluster) -> BlackBox:
 
     def evaluate(masks: Sequence[Mask]) -> Floats:
         nonlocal seconds_per_mask, evaluate_there
-        if evaluate_there is None and seconds_per_mask * len(masks) < _WORTH_SPREADING:
+        if evaluate_there is None and seconds_per_mask * len(masks) < _WORTH_A_BATCH:
             start = time.perf_counter()
             losses = evaluator(masks)
             seconds_per_mask = (time.perf_counter() - start) / len(masks)

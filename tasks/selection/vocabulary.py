@@ -108,8 +108,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, index: NDArray[np.int64]) -> Rows:
-        """Return the rows at `index`, as copies."""
+    def take(self, index: NDArray[np.int64] | slice) -> Rows:
+        """Return the rows at `index`; those of a slice are not copied."""
         weight = None if self.weight is None else self.weight[index]
         return Rows(self.X[index], self.y[index], weight)
 

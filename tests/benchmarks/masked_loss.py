@@ -47,7 +47,7 @@ RESULTS = Path("bench-results/masked_loss.jsonl")
 SEED = 0
 TRAINING_ROWS = 5000  # at most; the time of a prediction does not depend on it
 TIMED_FEATURES = {"small": 60, "medium": 30, "large": 6}
-DASK_STEPS = 20
+DASK_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -263,10 +263,11 @@ def measure_workers(n_workers: int) -> dict[str, object]:
     model, rows = trained(CASES["LightGBM"], size)
     loss, baseline = resolve_loss(None, model.schema), rows.X.mean(axis=0)
     masked_loss(model, rows.take(np.arange(2)), loss, baseline).without_each()
-    spreading._WORTH_SPREADING = -1.0
+    spreading._WORTH_A_STEP = -np.inf  # also for a single worker
     opened = open_workers("local" if n_workers else "none", n_workers or None)
     with opened as workers:
-        workers.map(max, 0, list(range(n_workers)))  # has them started
+        few = rows.take(slice(1024))
+        workers.masked_loss(model, few, loss, baseline).without_each()  # starts them, and imports
         start = time.perf_counter()
         engine = workers.masked_loss(model, rows, loss, baseline)
         engine.without_each()

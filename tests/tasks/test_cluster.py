@@ -127,7 +127,8 @@ def trained(name: str, n_classes: int, loss: str, n_rows: int = 3000) -> Asked:
 
 @pytest.fixture
 def always_spread(monkeypatch) -> None:
-    monkeypatch.setattr(spreading, "_WORTH_SPREADING", -1.0)
+    monkeypatch.setattr(spreading, "_WORTH_A_BATCH", -1.0)
+    monkeypatch.setattr(spreading, "_WORTH_A_STEP", -1.0)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
@@ -210,7 +211,8 @@ def test_a_worker_killed_while_it_computes_changes_no_bit(always_spread) -> None
 
 
 def test_small_problems_stay_in_this_process(two_workers, caplog, monkeypatch) -> None:
-    monkeypatch.setattr(spreading, "_WORTH_SPREADING", 60.0)  # whatever else this machine does
+    monkeypatch.setattr(spreading, "_WORTH_A_BATCH", 60.0)  # whatever else this machine does
+    monkeypatch.setattr(spreading, "_WORTH_A_STEP", 60.0)
     for way in ("for_each", "for_batches"):
         monkeypatch.setattr(two_workers, way, lambda *_: pytest.fail("it was sent away"))
     with caplog.at_level(logging.INFO, "chaffinch"):
@@ -260,7 +262,8 @@ def test_rows_that_no_engine_covers_are_found_wherever_they_are(
 def test_rows_that_take_longer_to_send_than_a_walk_would_gain_stay(
     two_workers, caplog, monkeypatch
 ) -> None:
-    monkeypatch.setattr(spreading, "_WORTH_SPREADING", 0.0)
+    monkeypatch.setattr(spreading, "_WORTH_A_BATCH", 0.0)
+    monkeypatch.setattr(spreading, "_WORTH_A_STEP", 0.0)
     monkeypatch.setattr(spreading, "_BYTES_A_SECOND", 1.0)
     asked = trained(*CASES[0])
     with caplog.at_level(logging.INFO, "chaffinch"):
@@ -281,11 +284,11 @@ def test_a_step_moves_a_few_vectors(two_workers, always_spread, caplog) -> None:
 def test_sums_do_not_depend_on_the_runs_of_blocks(data) -> None:
     n_blocks = data.draw(st.integers(1, 70))
     sums = np.random.default_rng(n_blocks).normal(size=(n_blocks, 3)) * 10.0 ** (n_blocks % 7)
-    whole = root_of([nodes_of(sums, 0, n_blocks)], n_blocks)
+    whole = root_of([nodes_of(sums.copy(), 0, n_blocks)], n_blocks)
     np.testing.assert_allclose(whole, sums.sum(axis=0), atol=1e-6)
     cuts = data.draw(st.sets(st.integers(1, n_blocks)))
     bounds = sorted({0, n_blocks} | cuts)
-    runs = [nodes_of(sums[a:b], a, n_blocks) for a, b in pairwise(bounds)]
+    runs = [nodes_of(sums[a:b].copy(), a, n_blocks) for a, b in pairwise(bounds)]
     assert root_of(runs, n_blocks).tolist() == whole.tolist()
     for run in runs:
         assert len(run) <= 2 * n_blocks.bit_length()

@@ -58,7 +58,8 @@ def contract(run: Run) -> bytes:
 def test_the_contract_is_the_same_whoever_computes(
     folder, tmp_path, table: str, model: str, workers: int, monkeypatch
 ) -> None:
-    monkeypatch.setattr(spreading, "_WORTH_SPREADING", -1.0)
+    monkeypatch.setattr(spreading, "_WORTH_A_STEP", -1.0)
+    monkeypatch.setattr(spreading, "_WORTH_A_BATCH", -1.0)
     source = folder / f"{table}.csv"
     settings = {"model": {"name": model, "folds": 2}, "seed": 5}
     here = run(source, tmp_path / "none", **settings)

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
@@ -107,8 +105,8 @@ def parts_of(
     n_blocks = -(-len(rows) // rows_in_block)
     parts = []
     for first, stop in runs_of_blocks(n_blocks, n_parts):
-        index = np.arange(first * rows_in_block, min(stop * rows_in_block, len(rows)))
-        parts.append(Part(model, rows.take(index), loss, baseline, first, n_blocks))
+        of_part = rows.take(slice(first * rows_in_block, stop * rows_in_block))
+        parts.append(Part(model, of_part, loss, baseline, first, n_blocks))
     return parts
 
 

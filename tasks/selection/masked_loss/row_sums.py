@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
@@ -22,13 +23,21 @@ Question = Literal["present", "without each", "under"]
 Nodes = dict[tuple[int, int], Floats]
 
 
+@compiled
+def _add_pairs(sums: Any) -> None:
+    """Write rows 0 + 1, 2 + 3 and so on over the first half of an array's rows."""
+    for k in range(len(sums) // 2):
+        for i in range(sums.shape[1]):
+            sums[k, i] = sums[2 * k, i] + sums[2 * k + 1, i]
+
+
 def nodes_of(sums: Floats, first: int, n_blocks: int) -> Nodes:
     """Return the highest nodes of a run of blocks.
 
     Parameters
     ----------
     sums : ndarray of float64, shape (b, m)
-        Of each block of the run.
+        Of each block of the run; written over.
     first : int
         Number of the run's first block.
     n_blocks : int
@@ -43,17 +52,19 @@ def nodes_of(sums: Floats, first: int, n_blocks: int) -> Nodes:
     level, last_is_ours = 0, first + len(sums) == n_blocks
     while len(sums):
         if first % 2:
-            nodes[level, first] = sums[0]
+            nodes[level, first] = sums[0].copy()
             first, sums = first + 1, sums[1:]
         if first == 0 and last_is_ours and len(sums) == 1:
             nodes[level, 0] = sums[0]
             break
-        alone = sums[len(sums) & ~1 :]
-        pairs = sums[: len(sums) & ~1]
-        if len(alone) and not last_is_ours:
-            nodes[level, first + len(pairs)] = alone[0]
-            alone = alone[1:]
-        sums = np.concatenate((pairs[0::2] + pairs[1::2], alone))
+        n_pairs, is_odd = divmod(len(sums), 2)
+        if is_odd and not last_is_ours:
+            nodes[level, first + 2 * n_pairs] = sums[-1].copy()
+        _add_pairs(sums)
+        if is_odd and last_is_ours:  # nothing is beside it
+            sums[n_pairs] = sums[-1]
+            n_pairs += 1
+        sums = sums[:n_pairs]
         level, first = level + 1, first // 2
     return nodes
 
@@ -74,7 +85,7 @@ def root_of(runs: Iterable[Nodes], n_blocks: int) -> Floats:
 
 def runs_of_blocks(n_blocks: int, n_runs: int) -> list[tuple[int, int]]:
     """Return up to n_runs runs of nearly the same length, (first, stop), that make few nodes."""
-    grain = 1 << max(0, (n_blocks // (8 * n_runs)).bit_length() - 1)
+    grain = 1 << max(0, (n_blocks // (32 * n_runs)).bit_length() - 1)
     bounds = {grain * round(i * n_blocks / n_runs / grain) for i in range(n_runs)} | {n_blocks}
     ascending = sorted(bounds)
     return list(pairwise(ascending))

@@ -118,7 +118,16 @@ def _visit(
 
 
 @compiled
-def visit(trees: Trees, state: State, visited: Any, masked: int, start: int, stop: int) -> None:
+def visit(
+    trees: Trees,
+    state: State,
+    visited: Any,
+    masked: int,
+    columns: Any,
+    baseline: Any,
+    start: int,
+    stop: int,
+) -> None:
     """Visit deep trees with all rows of the blocks start..stop-1; bring scores and changes up.
 
     Parameters
@@ -129,6 +138,8 @@ def visit(trees: Trees, state: State, visited: Any, masked: int, start: int, sto
         The trees to visit.
     masked : int
         The feature to mask; -1 to visit for the first time, when nothing is to take away.
+    columns, baseline : ndarray of int64 and of float64, as long
+        The columns of that feature, and what they become.
     start, stop : int
         Which blocks.
     """
@@ -141,3 +152,5 @@ def visit(trees: Trees, state: State, visited: Any, masked: int, start: int, sto
         for tree in visited:
             for row in range(column.shape[1]):
                 _visit(trees, tree, masked, column, row, found, score, change)
+        for i in range(len(columns)):
+            column[columns[i]] = baseline[i]

@@ -11,6 +11,10 @@ then exact, whatever their order: the same bits for any number of threads, no dr
 and a change of exactly 0 where a feature has none. Rounding to units is finer than the library's
 own rounding of its sums.
 
+A removal waits until losses are next asked for. Then each run of blocks is brought up to the mask
+and its losses are summed while a processor's cache holds its changes: with several threads the
+memory, and not the processors, is what they would wait for.
+
 Kept per row: 8 bytes for each used feature and output (the changes), 8 for each tree of up to 64
 inner nodes (its word) and, if there are deeper ones, 8 for each column. Keeping the changes, and
 not making them anew for each removal, is what the speed of an elimination comes from. The floor of
@@ -20,7 +24,7 @@ a removal is one reading of the changes: 8 bytes a row and kept feature.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any
 
@@ -35,7 +39,9 @@ from chaffinch.tasks.selection.masked_loss.trees.packing import pack, tests_by_f
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
 _PREPARED_ROWS = 8 * BLOCK  # rows whose columns are made at a time
-_RANGES = 4  # of blocks, for each thread
+_RUN_BYTES = 2**22  # of changes in a run of blocks: a processor's part of the shared cache
+_RUNS = 4  # for each thread, at least: some cores may be busy
+_NOT_SUMMED = -1
 _KINDS = {
     ("squared_error", "identity"): row_losses.SQUARED,
     ("absolute_error", "identity"): row_losses.ABSOLUTE,
@@ -75,38 +81,69 @@ class TreeEngine(RowSums):
         super().__init__(loss.name, relevant, float(weight.sum()))
         self.forest, self._rows, self._loss, self._threads = forest, rows, loss, threads
         self._used = forest.used_features
-        self._kind = _KINDS.get((loss.name, forest.link))
-        self.is_summed = self._kind is not None
+        self._kind = _KINDS.get((loss.name, forest.link), _NOT_SUMMED)
+        self.is_summed = self._kind != _NOT_SUMMED
         self._baseline = forest.prepare(baseline[np.newaxis])[0]
         self._unit, self._base, self._trees = pack(forest, self._baseline)
         self._tests = tests_by_feature(self._trees, len(self._used))
         self._n_blocks = -(-len(rows) // BLOCK)
         self._y = self._in_blocks(rows.y.astype(np.float64))
         self._weight = self._in_blocks(weight)
+        self._pool = None if threads == 1 else ThreadPoolExecutor(threads)
+        self._removed: list[int] = []  # used features, by their numbers among these
+        self._n_visited = 0  # of the removed ones: those whose trees were visited again
         self._state = self._first_state()
 
     @property
     def prediction(self) -> Floats:
         """Predictions under the present mask: values (n,), or probabilities (n, n_classes)."""
-        return self._predictions(self._state.score)
+        return self._predictions(self._brought_up().score)
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         """See `RowSums.block_sums`."""
         if masks is not None:
-            none = np.zeros(0, np.int64)
-            return np.hstack([self._sums(none, self._score_under(mask)) for mask in masks])
-        return self._sums(self._features(question), self._state.score)
+            return np.hstack([self._sums_under(mask) for mask in masks])
+        features = self._features(question)
+        sums = np.empty((self._n_blocks, len(features) + 1))
+
+        def of_run(state: State, start: int, stop: int) -> None:
+            self._sum(state.score, state.change, features, sums, start, stop)
+
+        self._brought_up(of_run)
+        return sums
 
     def _after_removal(self, feature: int) -> None:
-        """Visit again the trees that test the feature."""
         used = int(np.searchsorted(self._used, feature))
-        if used == len(self._used) or self._used[used] != feature:
-            return
-        visited, turned = self._tests[used]
-        self._visit(self._state, visited, turned, used)
-        if self._state.column.size:
-            for column in np.flatnonzero(self.forest.feature_of_column == feature):
-                self._state.column[:, column] = self._baseline[column]
+        if used < len(self._used) and self._used[used] == feature:
+            self._removed.append(used)
+
+    def _brought_up(self, then: Callable[[State, int, int], None] | None = None) -> State:
+        """Return the state under the present mask.
+
+        Parameters
+        ----------
+        then : callable, optional
+            Called with the state and each run of blocks, start..stop-1, as soon as these are so.
+        """
+        waiting = self._removed[self._n_visited :]
+
+        def of_run(start: int, stop: int) -> None:
+            for used in waiting:
+                self._mask_run(used, start, stop)
+            if then is not None:
+                then(self._state, start, stop)
+
+        if waiting or then is not None:
+            self._over_runs(of_run)
+        self._n_visited = len(self._removed)  # at last: what is interrupted is done again
+        return self._state
+
+    def _mask_run(self, used: int, start: int, stop: int) -> None:
+        """Visit again the trees that test a used feature, with the rows of a run of blocks.
+
+        Where the feature is masked already, that changes nothing.
+        """
+        self._visit(self._state, *self._tests[used], used, start, stop)
 
     def _features(self, question: Question) -> Integers:
         """Return the used features to ask about, by their numbers among these."""
@@ -144,15 +181,21 @@ class TreeEngine(RowSums):
         self._each_block(of_block)
         every_tree = np.arange(len(self._trees.root))
         nothing = np.zeros(len(every_tree), np.uint64)
-        self._visit(state, every_tree, nothing, -1)
+        self._over_runs(lambda *run: self._visit(state, every_tree, nothing, -1, *run))
         return state
 
-    def _visit(self, state: State, visited: Integers, turned: Any, masked: int) -> None:
+    def _visit(
+        self, state: State, visited: Integers, turned: Any, masked: int, start: int, stop: int
+    ) -> None:
         """Visit trees to mask a feature, or, if that is -1, for the first time."""
         small = self._trees.word[visited] >= 0
         of_small = (visited[small], turned[small], masked < 0)
-        self._over_blocks(by_word.visit, self._trees, state, *of_small)
-        self._over_blocks(by_test.visit, self._trees, state, visited[~small], masked)
+        by_word.visit(self._trees, state, *of_small, start, stop)
+        if not small.all():
+            tested = self._used[masked] if masked >= 0 else -1
+            columns = np.flatnonzero(self.forest.feature_of_column == tested)
+            of_deep = (visited[~small], masked, columns, self._baseline[columns])
+            by_test.visit(self._trees, state, *of_deep, start, stop)
 
     def _empty_score(self) -> Integers:
         score = np.empty((self._n_blocks, len(self._base), BLOCK), np.int64)
@@ -176,49 +219,77 @@ class TreeEngine(RowSums):
 
         self._in_threads(of_rows, range(0, len(self._rows), _PREPARED_ROWS))
 
-    def _over_blocks(self, kernel: Callable[..., None], *arguments: Any) -> None:
-        """Run a kernel over ranges of blocks, several for each thread: some cores may be busy."""
-        n_ranges = 1 if self._threads == 1 else min(_RANGES * self._threads, self._n_blocks)
-        bounds = np.linspace(0, self._n_blocks, n_ranges + 1).astype(np.int64).tolist()
-        self._in_threads(lambda ends: kernel(*arguments, *ends), list(pairwise(bounds)))
+    def _over_runs(self, work: Callable[[int, int], None]) -> None:
+        """Call ``work(start, stop)`` for runs of blocks that cover all of them."""
+        bytes_a_block = 8 * BLOCK * max(1, len(self._used) * len(self._base))
+        n_runs = max(
+            -(-self._n_blocks * bytes_a_block // _RUN_BYTES),
+            1 if self._pool is None else _RUNS * self._threads,
+        )
+        bounds = np.linspace(0, self._n_blocks, min(n_runs, self._n_blocks) + 1).astype(np.int64)
+        self._in_threads(lambda run: work(*run), list(pairwise(bounds.tolist())))
 
     def _in_threads(self, work: Callable[[Any], None], pieces: Sequence[Any]) -> None:
-        if self._threads == 1 or len(pieces) == 1:
+        if self._pool is None or len(pieces) == 1:
             for piece in pieces:
                 work(piece)
             return
-        with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(work, pieces))
+        left = iter(pieces)  # shared: each thread takes the next one
 
-    def _sums(self, features: Integers, score: Integers) -> Floats:
-        """Return every block's sums without each of some used features, and with all of them."""
-        sums = np.empty((self._n_blocks, len(features) + 1))
-        self._over_blocks(
-            row_losses.loss_sums,
+        def take() -> None:
+            for piece in left:
+                work(piece)
+
+        taking = [self._pool.submit(take) for _ in range(self._threads)]
+        try:
+            for thread in taking:
+                thread.result()
+        finally:
+            wait(taking)  # whoever is interrupted must not find them at work still
+
+    def _sums_under(self, mask: Mask) -> Floats:
+        """Return every block's sums under a mask, shape (n_blocks, 1)."""
+        score, sums = self._score_under(mask), np.empty((self._n_blocks, 1))
+        no_change = np.zeros((self._n_blocks, 0, *score.shape[1:]), np.int64)
+        no_features = np.zeros(0, np.int64)
+        self._over_runs(lambda *run: self._sum(score, no_change, no_features, sums, *run))
+        return sums
+
+    def _sum(
+        self,
+        score: Integers,
+        change: Integers,
+        features: Integers,
+        sums: Floats,
+        start: int,
+        stop: int,
+    ) -> None:
+        """Write the sums of a run of blocks without each of some used features, and with all."""
+        row_losses.loss_sums(
             self._kind,
             self._unit,
             self.forest.divisor,
             score,
-            self._state.change,
+            change,
             features,
             self._y,
             self._weight,
             sums,
+            start,
+            stop,
         )
-        return sums
 
     def _means(self, question: Question, masks: Mask | None) -> Floats:
         if self.is_summed:
             return super()._means(question, masks)
         if masks is not None:
-            return np.array([self._any_loss(self._score_under(mask), None) for mask in masks])
-        score = self._state.score
-        each = [self._any_loss(score, f) for f in self._features(question).tolist()]
-        return np.array([*each, self._any_loss(score, None)])
+            return np.array([self._any_loss(self._score_under(mask)) for mask in masks])
+        state = self._brought_up()
+        without = (state.change[:, used] for used in self._features(question).tolist())
+        each = [self._any_loss(state.score + change) for change in without]
+        return np.array([*each, self._any_loss(state.score)])
 
-    def _any_loss(self, score: Integers, feature: int | None) -> float:
-        if feature is not None:
-            score = score + self._state.change[:, feature]
+    def _any_loss(self, score: Integers) -> float:
         return self._loss(self._rows.y, self._predictions(score), self._rows.weight)
 
     def _predictions(self, score: Integers) -> Floats:

@@ -88,7 +88,10 @@ def negative_logs(x: Any, bits: Any) -> None:
 def _raw_scores(unit: float, divisor: float, score: Any, change: Any, raw: Any) -> None:
     for o in range(len(score)):
         for row in range(score.shape[1]):
-            raw[o, row] = (score[o, row] + change[o, row]) * unit / divisor
+            raw[o, row] = (score[o, row] + change[o, row]) * unit
+        if divisor != 1:  # a division is what most of this would take
+            for row in range(score.shape[1]):
+                raw[o, row] /= divisor
 
 
 @compiled
