@@ -8,19 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.ingestion import description_of, part_rows
-from chaffinch.tasks.ranking import rank
-from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
-from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.material import Material
+from chaffinch.tasks.searching import Path, candidate_sizes, search
+from chaffinch.tasks.selection.bmo import EliminationPath
+from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
-from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, Rows, Schema, mask_of_size
-from chaffinch.tasks.settings import Gbmo, Ranking, SelectionSettings
+from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.training import Recipe, loss_of, read_model, tuned_recipe
-
-Path = EliminationPath | RankedPath
 
 
 @dataclass(frozen=True)
@@ -44,29 +41,17 @@ def optimise_mask(
 ) -> None:
     """Walk the base model's elimination path on the mask-validation part, or rank the features."""
     schema = description_of(described).schema
-    keep = _protected(context.settings, schema)
-    if isinstance(context.settings.method, Ranking):
-        ranked = rank(context, described, divided, trained, keep)
-        scores = [ranked.path.scores[j] for j in ranked.path.removed]
-        _write_path(writer, schema, ranked.path, {"score": scores})
+    material = _material(context, described, divided, trained)
+    path = search(context.settings.method, material)
+    if isinstance(path, RankedPath):
+        _write_path(writer, schema, path, {"score": [path.scores[j] for j in path.removed]})
+        held_out = material.rows("mask_validation")
+        prediction = material.model.predict(held_out.X)
         writer.result = {
-            "unmasked_loss": ranked.unmasked_loss,
-            "scores": dict(zip(schema.features, ranked.path.scores, strict=True)),
+            "unmasked_loss": material.loss(held_out.y, prediction, held_out.weight),
+            "scores": dict(zip(schema.features, path.scores, strict=True)),
         }
         return
-    model = read_model(context, trained, "base_model", trained.result["kind"], schema)
-    engine = context.workers.masked_loss(
-        model,
-        part_rows(context, described, divided, "mask_validation"),
-        loss_of(context, schema),
-        np.array(trained.result["baseline"]),
-    )
-    path = eliminate(
-        engine,
-        keep=keep,
-        on_removal=lambda done, total: context.on_progress("optimise_mask", done, total),
-    )
-    _check_that_features_matter(context, path, engine, trained.result["loss"], described)
     _write_path(writer, schema, path, {"loss": list(path.losses)})
     writer.result = {"unmasked_loss": path.unmasked_loss}
 
@@ -86,7 +71,7 @@ def choose_mask(
     """
     schema = description_of(described).schema
     path = path_of(eliminated, schema)
-    labels = candidate_sizes(path, context.settings)
+    labels = candidate_sizes(path, context.settings.method)
     sizes = sorted(labels)
     losses = context.workers.map(
         _refitted_loss,
@@ -108,35 +93,6 @@ def choose_mask(
             for size, loss in zip(sizes, losses, strict=True)
         ],
     }
-
-
-def candidate_sizes(path: Path, settings: SelectionSettings) -> dict[int, list[float]]:
-    """Return the sizes that the method's settings lead to, and which settings lead to each.
-
-    Returns
-    -------
-    dict
-        Number of features -> slacks (GBMO) or sizes asked for (any other method).
-
-    Raises
-    ------
-    ValueError
-        If the path is a ranking but the method GBMO.
-    """
-    method = settings.method
-    fewest = path.n_features - len(path.removed)
-    sizes: dict[int, list[float]] = {}
-    if not isinstance(method, Gbmo):
-        for asked in method.n_features:
-            size = asked if isinstance(asked, int) else round(asked * path.n_features)
-            sizes.setdefault(max(size, fewest), []).append(asked)
-        return sizes
-    if not isinstance(path, EliminationPath):
-        raise ValueError("gbmo reads masks off masked losses, which a ranking does not have")
-    for slack in method.slacks:
-        mask = path.gbmo(slack, n_features=method.n_features, drift_cap=method.drift_cap)
-        sizes.setdefault(int(mask.sum()), []).append(slack)
-    return sizes
 
 
 def path_of(eliminated: StageRecord, schema: Schema) -> Path:
@@ -176,28 +132,26 @@ def _write_path(
     writer.write_with("elimination.parquet", lambda file: pq.write_table(steps, file))
 
 
-def _check_that_features_matter(
-    context: Context,
-    path: EliminationPath,
-    walked: MaskedLoss,
-    loss: str,
-    described: StageRecord,
-) -> None:
-    """Refuse a base model to which every mask is the same: what it kept would be arbitrary."""
-    if context.settings.columns.keep or any(value != path.unmasked_loss for value in path.losses):
-        return
-    if walked.without_each().min() != path.unmasked_loss:
-        return  # it uses one feature, and that is the one that is left
-    odd = "; ".join(description_of(described).warnings)
-    raise InputError(
-        f"model {context.settings.model.name} makes no use of any of the {path.n_features} "
-        f"features: whichever are masked, its {loss_in_words(loss)} is {path.unmasked_loss:.4g}; "
-        + (f"mend what is odd ({odd})" if odd else "give more rows, or another model or loss")
+def _material(
+    context: Context, described: StageRecord, divided: StageRecord, trained: StageRecord
+) -> Material:
+    """Return what the search may look at."""
+    description, settings = description_of(described), context.settings
+    schema = description.schema
+    kept = settings.columns.keep
+    return Material(
+        schema=schema,
+        recipe=tuned_recipe(context, trained),
+        model=read_model(context, trained, "base_model", trained.result["kind"], schema),
+        baseline=np.array(trained.result["baseline"]),
+        loss=loss_of(context, schema),
+        keep=tuple(j for j, name in enumerate(schema.features) if name in kept),
+        seed=settings.seed,
+        rows=lambda part: part_rows(context, described, divided, part),
+        workers=context.workers,
+        on_progress=lambda done, total: context.on_progress("optimise_mask", done, total),
+        warnings=description.warnings,
     )
-
-
-def _protected(settings: SelectionSettings, schema: Schema) -> list[int]:
-    return [j for j, name in enumerate(schema.features) if name in settings.columns.keep]
 
 
 def _refitted_loss(shared: _Refit, mask: Mask) -> float:

@@ -1,0 +1,57 @@
+"""What a search for features may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
+from chaffinch.tasks.training import Recipe
+from chaffinch.tasks.workers import OnDone, Workers
+
+Seen = Literal["train", "mask_validation"]
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a search for features may look at; nothing of it comes from the test rows.
+
+    Attributes
+    ----------
+    schema : Schema
+        What the d columns mean.
+    recipe : Recipe
+        How to fit the model, with the hyper-parameters that tuning chose.
+    model : FittedModel
+        The base model, fitted by the recipe on the training part with every feature.
+    baseline : ndarray of float64, shape (d,)
+        What a masked feature is set to.
+    loss : Loss
+        How predictions are judged.
+    keep : tuple of int
+        Features that never leave.
+    seed : int
+        The only source of randomness.
+    rows : callable
+        Loads the rows of a part, so that a search holds no more of them than it needs.
+    workers : Workers
+        Who computes; never changes a result.
+    on_progress : callable
+        Called with the number of items done and the number in all.
+    warnings : tuple of str
+        What is odd about the table, for whoever has to say that nothing can be found in it.
+    """
+
+    schema: Schema
+    recipe: Recipe
+    model: FittedModel
+    baseline: Floats
+    loss: Loss
+    keep: tuple[int, ...]
+    seed: int
+    rows: Callable[[Seen], Rows]
+    workers: Workers
+    on_progress: OnDone
+    warnings: tuple[str, ...] = ()
