@@ -122,6 +122,19 @@ class Store:
         make_folder(run.folder)
         return run
 
+    def comparison(self, name: str) -> Run:
+        """Return the comparison of that name, made where there is none; see `run`."""
+        comparison = Run(path_in(self._comparisons, check_name(name)))
+        make_folder(comparison.folder)
+        return comparison
+
+    @property
+    def cells(self) -> Run:
+        """What all comparisons have measured, each a stage that is named after its key."""
+        cells = Run(self._comparisons / ".cells")
+        make_folder(cells.folder)
+        return cells
+
     def existing(self, name: str) -> Run:
         """Return the run of that name.
 
@@ -152,6 +165,10 @@ class Store:
     @property
     def _runs(self) -> Path:
         return self.path / "runs"
+
+    @property
+    def _comparisons(self) -> Path:
+        return self.path / "comparisons"
 
 
 @dataclass(frozen=True)

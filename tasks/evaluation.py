@@ -64,7 +64,7 @@ def evaluate(
     The only stage that reads the test rows, and it reads them once.
     """
     schema, mask = description_of(described).schema, mask_of(chosen)
-    kind, loss = retrained.result["kind"], loss_of(context, schema)
+    kind, loss = retrained.result["kind"], loss_of(context.settings, schema)
     selected = read_model(context, retrained, "model", kind, schema.select(mask))
     everything = read_model(context, retrained, "all_features_model", kind, schema)
     losses: dict[str, dict[str, float]] = {}

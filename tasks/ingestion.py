@@ -119,10 +119,4 @@ def part_rows(context: Context, described: StageRecord, divided: StageRecord, *p
 def part_roles(context: Context, described: StageRecord, divided: StageRecord, part: str) -> Roles:
     """Load target, weights, groups and times of the rows of one part."""
     roles = load_roles(context.dataset, context.settings, description_of(described))
-    index = part_index(divided, [part])
-    return Roles(
-        roles.y[index],
-        None if roles.weight is None else roles.weight[index],
-        None if roles.groups is None else roles.groups[index],
-        None if roles.times is None else roles.times[index],
-    )
+    return roles.take(part_index(divided, [part]))

@@ -47,6 +47,15 @@ class Roles:
     groups: NDArray[np.generic] | None
     times: NDArray[np.generic] | None
 
+    def take(self, index: Index) -> "Roles":
+        """Return those of the rows at `index`."""
+        return Roles(
+            self.y[index],
+            None if self.weight is None else self.weight[index],
+            None if self.groups is None else self.groups[index],
+            None if self.times is None else self.times[index],
+        )
+
 
 def target_vector(
     table: Any, settings: SelectionSettings, description: TableDescription

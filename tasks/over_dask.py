@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, cast
@@ -90,6 +90,14 @@ class OverDask:
         """See `Cluster.for_each`."""
         return PlacedApart(self.client, self._address_of_each_thread, things).ask
 
+    def as_done(
+        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
+    ) -> Generator[tuple[int, Result], None, None]:
+        """See `Workers.as_done`; WorkersError as `map`."""
+        call = partial(_call_on_each, function)
+        for number, results in self._batches(call, Placed(self.client, shared), items, 1):
+            yield number, results[0]
+
     def map_batches(
         self,
         function: Callable[[Shared, list[Item]], list[Result]],
@@ -108,13 +116,28 @@ class OverDask:
         batches_per_worker : int
             1 for items of equal cost, more for unequal ones.
         """
-        from distributed import CancelledError, as_completed
-
         n_workers = max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
         size = max(1, math.ceil(len(items) / (n_workers * batches_per_worker)))
         results: list[Any] = [None] * len(items)
-        waiting = list(range(0, len(items), size))
         done = 0
+        for start, batch in self._batches(function, placed, items, size):
+            results[start : start + len(batch)] = batch
+            done += len(batch)
+            if on_done is not None:
+                on_done(done, len(items))
+        return results
+
+    def _batches(
+        self,
+        function: Callable[[Shared, list[Item]], list[Result]],
+        placed: Placed[Shared],
+        items: Sequence[Item],
+        size: int,
+    ) -> Iterator[tuple[int, list[Result]]]:
+        """Yield the number of each batch's first item, and the batch's results, as they come."""
+        from distributed import CancelledError, as_completed
+
+        waiting = list(range(0, len(items), size))
         for _ in range(_SENDINGS):
             start_of = {
                 self.client.submit(
@@ -122,19 +145,19 @@ class OverDask:
                 ): start
                 for start in waiting
             }
-            for future in as_completed(start_of, loop=self.client.loop):
-                start = start_of[future]
-                try:
-                    batch = _result(future, start, len(items))
-                except CancelledError:
-                    continue  # the last worker that held what was placed has died
-                results[start : start + len(batch)] = batch
-                waiting.remove(start)
-                done += len(batch)
-                if on_done is not None:
-                    on_done(done, len(items))
+            try:
+                for future in as_completed(start_of, loop=self.client.loop):
+                    start = start_of[future]
+                    try:
+                        batch = _result(future, start, len(items))
+                    except CancelledError:
+                        continue  # the last worker that held what was placed has died
+                    waiting.remove(start)
+                    yield start, batch
+            finally:
+                self.client.cancel([future for future in start_of if not future.done()])
             if not waiting:
-                return results
+                return
             placed.send()
         raise WorkersError(_killed(waiting[0], len(items)))
 

@@ -20,6 +20,8 @@ PARTS = ("train", "mask_validation", "model_validation", "test")
 # Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
 PERCENT = np.array([45, 30, 10, 15])
 PERCENT.setflags(write=False)
+# the first three, where the test part is given
+_PERCENT_OF_THE_REST = np.array([53, 35, 12])
 
 Keys = NDArray[np.generic]
 
@@ -90,30 +92,79 @@ def split_rows(
         If rows, groups or times, or the rows of a class, are too few for the parts and the folds,
         or if both groups and times are given.
     """
+    part = _dealt(y, settings, PERCENT, least_members(settings), groups, times, classes)
+    return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
+
+
+def split_around(
+    test: Index,
+    y: Floats | Index,
+    settings: SelectionSettings,
+    *,
+    groups: Keys | None = None,
+    times: Keys | None = None,
+    classes: Sequence[str] = (),
+) -> Splits:
+    """Part the rows that come before or beside a given test part; see `split_rows`.
+
+    With times, rows that are not strictly earlier than every test row belong to no part.
+
+    Parameters
+    ----------
+    test : ndarray of int64, shape (m,)
+        Sorted row numbers of the test part.
+    y, settings, groups, times, classes
+        As in `split_rows`, of all rows.
+    """
+    rest = np.setdiff1d(np.arange(len(y)), test)
+    if times is not None:
+        rest = rest[times[rest] < times[test].min()]
+    part = _dealt(
+        y[rest],
+        settings,
+        _PERCENT_OF_THE_REST,
+        least_members(settings)[:-1],
+        None if groups is None else groups[rest],
+        None if times is None else times[rest],
+        classes,
+    )
+    train, mask_validation, model_validation = (rest[part == number] for number in range(3))
+    return Splits(train, mask_validation, model_validation, test)
+
+
+def _dealt(
+    y: Floats | Index,
+    settings: SelectionSettings,
+    percent: Index,
+    least: Index,
+    groups: Keys | None,
+    times: Keys | None,
+    classes: Sequence[str],
+) -> Index:
+    """Return each row's part; see `split_rows` for what is raised."""
     if groups is not None and times is not None:
         raise InputError("rows are parted by groups or by times, not by both: give one of them")
     by_class = np.issubdtype(y.dtype, np.integer)
     labels = y.astype(np.int64) if by_class else np.zeros(len(y), dtype=np.int64)
-    least = least_members(settings)
     _require(len(y), least, "the table has {} rows", "give more rows")
     if groups is not None:
         said = f"group column {settings.columns.group or ''!r} has {{}} different values"
         _require(len(np.unique(groups)), least, said, "name a finer one")
-        part = deal_groups(labels, groups, PERCENT, least, np.random.default_rng(settings.seed))
+        part = deal_groups(labels, groups, percent, least, np.random.default_rng(settings.seed))
     elif times is not None:
-        in_time = least_members(settings, by_time=True)
+        in_time = least_members(settings, by_time=True)[: len(least)]
         said = f"time column {settings.columns.time or ''!r} has {{}} different values"
         _require(len(np.unique(times)), in_time, said, "name a finer one")
-        part = cut_times(times, PERCENT, in_time)
+        part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
     else:
         for label, size in enumerate(np.bincount(labels) if by_class else ()):
             said = f"class {_name(label, classes)} has {{}} rows"
             _require(size, least, said, "merge or drop rare classes")
-        part = deal_rows(labels, PERCENT, least, np.random.default_rng(settings.seed))
+        part = deal_rows(labels, percent, least, np.random.default_rng(settings.seed))
     if by_class:
         _require_classes(labels, part, least, classes)
-    return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
+    return part
 
 
 def fold_indices(
@@ -195,8 +246,8 @@ def _require(members: int, least: Index, said: str, remedy: str) -> None:
 def _require_classes(labels: Index, part: Index, least: Index, classes: Sequence[str]) -> None:
     """Raise unless every part has enough rows of every class."""
     n_classes = int(labels.max()) + 1
-    cells = np.bincount(part * n_classes + labels, minlength=len(PARTS) * n_classes)
-    counts = cells.reshape(len(PARTS), n_classes)
+    cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
+    counts = cells.reshape(len(least), n_classes)
     short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
     for number, label in short[:1]:
         raise InputError(
@@ -209,8 +260,7 @@ def _require_classes(labels: Index, part: Index, least: Index, classes: Sequence
 def _require_for_folds(members: int, n_folds: int, what: str) -> None:
     if members < n_folds:
         raise InputError(
-            f"the training part has {members} {what} but {n_folds} folds need {n_folds}: "
-            "use fewer folds"
+            f"{n_folds} folds need {n_folds} {what} but there are {members}: use fewer folds"
         )
 
 

@@ -136,7 +136,7 @@ def _begun(
 ) -> Iterator[tuple[Context, StageRecord]]:
     """Open the run of a table that has been read, typed and found fit."""
     check_source(source)
-    _check_model(settings, estimator)
+    check_model(settings, estimator)
     store = Store.open(execution.store)
     on_progress("ingest", 0, 1)
     dataset = through(ingest)(source, settings, store.datasets)
@@ -146,7 +146,7 @@ def _begun(
         context = Context(dataset, run, settings, workers, on_progress, estimator)
         with rows_counted_in_the_source(source, settings):
             described = through(describe)(context)
-        _check_fit(context, description_of(described).schema)
+        check_fit(settings, description_of(described).schema, estimator)
         if not run.exists:
             run.describe(
                 {
@@ -164,8 +164,8 @@ def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def _check_model(settings: SelectionSettings, estimator: Any) -> None:
-    """Refuse what is wrong with the model whatever the table."""
+def check_model(settings: SelectionSettings, estimator: Any = None) -> None:
+    """Refuse what is wrong with the model whatever the table; InputError."""
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with said_to_the_user():
         if estimator is not None:
@@ -175,17 +175,18 @@ def _check_model(settings: SelectionSettings, estimator: Any) -> None:
         models.check_tuning(model.name, model.tuning)
 
 
-def _check_fit(context: Context, schema: Schema) -> None:
-    """Refuse a model or a loss that does not fit the target, the weights or the method."""
-    model, weighted = context.settings.model, context.settings.columns.weight is not None
+def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None) -> None:
+    """Refuse a model or a loss that does not fit target, weights or method; InputError."""
+    model, weighted = settings.model, settings.columns.weight is not None
     with said_to_the_user():
-        loss_of(context, schema)
-        if context.estimator is not None:
-            models.check_estimator(context.estimator, schema.task, weighted=weighted)
+        loss_of(settings, schema)
+        if estimator is not None:
+            models.check_estimator(estimator, schema.task, weighted=weighted)
         else:
             models.check_model(model.name, schema.task, model.parameters, weighted=weighted)
-        if context.settings.method.kind == "select_from_model":
-            check_importances(model.name, schema.n_classes, recipe_of(context).fit)
+        if settings.method.kind == "select_from_model":
+            fit = recipe_of(settings, estimator).fit
+            check_importances(model.name, schema.n_classes, fit)
 
 
 def source_label(source: Any) -> str:

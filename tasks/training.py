@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,11 +18,13 @@ from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
+from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import fold_indices
 from chaffinch.tasks.stage import Context, stage
+from chaffinch.tasks.workers import OnDone, Workers
 
 # The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
-_MOST_CANDIDATES = 20
+MOST_CANDIDATES = 20
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -67,6 +69,25 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Tuned:
+    """What tuning chose.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        With the hyper-parameters of the best candidate.
+    candidates : list of dict
+        What was to choose from.
+    losses : list of float, or None
+        Mean held-out loss of each candidate; None if there was no choice.
+    """
+
+    recipe: Recipe
+    candidates: list[dict[str, Any]]
+    losses: list[float] | None
+
+
+@dataclass(frozen=True)
 class _CrossValidation:
     """What every candidate and fold has in common."""
 
@@ -86,36 +107,81 @@ def train_base_model(
     description = description_of(described)
     schema = description.schema
     rows = part_rows(context, described, divided, "train")
-    loss = loss_of(context, schema)
-    recipe = recipe_of(context)
-    candidates = _candidates(context, schema, len(rows))
-    losses: list[float] | None = None
-    if len(candidates) > 1:
+    loss = loss_of(settings, schema)
+
+    def folds() -> list[Fold]:
         roles = part_roles(context, described, divided, "train")
-        folds = fold_indices(rows.y, settings, groups=roles.groups, times=roles.times)
-        shared = _CrossValidation(rows, schema, tuple(folds), loss, recipe)
-        losses = _cross_validate(context, shared, candidates)
-    best = 0 if losses is None else int(np.argmin(losses))
-    tuned = replace(recipe, parameters={**settings.model.parameters, **candidates[best]})
-    model = tuned.fit(rows, schema)
+        return fold_indices(rows.y, settings, groups=roles.groups, times=roles.times)
+
+    def tell(done: int, total: int) -> None:
+        context.on_progress("train_base_model", done, total)
+
+    tuned = tune(
+        recipe_of(settings, context.estimator), settings, rows, schema, folds, context.workers, tell
+    )
+    model = tuned.recipe.fit(rows, schema)
     write_model(writer, "base_model", model)
     writer.result = {
         "kind": model.kind,
-        "parameters": dict(tuned.parameters),
+        "parameters": dict(tuned.recipe.parameters),
         "candidates": [
-            {"parameters": candidate, "loss": None if losses is None else losses[i]}
-            for i, candidate in enumerate(candidates)
+            {"parameters": candidate, "loss": None if tuned.losses is None else tuned.losses[i]}
+            for i, candidate in enumerate(tuned.candidates)
         ],
-        "folds": settings.model.folds if losses is not None else 0,
+        "folds": settings.model.folds if tuned.losses is not None else 0,
         "loss": loss.name,
-        "baseline": _baseline(context, rows, description).tolist(),
+        "baseline": baseline_of(settings, rows, description).tolist(),
         "base_model_loss": {"train": loss(rows.y, model.predict(rows.X), rows.weight)},
     }
 
 
-def _baseline(context: Context, rows: Rows, description: TableDescription) -> Floats:
-    """Return what each feature is set to when it is masked, shape (d,)."""
-    asked = context.settings.baseline
+def tune(
+    recipe: Recipe,
+    settings: SelectionSettings,
+    rows: Rows,
+    schema: Schema,
+    folds: Callable[[], list[Fold]],
+    workers: Workers,
+    on_done: OnDone | None = None,
+) -> Tuned:
+    """Choose the hyper-parameters by cross-validation, where there is a choice.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        With the hyper-parameters that are fixed.
+    settings : SelectionSettings
+        Says what to try.
+    rows : Rows
+        The training part.
+    schema : Schema
+        What its columns mean.
+    folds : callable
+        Makes pairs of row numbers, to fit on and held out.
+    workers : Workers
+        Who computes.
+    on_done : callable, optional
+        Called with the number of fits done and the number in all.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be fitted to the rows.
+    """
+    candidates = _candidates(recipe, settings, schema, len(rows))
+    losses: list[float] | None = None
+    if len(candidates) > 1:
+        loss = loss_of(settings, schema)
+        shared = _CrossValidation(rows, schema, tuple(folds()), loss, recipe)
+        losses = _cross_validate(workers, shared, candidates, on_done)
+    best = 0 if losses is None else int(np.argmin(losses))
+    chosen = replace(recipe, parameters={**recipe.parameters, **candidates[best]})
+    return Tuned(chosen, candidates, losses)
+
+
+def baseline_of(settings: SelectionSettings, rows: Rows, description: TableDescription) -> Floats:
+    """Return what each feature is set to when it is masked, shape (d,), from the training part."""
+    asked = settings.baseline
     if isinstance(asked, str):
         return baseline_values(rows, description.schema, asked)
     values = baseline_values(rows, description.schema, "mean")
@@ -126,22 +192,20 @@ def _baseline(context: Context, rows: Rows, description: TableDescription) -> Fl
     return values
 
 
-def loss_of(context: Context, schema: Schema) -> Loss:
+def loss_of(settings: SelectionSettings, schema: Schema) -> Loss:
     """Return the loss that the settings ask for."""
-    return resolve_loss(
-        context.settings.loss, schema, weighted=context.settings.columns.weight is not None
-    )
+    return resolve_loss(settings.loss, schema, weighted=settings.columns.weight is not None)
 
 
-def recipe_of(context: Context) -> Recipe:
+def recipe_of(settings: SelectionSettings, estimator: Any = None) -> Recipe:
     """Return the recipe with the hyper-parameters that the settings fix."""
-    settings = context.settings
-    return Recipe(settings.model.name, settings.model.parameters, settings.seed, context.estimator)
+    return Recipe(settings.model.name, settings.model.parameters, settings.seed, estimator)
 
 
 def tuned_recipe(context: Context, trained: StageRecord) -> Recipe:
     """Return the recipe with the hyper-parameters that tuning chose."""
-    return replace(recipe_of(context), parameters=trained.result["parameters"])
+    recipe = recipe_of(context.settings, context.estimator)
+    return replace(recipe, parameters=trained.result["parameters"])
 
 
 def write_model(writer: StageWriter, folder: str, model: FittedModel) -> None:
@@ -160,34 +224,33 @@ def read_model(
     return models.load(kind, files, schema, own)
 
 
-def _candidates(context: Context, schema: Schema, n_rows: int) -> list[dict[str, Any]]:
+def _candidates(
+    recipe: Recipe, settings: SelectionSettings, schema: Schema, n_rows: int
+) -> list[dict[str, Any]]:
     """Return the hyper-parameter candidates; fixed parameters take part in none."""
-    settings = context.settings.model
-    if context.estimator is not None:
+    if recipe.estimator is not None:
         return [{}]
-    grid = models.parameter_grid(settings.name, settings.tuning, schema.task, n_rows)
-    free = [{k: v for k, v in c.items() if k not in settings.parameters} for c in grid]
+    grid = models.parameter_grid(recipe.name, settings.model.tuning, schema.task, n_rows)
+    free = [{k: v for k, v in c.items() if k not in recipe.parameters} for c in grid]
     distinct = [c for i, c in enumerate(free) if c not in free[:i]]
-    if len(distinct) <= _MOST_CANDIDATES:
+    if len(distinct) <= MOST_CANDIDATES:
         return distinct
-    drawn = np.random.default_rng(context.settings.seed).choice(
-        len(distinct), _MOST_CANDIDATES, replace=False
+    drawn = np.random.default_rng(settings.seed).choice(
+        len(distinct), MOST_CANDIDATES, replace=False
     )
     return [distinct[i] for i in sorted(drawn)]
 
 
 def _cross_validate(
-    context: Context, shared: _CrossValidation, candidates: list[dict[str, Any]]
+    workers: Workers,
+    shared: _CrossValidation,
+    candidates: list[dict[str, Any]],
+    on_done: OnDone | None,
 ) -> list[float]:
     """Return each candidate's mean loss over the folds."""
     n_folds = len(shared.folds)
     items = [(candidate, fold) for candidate in candidates for fold in range(n_folds)]
-    losses = context.workers.map(
-        _fold_loss,
-        shared,
-        items,
-        lambda done, total: context.on_progress("train_base_model", done, total),
-    )
+    losses = workers.map(_fold_loss, shared, items, on_done)
     return [float(mean) for mean in np.reshape(losses, (len(candidates), n_folds)).mean(axis=1)]
 
 

@@ -7,7 +7,7 @@ gives the same numbers to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Protocol, TypeVar
 
 from chaffinch.tasks.selection.losses import Loss
@@ -23,6 +23,11 @@ OnDone = Callable[[int, int], None]
 class Workers(Protocol):
     """Runs one function over many items."""
 
+    @property
+    def n_threads(self) -> int:
+        """How many items are worked on at a time, at least 1."""
+        ...
+
     def map(
         self,
         function: Callable[[Shared, Item], Result],
@@ -36,6 +41,15 @@ class Workers(Protocol):
         """
         ...
 
+    def as_done(
+        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
+    ) -> Generator[tuple[int, Result], None, None]:
+        """Yield the number of each item and its result as soon as it is there, in any order.
+
+        What is left to do when the iterator is closed is not begun.
+        """
+        ...
+
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
     ) -> MaskedLoss:
@@ -45,6 +59,8 @@ class Workers(Protocol):
 
 class InProcess:
     """Every item in this process, one after the other."""
+
+    n_threads = 1
 
     def map(
         self,
@@ -60,6 +76,13 @@ class InProcess:
             if on_done is not None:
                 on_done(len(results), len(items))
         return results
+
+    def as_done(
+        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
+    ) -> Generator[tuple[int, Result], None, None]:
+        """See `Workers.as_done`."""
+        for number, item in enumerate(items):
+            yield number, function(shared, item)
 
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats

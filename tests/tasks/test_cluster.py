@@ -53,6 +53,11 @@ def process_id(shared: object, item: float) -> int:
     return os.getpid()
 
 
+def touch(folder: str, item: int) -> None:
+    Path(folder, str(item)).touch()
+    time.sleep(0.05)
+
+
 def die_once(marker: str, item: int) -> int:
     """Take the worker down the first time item 5 comes by."""
     if item == 5 and not Path(marker).exists():
@@ -85,6 +90,34 @@ def test_work_leaves_this_process_and_reaches_both_workers(two_workers) -> None:
     pids = set(two_workers.map(process_id, None, [0.05] * 16))
     assert len(pids) == 2
     assert os.getpid() not in pids
+
+
+@pytest.mark.parametrize("kind", ["in process", "dask"])
+def test_results_come_as_they_are_done(two_workers, kind: str) -> None:
+    workers = InProcess() if kind == "in process" else two_workers
+    naps = [0.6] + [0.01] * 5
+    done = list(workers.as_done(process_id, None, naps))
+    assert sorted(number for number, _ in done) == list(range(6))
+    assert (done[0][0] == 0) == (kind == "in process")
+    assert list(workers.as_done(process_id, None, [])) == []
+
+
+@pytest.mark.parametrize("kind", ["in process", "dask"])
+def test_what_nobody_waits_for_is_not_begun(two_workers, tmp_path, kind: str) -> None:
+    workers = InProcess() if kind == "in process" else two_workers
+    results = workers.as_done(touch, str(tmp_path), list(range(40)))
+    next(results)
+    results.close()
+    time.sleep(0.5)
+    n_begun = len(list(tmp_path.iterdir()))
+    assert 1 <= n_begun < 20
+    assert workers.map(add, 1, [1]) == [2]
+
+
+def test_a_worker_killed_amid_results_changes_nothing(two_workers, tmp_path) -> None:
+    done = two_workers.as_done(die_once, str(tmp_path / "died"), list(range(20)))
+    assert dict(done) == {i: i * i for i in range(20)}
+    assert (tmp_path / "died").exists()
 
 
 CASES = [

@@ -265,11 +265,11 @@ def test_folds_hold_out_every_row_once_or_the_later_ones(target, order):
 @pytest.mark.parametrize(
     ("y", "given_as", "message"),
     [
-        (np.zeros(3), {}, "the training part has 3 rows but 5 folds need 5"),
-        (np.repeat([0, 1], [20, 4]), {}, "has 4 rows of its rarest class but 5 folds need 5"),
-        (np.zeros(40), {"groups": np.arange(40) % 4}, "has 4 groups but 5 folds need 5"),
+        (np.zeros(3), {}, "5 folds need 5 rows but there are 3"),
+        (np.repeat([0, 1], [20, 4]), {}, "5 folds need 5 rows of its rarest class but there are 4"),
+        (np.zeros(40), {"groups": np.arange(40) % 4}, "5 folds need 5 groups but there are 4"),
         (np.zeros(40), {"times": np.arange(40) % 5},
-         "has 4 different times after the first but 5 folds need 5"),
+         "5 folds need 5 different times after the first but there are 4"),
         (np.repeat([0, 1], [30, 10]), {"times": np.arange(40)},
          "fold 1 of 5 would be fitted on one class only"),
     ],

@@ -1,0 +1,236 @@
+"""One cell: what every method selects inside an outer fold, and one score of each set outside."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.comparing.plan import NONE, Cell, Plan
+from chaffinch.tasks.material import Material
+from chaffinch.tasks.matrix import Roles
+from chaffinch.tasks.searching import Path, candidate_sizes, search
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mask_of_size
+from chaffinch.tasks.settings import Method
+from chaffinch.tasks.splits import Splits, fold_indices, split_around
+from chaffinch.tasks.stage import tell_nobody
+from chaffinch.tasks.training import Recipe, baseline_of, loss_of, recipe_of, tune
+from chaffinch.tasks.workers import InProcess
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The rows of a table, as a model sees them, and what else is known of each."""
+
+    rows: Rows
+    roles: Roles
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What every cell has in common: what is compared, and all rows of every table."""
+
+    plan: Plan
+    tables: tuple[Loaded, ...]
+
+    def splits(self, cell: Cell) -> Splits:
+        """Return the parts of a cell's rows: the test part is its outer fold.
+
+        Raises
+        ------
+        InputError
+            If the rows, groups or times are too few for the folds, or the parts inside them.
+        """
+        roles, settings = self.tables[cell.table].roles, self.plan.selection(cell)
+        outer = settings.model.model_copy(update={"folds": self.plan.settings.folds})
+        dealt = settings.model_copy(update={"model": outer})
+        folds = fold_indices(roles.y, dealt, groups=roles.groups, times=roles.times)
+        return split_around(
+            folds[cell.fold][1],
+            roles.y,
+            settings,
+            groups=roles.groups,
+            times=roles.times,
+            classes=self.plan.sources[cell.table].description.classes,
+        )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A cell, and the methods whose results it lacks."""
+
+    cell: Cell
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """Everything of a cell that its methods have in common."""
+
+    schema: Schema
+    recipe: Recipe
+    loss: Loss
+    rows: Rows
+    splits: Splits
+    sizes: tuple[int, ...]
+    material: Material
+
+    def part(self, *names: str) -> Rows:
+        """Return the rows of some parts."""
+        return self.rows.take(np.concatenate([getattr(self.splits, name) for name in names]))
+
+    def loss_of(self, mask: Mask, fitted: Rows, judged: Rows) -> float:
+        """Fit on some rows with the kept features alone, and judge by others."""
+        model = self.recipe.fit(fitted.select(mask), self.schema.select(mask))
+        held_out = judged.select(mask)
+        return self.loss(held_out.y, model.predict(held_out.X), held_out.weight)
+
+
+def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
+    """Return by method what it selects in a cell, and what that is worth outside.
+
+    The outer fold's rows are looked at once for each set, after it is final. What cannot be used
+    in this cell says so, and takes no other method with it.
+
+    Returns
+    -------
+    dict
+        By method: ``sets``, a list of dicts (size asked for or None, features, loss, seconds of
+        selection and of training), ``error``, one line or None, and what the cell is.
+    """
+    plan = compared.plan
+    schema = plan.sources[asked.cell.table].description.schema
+    results: dict[str, dict[str, Any]] = {}
+    splits = compared.splits(asked.cell)
+    about = {
+        "loss_name": loss_of(plan.selection(asked.cell), schema).name,
+        "n_total": len(schema.features),
+        "n_train": len(splits.train) + len(splits.mask_validation) + len(splits.model_validation),
+        "n_test": len(splits.test),
+    }
+    try:
+        bench = _bench(compared, asked.cell, splits)
+    except InputError as error:
+        return {name: {**about, "sets": [], "error": str(error)} for name in asked.methods}
+    for name in asked.methods:
+        try:
+            results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
+        except InputError as error:
+            results[name] = {**about, "sets": [], "error": str(error)}
+    return results
+
+
+def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
+    """Tune and fit the base model of a cell."""
+    table, settings = compared.tables[cell.table], compared.plan.selection(cell)
+    description = compared.plan.sources[cell.table].description
+    schema, rows = description.schema, table.rows
+    train, loss = rows.take(splits.train), loss_of(settings, schema)
+    inner = table.roles.take(splits.train)
+    recipe = tune(
+        recipe_of(settings),
+        settings,
+        train,
+        schema,
+        partial(fold_indices, train.y, settings, groups=inner.groups, times=inner.times),
+        InProcess(),
+    ).recipe
+    kept = settings.columns.keep
+    material = Material(
+        schema=schema,
+        recipe=recipe,
+        model=recipe.fit(train, schema),
+        baseline=baseline_of(settings, train, description),
+        loss=loss,
+        keep=tuple(j for j, name in enumerate(schema.features) if name in kept),
+        seed=cell.seed,
+        rows=lambda part: rows.take(getattr(splits, part)),
+        workers=InProcess(),
+        on_progress=partial(tell_nobody, "compare"),
+        warnings=description.warnings,
+    )
+    d = len(schema.features)
+    asked = compared.plan.settings.sizes
+    sizes = (s if isinstance(s, int) else max(1, round(s * d)) for s in asked)
+    return _Bench(schema, recipe, loss, rows, splits, tuple(sorted(set(sizes))), material)
+
+
+def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
+    """Return the sets of one method with their losses on the outer fold."""
+    began = time.perf_counter()
+    fitted, outside = bench.part("train", "mask_validation"), bench.part("test")
+    if name == NONE:
+        loss = bench.loss(outside.y, constant(fitted, len(outside), bench.schema), outside.weight)
+        return [_set(None, [], loss, 0.0, time.perf_counter() - began)]
+    own, masks = _chosen(bench, plan.method(name))
+    seconds = time.perf_counter() - began
+    judged: dict[bytes, tuple[float, float]] = {}
+    sets = []
+    for size, mask in [(None, own), *masks.items()]:
+        if mask.tobytes() not in judged:
+            began = time.perf_counter()
+            loss = bench.loss_of(mask, fitted, outside)
+            judged[mask.tobytes()] = loss, time.perf_counter() - began
+        loss, training = judged[mask.tobytes()]
+        features = [bench.schema.features[j] for j in np.flatnonzero(mask)]
+        sets.append(_set(size, features, loss, seconds, training))
+    return sets
+
+
+def _set(
+    size: int | None, features: list[str], loss: float, selection: float, training: float
+) -> dict[str, Any]:
+    return {
+        "size": size,
+        "features": features,
+        "loss": loss,
+        "selection_seconds": selection,
+        "training_seconds": training,
+    }
+
+
+def constant(fitted: Rows, n: int, schema: Schema) -> Floats:
+    """Return what is predicted for n rows without a look at any feature.
+
+    Parameters
+    ----------
+    fitted : Rows
+        Whose mean, or shares of the classes, it is; weights count.
+    n : int
+        Rows to predict.
+    schema : Schema
+        Says how many classes there are.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,) or (n, n_classes)
+    """
+    if not schema.n_classes:
+        return np.full(n, np.average(fitted.y, weights=fitted.weight))
+    counts = np.bincount(fitted.y, weights=fitted.weight, minlength=schema.n_classes)
+    return np.tile(counts / counts.sum(), (n, 1))
+
+
+def _chosen(bench: _Bench, method: Method | None) -> tuple[Mask, dict[int, Mask]]:
+    """Return the mask of a method's own choice, and those of the sizes asked for."""
+    d = len(bench.schema.features)
+    if method is None:
+        return np.ones(d, dtype=bool), {}
+    path = search(method, bench.material)
+    fewest = path.n_features - len(path.removed)
+    of_size = {size: _mask(path, size) for size in bench.sizes if fewest <= size <= d}
+    sizes = sorted(candidate_sizes(path, method))
+    if len(sizes) == 1:
+        return _mask(path, sizes[0]), of_size
+    train, validation = bench.part("train"), bench.part("model_validation")
+    losses = [bench.loss_of(_mask(path, size), train, validation) for size in sizes]
+    return _mask(path, sizes[int(np.argmin(losses))]), of_size
+
+
+def _mask(path: Path, size: int) -> Mask:
+    return mask_of_size(path.n_features, path.removed, size)

@@ -1,0 +1,84 @@
+"""Everything that was measured, as one table: a row for each set of features that was scored.
+
+==================  ========  ===================================================================
+column              type      what it is
+==================  ========  ===================================================================
+table, model        string    what was compared on
+method              string    ``all`` keeps every feature, ``none`` predicts a constant
+size                int64     number of features asked for; null is the method's own choice
+seed, fold          int64     which outer fold, from 0
+n_features          int64     kept
+n_total             int64     there were
+features            strings   kept, in the table's order
+loss                double    on the outer fold; lower is better
+loss_name           string
+n_train, n_test     int64     rows that selection and retraining saw, and rows of the outer fold
+selection_seconds   double    from the tuned base model to the chosen set
+training_seconds    double    of the model that was scored
+error               string    why a method could not be used in this cell; then loss is null
+==================  ========  ===================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from chaffinch.tasks.comparing.plan import Cell, Plan
+
+_SCHEMA = pa.schema(
+    {
+        "table": pa.string(),
+        "model": pa.string(),
+        "method": pa.string(),
+        "size": pa.int64(),
+        "seed": pa.int64(),
+        "fold": pa.int64(),
+        "n_features": pa.int64(),
+        "n_total": pa.int64(),
+        "features": pa.list_(pa.string()),
+        "loss": pa.float64(),
+        "loss_name": pa.string(),
+        "n_train": pa.int64(),
+        "n_test": pa.int64(),
+        "selection_seconds": pa.float64(),
+        "training_seconds": pa.float64(),
+        "error": pa.string(),
+    }
+)
+
+
+def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:
+    """Return what was measured, in the order of the plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was compared.
+    measured : mapping
+        By cell and method, what `cells.measure` gave.
+    """
+    rows = [
+        row
+        for cell in plan.cells
+        for name in plan.methods
+        if (cell, name) in measured
+        for row in _rows(plan, cell, name, measured[cell, name])
+    ]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+def _rows(plan: Plan, cell: Cell, name: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    about = {
+        "table": plan.sources[cell.table].label,
+        "model": plan.model(cell).name,
+        "method": name,
+        "seed": cell.seed,
+        "fold": cell.fold,
+        **{key: result[key] for key in ("loss_name", "n_total", "n_train", "n_test")},
+    }
+    if result["error"] is not None:
+        return [{**about, "features": [], "n_features": 0, "error": result["error"]}]
+    return [{**about, **found, "n_features": len(found["features"])} for found in result["sets"]]

@@ -1,0 +1,122 @@
+"""What a person can set of a comparison: one pydantic model for form, command and Python."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator, model_validator
+
+from chaffinch.tasks.settings import (
+    Baseline,
+    ColumnSettings,
+    Count,
+    Flbmo,
+    Gbmo,
+    Method,
+    ModelSettings,
+    Ranking,
+    SelectionSettings,
+    Share,
+    TaskOrAuto,
+    method_of,
+)
+from chaffinch.tasks.settings import (
+    _field as described_field,
+)
+from chaffinch.tasks.settings import (
+    _Settings as Settings,
+)
+
+_RIVALS = ("gbmo", "select_from_model", "permutation", "anova_f")
+
+
+class ComparisonSettings(Settings):
+    """Everything that can change the result of a comparison."""
+
+    target: str = Field(
+        title="Target", description="Column to predict.", json_schema_extra={"position": 0}
+    )
+    methods: tuple[Gbmo | Flbmo | Ranking, ...] = described_field(
+        tuple(method_of(name) for name in _RIVALS),
+        1,
+        "Methods",
+        "What to compare; every feature kept is always among it.",
+        min_length=1,
+    )
+    models: tuple[ModelSettings, ...] = described_field(
+        (ModelSettings(),), 2, "Models", "Models to select for and to retrain.", min_length=1
+    )
+    folds: Annotated[int, Field(ge=2, le=20)] = described_field(
+        5, 3, "Folds", "Outer folds: each is scored by what was selected without it."
+    )
+    seeds: Count = described_field(
+        3, 4, "Seeds", "How often the folds are dealt anew, with the seeds 0, 1, 2, ..."
+    )
+    sizes: tuple[Count | Share, ...] = described_field(
+        (),
+        5,
+        "Sizes",
+        "Numbers of features, or shares of all, at which each method is scored besides its own "
+        "choice.",
+    )
+    columns: ColumnSettings = described_field(
+        ColumnSettings(), 6, "Columns", "What columns are for."
+    )
+    task: TaskOrAuto = described_field(
+        "auto", 7, "Task", "What the target is; auto looks at its values."
+    )
+    loss: str | None = described_field(
+        None,
+        8,
+        "Loss",
+        "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
+        "By default squared error for regression, log loss for classes.",
+    )
+    baseline: Baseline = described_field(
+        "mean", 9, "Baseline", "What a masked feature is set to: mean, median or zero."
+    )
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _methods_by_name(cls, value: Any) -> Any:
+        return _different("method", [method_of(one) for one in _several(value)])
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _models_by_name(cls, value: Any) -> Any:
+        named = [ModelSettings(name=m) if isinstance(m, str) else m for m in _several(value)]
+        return _different("model", named)
+
+    @model_validator(mode="after")
+    def _every_selection_can_be(self) -> "ComparisonSettings":
+        for model in self.models:
+            for method in self.methods:
+                self.selection(model, 0, method)
+        return self
+
+    def selection(
+        self, model: ModelSettings, seed: int, method: Method | None = None
+    ) -> SelectionSettings:
+        """Return the settings of one selection; without a method, of what all have in common."""
+        return SelectionSettings(
+            target=self.target,
+            task=self.task,
+            method=Gbmo() if method is None else method,
+            model=model,
+            columns=self.columns,
+            loss=self.loss,
+            baseline=self.baseline,
+            seed=seed,
+        )
+
+
+def _several(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+
+
+def _different(what: str, given: list[Any]) -> tuple[Any, ...]:
+    """Return them as a tuple; ValueError if one is named twice."""
+    names = [getattr(one, "kind", None) or getattr(one, "name", None) for one in given]
+    for name in names:
+        if name is not None and names.count(name) > 1:
+            raise ValueError(f"{what} {name} is given {names.count(name)} times; give it once")
+    return tuple(given)

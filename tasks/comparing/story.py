@@ -1,0 +1,229 @@
+"""The whole comparison: tables in, every cell measured once, results and a report out.
+
+Each step is a plain function; the Prefect flow makes a task of it. What a cell gives is kept as
+soon as it is there, so that a comparison that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import FORMAT_VERSION, to_json
+from chaffinch.storage.runs import Run, StageRecord, Store
+from chaffinch.storage.sources import check_source
+from chaffinch.tasks.checking import describe_table
+from chaffinch.tasks.cluster import open_workers
+from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
+from chaffinch.tasks.comparing.estimate import estimate
+from chaffinch.tasks.comparing.plan import Cell, Plan, Source
+from chaffinch.tasks.comparing.results import as_table
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
+from chaffinch.tasks.matrix import load_roles, load_rows
+from chaffinch.tasks.settings import ExecutionSettings
+from chaffinch.tasks.stage import OnProgress, digest, tell_nobody, versions
+from chaffinch.tasks.story import Through, check_fit, check_model, source_label
+
+logger = logging.getLogger(__name__)
+
+STEPS = ("ingest", "measure", "conclude")
+
+
+def compare_methods(
+    sources: Sequence[Any],
+    settings: ComparisonSettings,
+    execution: ExecutionSettings,
+    *,
+    time_budget: float | None = None,
+    through: Through = lambda step: step,
+    on_progress: OnProgress = tell_nobody,
+) -> Run:
+    """Compare, or go on with it, and return what is finished.
+
+    Parameters
+    ----------
+    sources : sequence of paths, or of pandas, polars or Arrow tables
+        At least one, of different names.
+    settings : ComparisonSettings
+        Everything that can change the result.
+    execution : ExecutionSettings
+        Store, cluster and workers.
+    time_budget : float, optional
+        Seconds of measuring after which what is done is returned; a cell that has begun by then is
+        lost. By default as long as it takes.
+    through : callable, optional
+        Takes each step to the callable that is called in its place.
+    on_progress : callable, optional
+        Called with a step's name, its items done, and their number in all.
+
+    Returns
+    -------
+    Run
+        With ``results.parquet``, ``comparison.json`` and ``report.html``.
+
+    Raises
+    ------
+    InputError
+        If a table, the settings or the store cannot be used.
+    StorageError
+        If the store fails on the way, such as a full disk.
+    WorkersError
+        If the workers die again and again.
+    """
+    if time_budget is not None and not time_budget > 0:
+        raise InputError(f"the time budget must be above 0 but is {time_budget}; leave it out")
+    labels = _labels(sources)
+    for model in settings.models:
+        check_model(settings.selection(model, 0))
+    store = Store.open(execution.store)
+    read = [
+        through(ingest_source)(source, label, settings, store, on_progress)
+        for source, label in zip(sources, labels, strict=True)
+    ]
+    plan = Plan(settings, tuple(read))
+    run = store.comparison(_name(plan))
+    with run.lock():
+        run.describe(
+            {
+                "tables": {source.label: source.dataset.hash for source in read},
+                "settings": settings.model_dump(mode="json"),
+                "versions": versions(),
+            }
+        )
+        through(measure_cells)(plan, execution, store, time_budget, on_progress)
+        through(conclude)(plan, store, run, on_progress)
+    return run
+
+
+def ingest_source(
+    source: Any, label: str, settings: ComparisonSettings, store: Store, on_progress: OnProgress
+) -> Source:
+    """Read a table, type it, and refuse it where no cell could use it."""
+    check_source(source)
+    on_progress("ingest", 0, 1)
+    of_any = settings.selection(settings.models[0], 0)
+    dataset = ingest(source, of_any, store.datasets)
+    with rows_counted_in_the_source(source, of_any):
+        description = describe_table(dataset.read(), of_any)
+    for model in settings.models:
+        for method in settings.methods:
+            check_fit(settings.selection(model, 0, method), description.schema)
+    on_progress("ingest", 1, 1)
+    return Source(label, dataset, description)
+
+
+def measure_cells(
+    plan: Plan,
+    execution: ExecutionSettings,
+    store: Store,
+    time_budget: float | None,
+    on_progress: OnProgress,
+) -> None:
+    """Measure every cell that was not measured before."""
+    cells = plan.cells
+    asked = [Asked(cell, names) for cell in cells if (names := _lacking(plan, cell, store))]
+    n_before = len(cells) - len(asked)
+    on_progress("measure", n_before, len(cells))
+    if not asked:
+        return
+    compared = _loaded(plan)
+    for one in asked:
+        compared.splits(one.cell)  # what cannot be dealt is refused before anything is trained
+    with open_workers(execution.cluster, execution.workers) as workers:
+        logger.warning("%s", estimate(compared, asked, workers.n_threads))
+        began = time.monotonic()
+        results = workers.as_done(measure, compared, asked)
+        with closing(results):
+            for done, (number, result) in enumerate(results, start=1):
+                _keep(plan, asked[number], result, store)
+                on_progress("measure", n_before + done, len(cells))
+                if time_budget is not None and time.monotonic() - began > time_budget:
+                    logger.warning(
+                        "the time is up with %d of %d cells measured; the same command goes on",
+                        n_before + done,
+                        len(cells),
+                    )
+                    break
+
+
+def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> None:
+    """Write what was measured as one table, and what follows from it."""
+    on_progress("conclude", 0, 1)
+    found = {
+        (cell, name): record.result
+        for cell in plan.cells
+        for name in plan.methods
+        if (record := _found(plan, cell, name, store)) is not None
+    }
+    results = as_table(plan, found)
+    with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
+        writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
+        writer.write("comparison.json", to_json({"format_version": FORMAT_VERSION}))
+    on_progress("conclude", 1, 1)
+
+
+def _loaded(plan: Plan) -> Compared:
+    """Load the rows of every table."""
+    of_any = plan.settings.selection(plan.settings.models[0], 0)
+    return Compared(
+        plan,
+        tuple(
+            Loaded(
+                load_rows(source.dataset, of_any, source.description),
+                load_roles(source.dataset, of_any, source.description),
+            )
+            for source in plan.sources
+        ),
+    )
+
+
+def _lacking(plan: Plan, cell: Cell, store: Store) -> tuple[str, ...]:
+    """Return the methods whose results a cell lacks."""
+    return tuple(name for name in plan.methods if _found(plan, cell, name, store) is None)
+
+
+def _found(plan: Plan, cell: Cell, name: str, store: Store) -> StageRecord | None:
+    key = plan.key(cell, name)
+    return store.cells.finished(key, key)
+
+
+def _keep(plan: Plan, asked: Asked, results: dict[str, dict[str, Any]], store: Store) -> None:
+    for name, result in results.items():
+        key = plan.key(asked.cell, name)
+        with store.cells.stage(key, key) as writer:
+            writer.result = result
+
+
+def _labels(sources: Sequence[Any]) -> list[str]:
+    """Return what each table is called; InputError if there is none, or two are called the same."""
+    if not sources:
+        raise InputError("there is no table to compare on; name one")
+    labels = [source_label(source).split(".")[0] for source in sources]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(
+                f"{labels.count(label)} tables are called {label!r}; rename them, since a report "
+                "tells tables apart by their names"
+            )
+    return labels
+
+
+def _name(plan: Plan) -> str:
+    """Return the name of a comparison: what a person recognises, then what makes it this one."""
+    sources = plan.sources
+    words = [source.label for source in sources[:3]] + ["and_more"] * (len(sources) > 3)
+    readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
+    same = {
+        "tables": [(source.label, source.dataset.hash) for source in sources],
+        "settings": plan.settings.model_dump(mode="json"),
+        "versions": versions(),
+    }
+    return f"{readable}-{digest(same)[:10]}"

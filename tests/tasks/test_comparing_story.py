@@ -1,0 +1,169 @@
+"""A comparison: stopped at any point it goes on, and ends as if it had never been stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.comparing.story import compare_methods
+from chaffinch.tasks.settings import ExecutionSettings, ModelSettings
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+TREES = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 10})
+
+
+def settings(**given: object) -> ComparisonSettings:
+    quick = {"methods": ["gbmo", "anova_f"], "models": [LINEAR, TREES], "folds": 2, "seeds": 2}
+    return ComparisonSettings(target="y", **{**quick, **given})
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(120, 6)).round(6), columns=list("abcdef"))
+    table["y"] = table["a"] + table["b"] ** 2 + random.normal(size=120)
+    path = tmp_path / "made_up.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def compared(source: object, store: Path, tell=lambda *_: None, **given: object) -> pd.DataFrame:
+    run = {key: given.pop(key) for key in ("cluster", "workers") if key in given}
+    budget = given.pop("time_budget", None)
+    execution = ExecutionSettings(store=store, **{"cluster": "none", **run})
+    sources = source if isinstance(source, list) else [source]
+    done = compare_methods(
+        sources, settings(**given), execution, time_budget=budget, on_progress=tell
+    )
+    return pq.read_table(done.folder / "results.parquet").to_pandas()
+
+
+def without_seconds(results: pd.DataFrame) -> pd.DataFrame:
+    return results.drop(columns=["selection_seconds", "training_seconds"])
+
+
+def assert_same(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(without_seconds(one), without_seconds(other))
+
+
+class StopError(Exception):
+    pass
+
+
+def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, tmp_path) -> None:
+    whole = compared(source, tmp_path / "whole")
+
+    def stop_at(cells: int):
+        def tell(step: str, done: int, total: int) -> None:
+            if step == "measure" and done == cells:
+                raise StopError
+
+        return tell
+
+    for cells in (2, 5):
+        with pytest.raises(StopError):
+            compared(source, tmp_path / "stopped", stop_at(cells))
+    begun = []
+    done = compared(source, tmp_path / "stopped", lambda *told: begun.append(told))
+    assert begun[2] == ("measure", 5, 8)
+    assert_same(done, whole)
+    again = []
+    assert_same(compared(source, tmp_path / "stopped", lambda *told: again.append(told)), whole)
+    assert [told for told in again if told[0] == "measure"] == [("measure", 8, 8)]
+
+
+@pytest.mark.xdist_group("dask")
+def test_nor_does_it_matter_who_computes(source, tmp_path) -> None:
+    here = compared(source, tmp_path / "here")
+    there = compared(source, tmp_path / "there", cluster="local", workers=2)
+    assert_same(there, here)
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.tasks.test_comparing_story import compared
+compared(Path(sys.argv[1]), Path(sys.argv[2]), lambda *told: print(*told, flush=True),
+         cluster="local", workers=2, seeds=6)
+"""
+
+
+@pytest.mark.xdist_group("dask")
+def test_nor_that_it_was_killed_twice(source, tmp_path) -> None:
+    whole = compared(source, tmp_path / "whole", seeds=6)
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", PROGRAM.format(root=root), source, tmp_path / "killed"]
+    for cells in (4, 11):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+            for line in program.stdout:
+                if line.startswith("measure") and int(line.split()[1]) >= cells:
+                    os.kill(program.pid, signal.SIGKILL)
+    time.sleep(0.5)  # the workers notice that they are orphans
+    begun = []
+    done = compared(source, tmp_path / "killed", lambda *told: begun.append(told), seeds=6)
+    measured = [told for told in begun if told[0] == "measure"]
+    assert measured[0][1] >= 11
+    assert_same(done, whole)
+
+
+def test_more_methods_models_and_seeds_measure_only_what_is_new(source, tmp_path) -> None:
+    compared(source, tmp_path / "store", methods=["anova_f"], models=[LINEAR], seeds=1)
+    cells = tmp_path / "store" / "comparisons" / ".cells" / "stages"
+    before = {path: path.stat().st_mtime_ns for path in cells.iterdir()}
+    done = compared(source, tmp_path / "store")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert_same(done, compared(source, tmp_path / "fresh"))
+
+
+def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path, caplog) -> None:
+    some = compared(source, tmp_path / "store", time_budget=1e-9)
+    assert "the time is up with 1 of 8 cells measured" in caplog.text
+    assert len(some[["model", "seed", "fold"]].drop_duplicates()) == 1
+    whole = compared(source, tmp_path / "store")
+    assert_same(whole.iloc[: len(some)], some)
+    assert len(whole) == 8 * 4
+
+
+def test_several_tables_at_once(source, tmp_path) -> None:
+    other = pd.read_csv(source).sample(80, random_state=0).rename(columns={"a": "first"})
+    other.to_csv(tmp_path / "other.csv", index=False)
+    both = compared([source, tmp_path / "other.csv"], tmp_path / "both", models=[LINEAR], seeds=1)
+    assert both["table"].unique().tolist() == ["made_up", "other"]
+    alone = compared(tmp_path / "other.csv", tmp_path / "alone", models=[LINEAR], seeds=1)
+    assert_same(both[both["table"] == "other"].reset_index(drop=True), alone)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"models": ["forest"]}, "forest"),
+        ({"folds": 20, "models": [ModelSettings(name="linear")]}, "use fewer folds"),
+        ({"time_budget": 0}, "the time budget must be above 0 but is 0; leave it out"),
+        ({"loss": "log_loss"}, "log_loss"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_any_work(source, tmp_path, given, message):
+    small = tmp_path / "small.csv"
+    pd.read_csv(source).head(19).to_csv(small, index=False)
+    with pytest.raises(InputError, match=message):
+        compared(small, tmp_path / "store", **given)
+    assert not list((tmp_path / "store").glob("comparisons/.cells/stages/*"))
+
+
+def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:
+    with pytest.raises(InputError, match="2 tables are called 'made_up'; rename them"):
+        compared([source, source], tmp_path / "store")
+    with pytest.raises(InputError, match="there is no table to compare on"):
+        compared([], tmp_path / "store")
