@@ -5,12 +5,13 @@ Progress goes as well to whoever watches in this process; see `watching`.
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import cast
 from uuid import UUID
 
+from prefect import get_run_logger
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
@@ -21,7 +22,7 @@ from prefect.artifacts import (
 from chaffinch.flows.terminal import STARTING_PREFECT
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.stage import OnProgress, tell_nobody
+from chaffinch.tasks.stage import OnProgress, Say, say_nothing, tell_nobody
 from chaffinch.tasks.story import STEPS
 
 PROGRESS, VERDICT, LOSSES, FEATURES = (
@@ -29,44 +30,63 @@ PROGRESS, VERDICT, LOSSES, FEATURES = (
 )
 
 _watcher: ContextVar[OnProgress] = ContextVar("watcher", default=tell_nobody)
+_listener: ContextVar[Say] = ContextVar("listener", default=say_nothing)
 
 _SECONDS_BETWEEN_UPDATES = 1.0
 
 
 @contextmanager
-def watching(on_progress: OnProgress) -> Iterator[None]:
-    """Send the progress of flows called inside to `on_progress` as well."""
-    token = _watcher.set(on_progress)
+def watching(on_progress: OnProgress, say: Say = say_nothing) -> Iterator[None]:
+    """Send the progress of flows called inside, and what they say on the way, there as well."""
+    watcher, listener = _watcher.set(on_progress), _listener.set(say)
     try:
         yield
     finally:
-        _watcher.reset(token)
+        _watcher.reset(watcher)
+        _listener.reset(listener)
+
+
+def say(line: str) -> None:
+    """Say something on the way: to the log of the present flow run, and to whoever watches."""
+    get_run_logger().info(line)
+    _listener.get()(line)
 
 
 class ProgressArtifact:
-    """Called with a step's progress, keeps the flow run's progress artifact up to date."""
+    """Called with a step's progress, keeps the flow run's progress artifact up to date.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    key, title : str
+        Of the artifact.
+    steps : sequence of str
+        Every step, in order.
+    """
+
+    def __init__(
+        self, key: str = PROGRESS, title: str = "Feature selection", steps: Sequence[str] = STEPS
+    ) -> None:
+        self._title, self._steps = title, steps
         self._tell = _watcher.get()
         self._tell(STARTING_PREFECT, 1, 1)
         self._updated = time.monotonic()
         created = create_progress_artifact(
-            progress=0.0, key=PROGRESS, description="Feature selection: starting"
+            progress=0.0, key=key, description=f"{title}: starting"
         )
         self._id = cast(UUID, created)  # a coroutine only where there is an event loop
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of the `total` items of `step` are done."""
         self._tell(step, done, total)
-        is_last = step == STEPS[-1] and done == total
+        is_last = step == self._steps[-1] and done == total
         if not is_last and time.monotonic() - self._updated < _SECONDS_BETWEEN_UPDATES:
             return
         self._updated = time.monotonic()
-        share = (STEPS.index(step) + done / max(total, 1)) / len(STEPS)
+        share = (self._steps.index(step) + done / max(total, 1)) / len(self._steps)
         update_progress_artifact(
             self._id,
             progress=100 * share,
-            description=f"Feature selection: {step.replace('_', ' ')}, {done} of {total}",
+            description=f"{self._title}: {step.replace('_', ' ')}, {done} of {total}",
         )
 
 

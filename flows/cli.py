@@ -1,4 +1,4 @@
-"""The command line: ``chaffinch run | runs | show | serve``.
+"""The command line: ``chaffinch run | compare | runs | show | serve``.
 
 Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctrl-C, 143 by SIGTERM,
 129 by SIGHUP. Whatever is heavy is imported by the command that needs it, so that help is quick.
@@ -19,6 +19,7 @@ import click
 from chaffinch.flows.options import nested, settings_options
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import Stopped, stop_once, stopped_by_signals
 from chaffinch.tasks.selection.rivals.names import SCORES
@@ -41,6 +42,16 @@ _SELECTION = {
     "--tuning": "model.tuning",
     "--folds": "model.folds",
     "--seed": "seed",
+}
+_COMPARISON = {
+    "--target": "target",
+    "--methods": "methods",
+    "--models": "models",
+    "--folds": "folds",
+    "--seeds": "seeds",
+    "--sizes": "sizes",
+    **{option: _SELECTION[option] for option in _SELECTION if "columns." in _SELECTION[option]},
+    **{option: _SELECTION[option] for option in ("--task", "--loss", "--baseline")},
 }
 _STORE = {"--store": "store"}
 _EXECUTION = {**_STORE, "--cluster": "cluster", "--workers": "workers"}
@@ -91,7 +102,7 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
     chosen = {**nested(given, _SELECTION), "method": method_settings(method, n_features)}
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, _EXECUTION))
-    with terminal.progress() as (on_progress, warn):
+    with terminal.progress() as (on_progress, warn, _):
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -105,6 +116,45 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
         with watching(on_progress), server.in_use():
             result = feature_selection(data, settings, execution)
     terminal.show(result, as_json=as_json, with_warnings=False)
+
+
+@cli.command(short_help="Compare methods on tables.")
+@click.argument("data", nargs=-1, required=True)
+@settings_options(ComparisonSettings, _COMPARISON)
+@click.option(
+    "--time-budget",
+    type=float,
+    metavar="MINUTES",
+    help="Minutes after which what is done by then is concluded from. By default all is done.",
+)
+@settings_options(ExecutionSettings, _EXECUTION)
+@_as_json
+def compare(
+    data: tuple[str, ...], time_budget: float | None, as_json: bool, **given: Any
+) -> None:
+    """Compare methods of selection on one or more tables DATA, by nested folds and over seeds.
+
+    What is selected in a fold is scored once, on rows that the selection never saw. A comparison
+    that was stopped goes on where it was when the same command is given again.
+    """
+    from chaffinch.flows.prefect_environment import prepare
+
+    prepare(quiet=True)
+    server = Server()
+    from chaffinch.flows import terminal
+
+    settings = ComparisonSettings(**nested(given, _COMPARISON))
+    execution = ExecutionSettings(**nested(given, _EXECUTION))
+    with terminal.progress() as (on_progress, _, say):
+        server.check()
+        on_progress(terminal.STARTING_PREFECT, 0, 1)
+        server.start()
+        from chaffinch.flows.artifacts import watching
+        from chaffinch.flows.comparison import comparison
+
+        with watching(on_progress, say), server.in_use():
+            result = comparison(list(data), settings, execution, time_budget)
+    terminal.show_comparison(result, as_json=as_json)
 
 
 @cli.command()

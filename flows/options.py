@@ -111,4 +111,13 @@ def _help(field: FieldInfo) -> str:
     words = field.description or ""
     if field.is_required() or field.default in (None, ()):
         return words
-    return f"{words}  [default: {field.default}]"
+    return f"{words}  [default: {_in_words(field.default)}]"
+
+
+def _in_words(default: Any) -> str:
+    """Return a default as it would be given."""
+    if isinstance(default, tuple):
+        return ",".join(_in_words(one) for one in default)
+    if isinstance(default, BaseModel):
+        return str(getattr(default, "kind", None) or getattr(default, "name", default))
+    return str(default)

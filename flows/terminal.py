@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -15,9 +15,10 @@ from rich.text import Text
 from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
+from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.stage import OnProgress
+from chaffinch.tasks.stage import OnProgress, Say
 
 STARTING_PREFECT = "starting Prefect"
 SECONDS_BETWEEN_LINES = 30
@@ -31,18 +32,27 @@ _REMEDIES = {
 }
 
 
-Warn = Callable[[Sequence[str]], None]
+class Showing(NamedTuple):
+    """What a command can show while it works."""
+
+    on_progress: OnProgress
+    warn: Callable[[Sequence[str]], None]
+    say: Say
 
 
 @contextmanager
-def progress() -> Iterator[tuple[OnProgress, Warn]]:
-    """Show on standard error how far the steps are while the block runs, and warnings.
+def progress() -> Iterator[Showing]:
+    """Show on standard error how far the steps are while the block runs, and what is said.
 
     A terminal gets a moving bar per step; a file or a pipe gets lines, see `ProgressLines`.
     """
     console = Console(stderr=True)
     with _bars(console) if console.is_terminal else _lines() as on_progress:
-        yield on_progress, lambda warnings: _print_warnings(console, warnings)
+        yield Showing(
+            on_progress,
+            lambda warnings: _print_warnings(console, warnings),
+            lambda line: console.print(Text(line), soft_wrap=True),
+        )
 
 
 @contextmanager
@@ -125,6 +135,21 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         _print_warnings(console, result.warnings)
     if result.folder is not None:
         # out(): a path is never wrapped, so that it can be copied
+        console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
+
+
+def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:
+    """Print what a comparison found: in lines, or every scored set in JSON."""
+    console = _console()
+    if as_json:
+        found = {"comparison": result.name, "folder": str(result.folder)}
+        console.out(
+            json.dumps({**found, "results": result.table.to_pylist()}, indent=2), highlight=False
+        )
+        return
+    for line in result.lines:
+        console.out(line, highlight=False)
+    if result.folder is not None:
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
 
 

@@ -120,10 +120,10 @@ def select(
         method=method_settings(method, n_features),
         model=model,
         columns=ColumnSettings(
-            keep=_names("keep", keep),
-            drop=_names("drop", drop),
-            categorical=_names("categorical", categorical),
-            numeric=_names("numeric", numeric),
+            keep=names_of("keep", keep),
+            drop=names_of("drop", drop),
+            categorical=names_of("categorical", categorical),
+            numeric=names_of("numeric", numeric),
             weight=weight,
             group=group,
             time=time,
@@ -168,7 +168,7 @@ def method_settings(method: str | Method, n_features: int | None) -> Method:
     return type(method)(**{**method.model_dump(), "n_features": asked})
 
 
-def _names(role: str, given: Collection[str]) -> tuple[str, ...]:
+def names_of(role: str, given: Collection[str]) -> tuple[str, ...]:
     """Return the columns named for a role; a text alone would be taken for its letters."""
     if isinstance(given, str) or not isinstance(given, Collection):
         raise InputError(f"{role} must be a list of column names but is {given!r}")

@@ -28,6 +28,7 @@ from chaffinch.tasks.workers import InProcess, Workers
 logger = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int, int], None]
+Say = Callable[[str], None]
 
 # Whatever can change a number.
 _COMPUTING = (
@@ -44,6 +45,10 @@ _COMPUTING = (
 
 def tell_nobody(stage: str, done: int, total: int) -> None:
     """Swallow progress: the default where nobody watches."""
+
+
+def say_nothing(line: str) -> None:
+    """Swallow a line: the default where nobody listens."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,10 @@
+from .flows.comparison import comparison as comparison
 from .flows.feature_selection import feature_selection as feature_selection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
+from .tasks.compare import compare as compare
+from .tasks.comparing.result import ComparisonResult as ComparisonResult
+from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.given_model import masked_loss as masked_loss
 from .tasks.result import SelectionResult as SelectionResult
 from .tasks.result import load_run as load_run

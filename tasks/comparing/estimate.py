@@ -35,8 +35,8 @@ class Estimate:
     def __str__(self) -> str:
         """Return it in words."""
         return (
-            f"{self.selections:,} selections in {self.cells:,} cells are to do, about "
-            f"{self.fits:,} fits of models: about {_in_words(self.seconds)}"
+            f"To do: {self.selections:,} selections in {self.cells:,} cells, about "
+            f"{self.fits:,} fits of models, about {_in_words(self.seconds)}."
         )
 
 

@@ -6,7 +6,6 @@ soon as it is there, so that a comparison that was stopped goes on where it was.
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source
 from chaffinch.tasks.checking import describe_table
@@ -24,15 +22,15 @@ from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.estimate import estimate
 from chaffinch.tasks.comparing.plan import Cell, Plan, Source
+from chaffinch.tasks.comparing.report import render_comparison
 from chaffinch.tasks.comparing.results import as_table
 from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
 from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.settings import ExecutionSettings
-from chaffinch.tasks.stage import OnProgress, digest, tell_nobody, versions
+from chaffinch.tasks.stage import OnProgress, Say, digest, say_nothing, tell_nobody, versions
 from chaffinch.tasks.story import Through, check_fit, check_model, source_label
-
-logger = logging.getLogger(__name__)
 
 STEPS = ("ingest", "measure", "conclude")
 
@@ -45,6 +43,7 @@ def compare_methods(
     time_budget: float | None = None,
     through: Through = lambda step: step,
     on_progress: OnProgress = tell_nobody,
+    say: Say = say_nothing,
 ) -> Run:
     """Compare, or go on with it, and return what is finished.
 
@@ -63,11 +62,13 @@ def compare_methods(
         Takes each step to the callable that is called in its place.
     on_progress : callable, optional
         Called with a step's name, its items done, and their number in all.
+    say : callable, optional
+        Called with how much there is to do, once, before it begins; and if the time is up.
 
     Returns
     -------
     Run
-        With ``results.parquet``, ``comparison.json`` and ``report.html``.
+        With ``results.parquet`` and ``report.html``.
 
     Raises
     ------
@@ -98,7 +99,7 @@ def compare_methods(
                 "versions": versions(),
             }
         )
-        through(measure_cells)(plan, execution, store, time_budget, on_progress)
+        through(measure_cells)(plan, execution, store, time_budget, on_progress, say)
         through(conclude)(plan, store, run, on_progress)
     return run
 
@@ -126,6 +127,7 @@ def measure_cells(
     store: Store,
     time_budget: float | None,
     on_progress: OnProgress,
+    say: Say,
 ) -> None:
     """Measure every cell that was not measured before."""
     cells = plan.cells
@@ -138,7 +140,7 @@ def measure_cells(
     for one in asked:
         compared.splits(one.cell)  # what cannot be dealt is refused before anything is trained
     with open_workers(execution.cluster, execution.workers) as workers:
-        logger.warning("%s", estimate(compared, asked, workers.n_threads))
+        say(str(estimate(compared, asked, workers.n_threads)))
         began = time.monotonic()
         results = workers.as_done(measure, compared, asked)
         with closing(results):
@@ -146,11 +148,8 @@ def measure_cells(
                 _keep(plan, asked[number], result, store)
                 on_progress("measure", n_before + done, len(cells))
                 if time_budget is not None and time.monotonic() - began > time_budget:
-                    logger.warning(
-                        "the time is up with %d of %d cells measured; the same command goes on",
-                        n_before + done,
-                        len(cells),
-                    )
+                    n_done = f"{n_before + done} of {len(cells)}"
+                    say(f"The time is up with {n_done} cells measured; the same again goes on.")
                     break
 
 
@@ -166,7 +165,7 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
     results = as_table(plan, found)
     with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
-        writer.write("comparison.json", to_json({"format_version": FORMAT_VERSION}))
+        writer.write("report.html", render_comparison(summarise(results), title=run.name))
     on_progress("conclude", 1, 1)
 
 

@@ -59,7 +59,7 @@ def test_a_ranking_goes_the_same_way(home, table):
 
 def test_on_a_terminal_every_step_is_a_bar():
     steps = "tell('split', 0, 1); tell('split', 1, 1)"
-    code = f"from chaffinch.flows.terminal import progress\nwith progress() as (tell, _): {steps}"
+    code = f"from chaffinch.flows.terminal import progress\nwith progress() as (tell, *_): {steps}"
     ours, theirs = pty.openpty()
     subprocess.run((sys.executable, "-c", code), stderr=theirs, check=True, timeout=60)
     os.close(theirs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,11 +41,11 @@ def source(tmp_path) -> Path:
 
 def compared(source: object, store: Path, tell=lambda *_: None, **given: object) -> pd.DataFrame:
     run = {key: given.pop(key) for key in ("cluster", "workers") if key in given}
-    budget = given.pop("time_budget", None)
+    how = {key: given.pop(key) for key in ("time_budget", "say") if key in given}
     execution = ExecutionSettings(store=store, **{"cluster": "none", **run})
     sources = source if isinstance(source, list) else [source]
     done = compare_methods(
-        sources, settings(**given), execution, time_budget=budget, on_progress=tell
+        sources, settings(**given), execution, on_progress=tell, **how
     )
     return pq.read_table(done.folder / "results.parquet").to_pandas()
 
@@ -127,9 +128,13 @@ def test_more_methods_models_and_seeds_measure_only_what_is_new(source, tmp_path
     assert_same(done, compared(source, tmp_path / "fresh"))
 
 
-def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path, caplog) -> None:
-    some = compared(source, tmp_path / "store", time_budget=1e-9)
-    assert "the time is up with 1 of 8 cells measured" in caplog.text
+def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path) -> None:
+    said: list[str] = []
+    some = compared(source, tmp_path / "store", time_budget=1e-9, say=said.append)
+    assert re.fullmatch(
+        r"To do: 32 selections in 8 cells, about \d+ fits of models, about \d+ s\.", said[0]
+    )
+    assert said[1:] == ["The time is up with 1 of 8 cells measured; the same again goes on."]
     assert len(some[["model", "seed", "fold"]].drop_duplicates()) == 1
     whole = compared(source, tmp_path / "store")
     assert_same(whole.iloc[: len(some)], some)

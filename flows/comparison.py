@@ -1,0 +1,87 @@
+"""The comparison flow: read the tables, measure every cell, conclude.
+
+The steps are told once, in `chaffinch.tasks.comparing.story`; here each becomes a Prefect task.
+"""
+
+# No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+from typing import Annotated
+
+from prefect import flow, runtime
+from prefect.artifacts import create_markdown_artifact
+from pydantic import Field
+
+from chaffinch.flows.artifacts import ProgressArtifact, say
+from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.comparing.story import STEPS, compare_methods
+from chaffinch.tasks.settings import ExecutionSettings
+from chaffinch.tasks.story import source_label
+
+PROGRESS, VERDICTS = (f"comparison-{name}" for name in ("progress", "verdicts"))
+
+Minutes = Annotated[
+    float, Field(gt=0, description="Minutes after which what is done by then is concluded from.")
+]
+
+
+def comparison_title() -> str:
+    """Return the name of the present flow run: its tables, and how many methods and models."""
+    parameters = runtime.flow_run.parameters
+    settings = parameters["settings"]
+    tables = ", ".join(source_label(source) for source in parameters["data"][:3])
+    return f"{tables}: {len(settings.methods)} methods, {len(settings.models)} models"
+
+
+@flow(
+    name="comparison",
+    description="Tables in; which methods of selection help on them, over folds and seeds.",
+    flow_run_name=comparison_title,
+    validate_parameters=True,
+    persist_result=False,
+)
+def comparison(
+    data: list[TablePath],
+    settings: ComparisonSettings,
+    execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
+    time_budget: Minutes | None = None,
+) -> ComparisonResult:
+    """Compare methods of feature selection on tables, by nested folds and over seeds.
+
+    Parameters
+    ----------
+    data : list of str
+        Tables: CSV or TSV (plain or gz), Parquet files or folders of them.
+    settings : ComparisonSettings
+        Everything that can change the result.
+    execution : ExecutionSettings
+        Store, cluster and workers.
+    time_budget : float, optional
+        Minutes of measuring after which what is done by then is concluded from.
+
+    Returns
+    -------
+    ComparisonResult
+
+    Raises
+    ------
+    InputError
+        If a table or a setting cannot be used.
+    """
+    run = compare_methods(
+        data,
+        settings,
+        execution,
+        time_budget=None if time_budget is None else 60 * time_budget,
+        through=as_task,
+        on_progress=ProgressArtifact(PROGRESS, "Comparison", STEPS),
+        say=say,
+    )
+    result = load_comparison(run)
+    lines = "\n".join(f"    {line}" for line in result.lines)
+    create_markdown_artifact(
+        f"{lines}\n\nReport: `{run.folder / 'report.html'}`",
+        key=VERDICTS,
+        description="What helps, what does not, and what these rows cannot tell",
+    )
+    return result

@@ -1,0 +1,73 @@
+"""What a comparison gives back."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaffinch.storage.errors import StorageError
+from chaffinch.storage.runs import Run
+from chaffinch.tasks.comparing.lines import lines_of
+from chaffinch.tasks.comparing.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonResult:
+    """Every set that was scored, and what follows from them.
+
+    Attributes
+    ----------
+    name : str
+        Of the comparison.
+    folder : Path or None
+        Where it is kept, with ``results.parquet`` and ``report.html``.
+    table : pyarrow.Table
+        See `chaffinch.tasks.comparing.results`.
+    """
+
+    name: str
+    folder: Path | None
+    table: pa.Table
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """Return a row for each set of features that was scored."""
+        return self.table.to_pandas()
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Return differences, intervals, verdicts, ranks and stability."""
+        return summarise(self.table)
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the summary as lines for a terminal."""
+        return lines_of(self.summary)
+
+    def __repr__(self) -> str:
+        """Return the lines."""
+        return "\n".join(self.lines)
+
+
+def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
+    """Read a finished comparison back, as it was written.
+
+    Raises
+    ------
+    StorageError
+        If it is not finished, or damaged.
+    """
+    concluded = {record.stage: record for record in run.records()}.get("conclude")
+    if concluded is None:
+        raise StorageError(f"comparison {run.name} is not finished; give its command again")
+    table = pq.read_table(io.BytesIO(concluded.read("results.parquet")))
+    return ComparisonResult(run.name, run.folder if keep_folder else None, table)
