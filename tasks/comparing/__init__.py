@@ -1,0 +1,1 @@
+"""Methods against each other and against all features: statistics, summary and report."""
