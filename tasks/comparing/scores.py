@@ -22,6 +22,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.selection.vocabulary import Floats
 
 ALL_FEATURES = "all"  # the method that all others are compared to
+ALL_IN_WORDS = "all features"
 RESULTS = pa.schema(
     [
         ("table", pa.string()),

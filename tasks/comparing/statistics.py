@@ -145,10 +145,12 @@ def verdict_on(difference: PairedDifference | None, corrected_p: float, *, is_al
 
 
 def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | None:
-    """Return the best size, and the smallest whose mean loss is within one standard error of it.
+    """Return the best size, and the smallest whose loss is within one standard error of its own.
 
-    The standard error is that of the best size's mean loss, with the correction of
-    `paired_difference`. None where fewer than 2 cells have a loss at every size.
+    Where we depart: Breiman's standard error is that of the best's own mean loss, which holds what
+    makes a cell hard for every size. All sizes were scored on the same cells, so it is here that
+    of the difference to the best, which spares fewer features. None where fewer than 2 cells have
+    a loss at every size.
 
     Parameters
     ----------
@@ -160,10 +162,11 @@ def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | 
     shared = np.isfinite(losses).all(axis=0)
     if not len(losses) or shared.sum() < 2:
         return None
-    means = losses[:, shared].mean(axis=1)
-    best = int(means.argmin())
-    limit = means[best] + standard_error(losses[best, shared], test_share[shared])
-    return best, int(np.argmax(means <= limit))
+    best = int(losses[:, shared].mean(axis=1).argmin())
+    for size, excess in enumerate((losses - losses[best])[:, shared]):
+        if excess.mean() <= standard_error(excess, test_share[shared]):
+            return best, size
+    return best, best
 
 
 def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
