@@ -14,6 +14,7 @@ from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import (
     choices_of,
     counted,
+    cut,
     errors_of,
     gaps_of,
     heading_of,
@@ -26,7 +27,7 @@ from chaffinch.tasks.reporting.wording import NOTHING, interval, number, visible
 from chaffinch.tasks.selection.losses import loss_in_words
 
 _COLUMNS = (
-    *("method", "kept", "loss", "deviation", "less all", "95 % interval"),
+    *("method", "kept", "loss", "deviation", "difference", "95 % interval"),
     *("verdict", "stability", "seconds"),
 )
 _AS_TEXT = {0, 6}  # columns set from the left
@@ -57,7 +58,7 @@ def lines_of(summary: Summary) -> list[str]:
 
 def _of_table(table: TableSummary) -> Iterator[str]:
     cells = f"{counted(table.n_seeds, 'seed')}, {counted(table.n_folds, 'outer fold')}"
-    yield f"{heading_of(table)}: {loss_in_words(table.loss_name)}; {cells}"
+    yield f"{heading_of(table)}: {loss_in_words(table.loss_name)}, lower is better; {cells}"
     yield from _aligned([_COLUMNS, *map(_row, table.outcomes)])
     yield verdicts_of(table)
     yield from choices_of(table)
@@ -98,12 +99,6 @@ def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Iterator[str]:
 
 def _rank(rank: float | None) -> str:
     return NOTHING if rank is None else f"{rank:.2f}"
-
-
-def cut(text: str, longest: int) -> str:
-    """Return a text on one line, cut where it is longer than it may be."""
-    text = visible(text)
-    return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.scores import ALL_FEATURES, ALL_IN_WORDS, Contender
 from chaffinch.tasks.comparing.statistics import CONFIDENCE, FEWEST_PAIRS
 from chaffinch.tasks.comparing.summary import Summary
-from chaffinch.tasks.reporting.wording import listed, number
+from chaffinch.tasks.reporting.wording import listed, number, visible
 
 
 def name_of(contender: Contender) -> str:
@@ -24,6 +24,12 @@ def name_of(contender: Contender) -> str:
 def counted(amount: int, thing: str) -> str:
     """Return how many there are of a thing whose plural takes an s."""
     return f"{number(amount)} {thing}" if amount == 1 else f"{number(amount)} {thing}s"
+
+
+def cut(text: str, longest: int) -> str:
+    """Return a text on one line, cut where it is longer than it may be."""
+    text = visible(text)
+    return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def heading_of(table: TableSummary) -> str:

@@ -51,6 +51,7 @@ _STYLE = {
     "legend.frameon": False,
 }
 _MOST_ON_A_LINEAR_AXIS = 100
+_NARROW = 5  # times the fewest; a narrower range has hardly a round number to tick by logarithm
 
 
 @contextmanager
@@ -111,7 +112,9 @@ def _in_the_page_s_colours(tag: re.Match[str]) -> str:
     return coloured
 
 
-def scale_sizes(axes: Axes, sizes: Floats | NDArray[np.int64], label: str) -> None:
+def scale_sizes(
+    axes: Axes, sizes: Floats | NDArray[np.int64], label: str, most_ticks: int = 12
+) -> None:
     """Scale the x axis to whole numbers of features, by logarithm where they reach far.
 
     Parameters
@@ -122,19 +125,24 @@ def scale_sizes(axes: Axes, sizes: Floats | NDArray[np.int64], label: str) -> No
         Numbers of features, at least one of them.
     label : str
         Of the axis.
+    most_ticks : int
+        What there is room for.
     """
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
     most, fewest = int(sizes.max()), int(sizes.min())
-    if most > _MOST_ON_A_LINEAR_AXIS:
+    if most > max(_MOST_ON_A_LINEAR_AXIS, _NARROW * fewest):
         axes.set_xscale("log")
         axes.set_xlabel(f"{label} (logarithmic)")
         axes.set_xlim(fewest / 1.1, most * 1.1)
-        ticks = [n * 10**e for e in range(7) for n in (1, 2, 5)]
-        axes.set_xticks([n for n in ticks if fewest <= n <= most])
+        for steps in ((1, 2, 5), (1, 3), (1,)):
+            ticks = [n * 10**e for e in range(7) for n in steps if fewest <= n * 10**e <= most]
+            if len(ticks) <= most_ticks:
+                break
+        axes.set_xticks(ticks)
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.set_xlabel(label)
         axes.set_xlim(fewest - 0.75, most + 0.75)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=most_ticks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
