@@ -70,9 +70,7 @@ class ProgressArtifact:
         self._tell = _watcher.get()
         self._tell(STARTING_PREFECT, 1, 1)
         self._updated = time.monotonic()
-        created = create_progress_artifact(
-            progress=0.0, key=key, description=f"{title}: starting"
-        )
+        created = create_progress_artifact(progress=0.0, key=key, description=f"{title}: starting")
         self._id = cast(UUID, created)  # a coroutine only where there is an event loop
 
     def __call__(self, step: str, done: int, total: int) -> None:

@@ -129,9 +129,7 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 )
 @settings_options(ExecutionSettings, _EXECUTION)
 @_as_json
-def compare(
-    data: tuple[str, ...], time_budget: float | None, as_json: bool, **given: Any
-) -> None:
+def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **given: Any) -> None:
     """Compare methods of selection on one or more tables DATA, by nested folds and over seeds.
 
     What is selected in a fold is scored once, on rows that the selection never saw. A comparison

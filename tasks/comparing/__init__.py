@@ -1,9 +1,24 @@
 """A comparison of methods: nested folds, seeds, and what is made of them.
 
-=================  ===============================================================
-`settings`         what a person can set
-`plan`             which cells there are, and what they need
-`cells`            one cell: selection inside an outer fold, one score outside it
-`story`            the whole comparison, resumable, and its files
-=================  ===============================================================
+Measured:
+
+=====================  ================================================================
+`settings`             what a person can set
+`plan`                 which cells there are, and what they depend on
+`cells`                one cell: selection inside an outer fold, one score outside it
+`estimate`             how much there is to do
+`results`              everything that was measured, as one table
+`story`                the whole comparison, resumable, and its files
+=====================  ================================================================
+
+Concluded, from the results alone:
+
+=====================  ================================================================
+`scores`               the results as arrays, for a table and a model
+`statistics`           paired differences, corrected for shared rows and many methods
+`rank_statistics`      Friedman's test and Nemenyi's critical difference
+`stability`            how much the sets of a method have in common
+`outcomes`, `ranking`  what each method came to; put together by `summary`
+`report`, `lines`      the page, and the lines of a terminal
+=====================  ================================================================
 """

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chaffinch.tasks.comparison import FEWEST_UNITS
 from chaffinch.tasks.reporting import charts, tables
 from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.wording import interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.rivals.names import SCORES
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
+_TEMPLATE = Path(__file__).parent / "report.html"
 _MEANING = {
     "helps": "The whole interval lies below zero: on rows that took no part in the choice, the "
     "model does better without the dropped features.",
@@ -29,8 +27,6 @@ _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "test rows, groups or time there would be a verdict."
 )
-# Control characters would be lost or break a name; their pictures show that they are there.
-_PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
 
 def render_report(content: ReportContent) -> bytes:
@@ -51,7 +47,7 @@ def render_report(content: ReportContent) -> bytes:
     verdict = content.contract["comparison"]["verdict"]
     if verdict not in _MEANING:
         raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")
-    return _template().render(_view(content)).encode()
+    return template(_TEMPLATE).render(_view(content)).encode()
 
 
 def _view(content: ReportContent) -> dict[str, Any]:
@@ -119,23 +115,3 @@ def _elimination_chart(content: ReportContent) -> Any:
         chosen=content.n_kept,
         loss_name=f"{loss_in_words(content.contract['loss'])}, mask-validation rows",
     )
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html")
-
-
-def _visible(value: Any) -> Any:
-    """Show the control characters of a text; leave markup and all else as it is."""
-    return value.translate(_PICTURES) if type(value) is str else value

@@ -8,6 +8,8 @@ from typing import Any
 
 NOTHING = "\N{EN DASH}"
 _LONGEST_LIST = 30
+# Control characters would be lost or break a name; their pictures show that they are there.
+_PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
 
 def number(value: float | None, sign: str = "") -> str:
@@ -73,3 +75,8 @@ def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[st
             yield from flattened(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", plain(value)
+
+
+def visible(text: str) -> str:
+    """Return a text with pictures in place of its control characters."""
+    return text.translate(_PICTURES)

@@ -44,9 +44,7 @@ def compared(source: object, store: Path, tell=lambda *_: None, **given: object)
     how = {key: given.pop(key) for key in ("time_budget", "say") if key in given}
     execution = ExecutionSettings(store=store, **{"cluster": "none", **run})
     sources = source if isinstance(source, list) else [source]
-    done = compare_methods(
-        sources, settings(**given), execution, on_progress=tell, **how
-    )
+    done = compare_methods(sources, settings(**given), execution, on_progress=tell, **how)
     return pq.read_table(done.folder / "results.parquet").to_pandas()
 
 

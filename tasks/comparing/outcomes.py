@@ -1,0 +1,282 @@
+"""What a comparison found on one table with one model: an outcome for each method and size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.comparing.scores import Contender, Scores
+from chaffinch.tasks.comparing.stability import Stability, stability_of
+from chaffinch.tasks.comparing.statistics import (
+    PairedDifference,
+    holm,
+    paired_difference,
+    pareto_front,
+    smallest_near_best,
+    verdict_on,
+)
+from chaffinch.tasks.comparison import Verdict
+from chaffinch.tasks.selection.vocabulary import Floats
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one contender, a method at a size, came to on one table with one model.
+
+    Attributes
+    ----------
+    contender : Contender
+        The method and the number of features it was asked for.
+    n_scored, n_failed, n_missing : int
+        Cells with a loss, with an error in its place, and without any row.
+    is_compared : bool
+        Whether it has enough cells to be compared with all others at once: by its mean loss, in
+        the ranks and on the Pareto front.
+    mean_loss, deviation : float or None
+        Over the cells that all compared contenders have, or over its own where it is not one of
+        them. None without a loss; the deviation also with a single one.
+    n_features : float or None
+        Mean number of features kept, over the same cells.
+    n_total : int or None
+        How many there were to choose from; the most of any cell.
+    keeps_all : bool
+        Whether it kept every feature in every cell.
+    difference : PairedDifference or None
+        Of its loss to that with all features, over all cells that have both. None without such a
+        cell, and of all features itself.
+    corrected_p : float or None
+        Its p value, corrected for all that were tested on this table and model; None untested.
+    verdict : "helps", "does not help", "cannot tell" or None
+        None for all features itself.
+    stability : Stability or None
+        Of the sets it kept.
+    selection_seconds, training_seconds : float or None
+        Mean over its cells.
+    is_on_front : bool
+        Whether no compared contender is better in loss or number of features and no worse in both.
+    """
+
+    contender: Contender
+    n_scored: int
+    n_failed: int
+    n_missing: int
+    is_compared: bool
+    mean_loss: float | None
+    deviation: float | None
+    n_features: float | None
+    n_total: int | None
+    keeps_all: bool
+    difference: PairedDifference | None
+    corrected_p: float | None
+    verdict: Verdict | None
+    stability: Stability | None
+    selection_seconds: float | None
+    training_seconds: float | None
+    is_on_front: bool
+
+
+@dataclass(frozen=True)
+class NearBest:
+    """The sizes of one method: the best, and the smallest within one standard error of it."""
+
+    method: str
+    best: int
+    smallest: int
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """What a comparison found on one table with one model.
+
+    Attributes
+    ----------
+    table, model, loss_name : str
+        What it is of.
+    n_seeds, n_folds : int
+        Their product is the number of cells that each contender was meant to have.
+    n_shared : int
+        Number of cells that all compared contenders have.
+    outcomes : tuple of Outcome
+        All features first, then by name and size.
+    near_best : tuple of NearBest
+        Of each method with two compared sizes or more.
+    errors : tuple of (Contender, str, int)
+        What went wrong, and in how many cells.
+    """
+
+    table: str
+    model: str
+    loss_name: str
+    n_seeds: int
+    n_folds: int
+    n_shared: int
+    outcomes: tuple[Outcome, ...]
+    near_best: tuple[NearBest, ...]
+    errors: tuple[tuple[Contender, str, int], ...]
+
+    @property
+    def reference(self) -> Outcome:
+        """What all features came to."""
+        return self.outcomes[0]
+
+    @property
+    def rivals(self) -> tuple[Outcome, ...]:
+        """What all others came to."""
+        return self.outcomes[1:]
+
+    @property
+    def n_planned(self) -> int:
+        """Number of cells of all contenders together."""
+        return self.n_seeds * self.n_folds * len(self.outcomes)
+
+    @property
+    def n_missing(self) -> int:
+        """Number of cells without a row."""
+        return sum(outcome.n_missing for outcome in self.outcomes)
+
+    @property
+    def n_failed(self) -> int:
+        """Number of cells with an error."""
+        return sum(outcome.n_failed for outcome in self.outcomes)
+
+    @property
+    def n_tested(self) -> int:
+        """Number of differences that were tested, for which the p values are corrected."""
+        return sum(outcome.corrected_p is not None for outcome in self.outcomes)
+
+
+def summarise_table(scores: Scores) -> TableSummary:
+    """Return what was found on one table with one model.
+
+    Parameters
+    ----------
+    scores : Scores
+        Of the table and model.
+    """
+    scored = np.isfinite(scores.losses)
+    compared, shared = cells_in_common(scored)
+    used = np.where(compared[:, None], shared, scored)
+    return TableSummary(
+        table=scores.table,
+        model=scores.model,
+        loss_name=scores.loss_name,
+        n_seeds=len({seed for seed, _ in scores.cells}),
+        n_folds=len({fold for _, fold in scores.cells}),
+        n_shared=int(shared.sum()),
+        outcomes=tuple(_outcomes(scores, compared, used)),
+        near_best=tuple(_near_best(scores, compared, shared)),
+        errors=scores.errors,
+    )
+
+
+def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which contenders are compared at once, shape (k,), and over which cells, shape (c,).
+
+    A contender that has few cells would take them from all the others. So the contenders are taken
+    in by their number of cells, as long as half of the most that any has remain in common.
+
+    Parameters
+    ----------
+    scored : ndarray of bool, shape (k, c)
+        Which cells of each contender have a loss.
+    """
+    counts = scored.sum(axis=1)
+    fewest = max(1.0, counts.max() / 2)
+    compared = np.zeros(len(scored), dtype=bool)
+    shared = np.ones(scored.shape[1], dtype=bool)
+    for i in np.argsort(-counts, kind="stable"):
+        remaining = shared & scored[i]
+        if remaining.sum() >= fewest:
+            shared, compared[i] = remaining, True
+    return compared, shared & compared.any()
+
+
+def _outcomes(
+    scores: Scores, compared: NDArray[np.bool_], used: NDArray[np.bool_]
+) -> Iterator[Outcome]:
+    """Yield the outcome of each contender, given the cells that its loss is averaged over."""
+    figures, scored = scores.figures, np.isfinite(scores.losses)
+    all_kept = ~scored | (figures["n_features"] == figures["n_total"])
+    keeps_all = scored.any(axis=1) & all_kept.all(axis=1)
+    differences = [None, *(_difference(scores, i) for i in range(1, len(used)))]
+    p_values = [
+        np.nan if all_of or difference is None or difference.p_value is None else difference.p_value
+        for all_of, difference in zip(keeps_all, differences, strict=True)
+    ]
+    corrected = holm(np.array(p_values))
+    means, sizes = _means(scores.losses, used), _means(figures["n_features"], used)
+    front = pareto_front(np.where(compared, sizes, np.nan), np.where(compared, means, np.nan))
+    for i, contender in enumerate(scores.contenders):
+        is_all = bool(keeps_all[i])
+        yield Outcome(
+            contender=contender,
+            n_scored=int(scored[i].sum()),
+            n_failed=int(scores.failed[i].sum()),
+            n_missing=int((~scored[i] & ~scores.failed[i]).sum()),
+            is_compared=bool(compared[i]),
+            mean_loss=_known(means[i]),
+            deviation=_deviation(scores.losses[i, used[i]]),
+            n_features=_known(sizes[i]),
+            n_total=int(figures["n_total"][i, scored[i]].max()) if scored[i].any() else None,
+            keeps_all=is_all,
+            difference=differences[i],
+            corrected_p=_known(corrected[i]),
+            verdict=verdict_on(differences[i], corrected[i], is_all=is_all) if i else None,
+            stability=_stability(scores, i),
+            selection_seconds=_known(_means(figures["selection_seconds"], scored)[i]),
+            training_seconds=_known(_means(figures["training_seconds"], scored)[i]),
+            is_on_front=bool(front[i]),
+        )
+
+
+def _difference(scores: Scores, i: int) -> PairedDifference | None:
+    return paired_difference(scores.losses[i], scores.losses[0], scores.test_share[i])
+
+
+def _stability(scores: Scores, i: int) -> Stability | None:
+    sets = scores.features[scores.contenders[i]]
+    names = {name: j for j, name in enumerate(sorted(frozenset[str]().union(*sets)))}
+    if not sets:
+        return None
+    n_total = max(len(names), int(np.nanmax(scores.figures["n_total"][i])))
+    chosen = np.zeros((len(sets), n_total), dtype=bool)  # what nobody chose adds nothing
+    for row, kept in zip(chosen, sets, strict=True):
+        row[[names[name] for name in kept]] = True
+    return stability_of(chosen)
+
+
+def _near_best(
+    scores: Scores, compared: NDArray[np.bool_], shared: NDArray[np.bool_]
+) -> Iterator[NearBest]:
+    sized: dict[str, list[tuple[int, int]]] = {}
+    for i, (contender, is_compared) in enumerate(zip(scores.contenders, compared, strict=True)):
+        if contender.size is not None and is_compared:
+            sized.setdefault(contender.method, []).append((contender.size, i))
+    for method, of_method in sized.items():
+        sizes, rows = zip(*of_method, strict=True)
+        if len(sizes) < 2:
+            continue
+        found = smallest_near_best(
+            scores.losses[list(rows)][:, shared], scores.test_share[rows[0], shared]
+        )
+        if found is not None:
+            best, smallest = found
+            yield NearBest(method, sizes[best], sizes[smallest])
+
+
+def _means(values: Floats, used: NDArray[np.bool_]) -> Floats:
+    """Return the mean of the used cells of each row; NaN where there are none."""
+    counts = used.sum(axis=1)
+    sums = np.where(used, values, 0.0).sum(axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def _deviation(values: Floats) -> float | None:
+    return float(values.std(ddof=1)) if len(values) > 1 else None
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,90 @@
+"""The report of a comparison: one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chaffinch.tasks.comparing import charts, tables
+from chaffinch.tasks.comparing.outcomes import TableSummary
+from chaffinch.tasks.comparing.rank_chart import rank_chart
+from chaffinch.tasks.comparing.ranking import Ranking
+from chaffinch.tasks.comparing.statistics import FEWEST_PAIRS
+from chaffinch.tasks.comparing.summary import Summary
+from chaffinch.tasks.comparing.wording import (
+    choices_of,
+    counted,
+    errors_of,
+    gaps_of,
+    ranks_of,
+    sizes_of,
+    verdicts_of,
+)
+from chaffinch.tasks.reporting.page import template
+from chaffinch.tasks.selection.losses import loss_in_words
+
+_TEMPLATE = Path(__file__).parent / "comparison.html"
+_MOST_OPEN = 3  # more tables are opened on demand
+
+
+def render_comparison(summary: Summary, *, title: str) -> bytes:
+    """Return the report as one HTML file in UTF-8.
+
+    The file asks nothing of the network and runs nothing; equal summaries give equal bytes.
+
+    Parameters
+    ----------
+    summary : Summary
+        What was found.
+    title : str
+        Of the comparison.
+    """
+    return template(_TEMPLATE).render(_view(summary, title)).encode()
+
+
+def _view(summary: Summary, title: str) -> Mapping[str, Any]:
+    """Return what the template names."""
+    n_tables = len({table.table for table in summary.tables})
+    n_models = len({table.model for table in summary.tables})
+    methods = {outcome.contender.method for t in summary.tables for outcome in t.rivals}
+    return {
+        "title": title,
+        "scope": f"{counted(len(methods), 'method')} against all features, on "
+        f"{counted(n_tables, 'table')} with {counted(n_models, 'model')}.",
+        "verdict_counts": tables.verdict_counts(summary),
+        "gaps": gaps_of(summary),
+        "errors": list(errors_of(summary)),
+        "rankings": [_ranking(ranking, i) for i, ranking in enumerate(summary.rankings)],
+        "tables": [_table(table, i) for i, table in enumerate(summary.tables)],
+        "is_open": len(summary.tables) <= _MOST_OPEN,
+        "fewest_pairs": FEWEST_PAIRS,
+    }
+
+
+def _ranking(ranking: Ranking, place: int) -> Mapping[str, Any]:
+    return {
+        "model": ranking.model,
+        "sizes": sizes_of(ranking),
+        "chart": rank_chart(ranking, f"ranks-{place}"),
+        "said": ranks_of(ranking),
+    }
+
+
+def _table(table: TableSummary, place: int) -> Mapping[str, Any]:
+    return {
+        "name": table.table,
+        "model": table.model,
+        "loss_name": loss_in_words(table.loss_name),
+        "cells": f"{counted(table.n_seeds, 'seed')} and {counted(table.n_folds, 'outer fold')}",
+        "n_shared": counted(table.n_shared, "cell"),
+        "sentence": verdicts_of(table),
+        "verdicts": tables.verdicts(table),
+        "figures": tables.figures(table),
+        "front": tables.front(table),
+        "choices": choices_of(table),
+        "losses_chart": charts.losses_chart(table, f"losses-{place}"),
+        "differences_chart": charts.differences_chart(table, f"differences-{place}"),
+        "repeats_chart": charts.repeats_chart(table, f"repeats-{place}"),
+        "front_chart": charts.front_chart(table, f"front-{place}"),
+    }

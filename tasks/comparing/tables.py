@@ -1,0 +1,144 @@
+"""The tables of a comparison's report: rows of text made from the summary."""
+
+from __future__ import annotations
+
+from chaffinch.tasks.comparing.charts import front_of
+from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
+from chaffinch.tasks.comparing.summary import Summary
+from chaffinch.tasks.comparing.wording import name_of, reason_of
+from chaffinch.tasks.comparison import Verdict
+from chaffinch.tasks.reporting.tables import Kind, Table
+from chaffinch.tasks.reporting.wording import NOTHING, interval, number
+from chaffinch.tasks.selection.losses import loss_in_words
+
+_VERDICTS: tuple[Verdict, ...] = ("helps", "does not help", "cannot tell")  # in this order
+
+
+def verdict_counts(summary: Summary) -> Table:
+    """Return how many methods and sizes help on each table with each model."""
+    rows = []
+    for table in summary.tables:
+        verdicts = [outcome.verdict for outcome in table.rivals]
+        gains = [o for o in table.rivals if o.verdict == "helps" and o.mean_loss is not None]
+        best = min(gains, key=lambda outcome: outcome.mean_loss or 0.0, default=None)
+        rows.append(
+            (
+                table.table,
+                table.model,
+                *(number(verdicts.count(verdict)) for verdict in _VERDICTS),
+                NOTHING if best is None else name_of(best.contender),
+                number(table.n_missing + table.n_failed),
+            )
+        )
+    columns: dict[str, Kind] = {
+        "Table": "name",
+        "Model": "name",
+        "Helps": "number",
+        "Does not help": "number",
+        "Cannot tell": "number",
+        "Lowest loss of those that help": "name",
+        "Cells without a loss": "number",
+    }
+    return Table("Methods and sizes by verdict", columns, rows)
+
+
+def verdicts(table: TableSummary) -> Table:
+    """Return the verdict on each contender, those that help first."""
+    by_verdict = [o for verdict in _VERDICTS for o in table.rivals if o.verdict == verdict]
+    rows = [
+        (
+            name_of(outcome.contender),
+            str(outcome.verdict),
+            reason_of(outcome, table.n_tested),
+            *_difference(outcome),
+        )
+        for outcome in by_verdict
+    ]
+    columns: dict[str, Kind] = {
+        "Method": "name",
+        "Verdict": "text",
+        "Why": "text",
+        "Difference": "number",
+        "95 % interval": "number",
+        "Corrected p": "number",
+        "Pairs": "number",
+    }
+    return Table(f"Verdicts ({loss_in_words(table.loss_name)})", columns, rows)
+
+
+def figures(table: TableSummary) -> Table:
+    """Return what was measured of each contender."""
+    rows = [
+        (
+            name_of(outcome.contender),
+            number(outcome.n_features),
+            number(outcome.mean_loss),
+            number(outcome.deviation),
+            *_stability(outcome),
+            _seconds(outcome.selection_seconds),
+            _seconds(outcome.training_seconds),
+            number(outcome.n_scored),
+            number(outcome.n_missing),
+            number(outcome.n_failed),
+        )
+        for outcome in table.outcomes
+    ]
+    columns: dict[str, Kind] = {
+        "Method": "name",
+        "Features": "number",
+        "Mean loss": "number",
+        "Deviation": "number",
+        "Stability": "number",
+        "95 % interval": "number",
+        "Selection, s": "number",
+        "Training, s": "number",
+        "Cells": "number",
+        "Missing": "number",
+        "Failed": "number",
+    }
+    return Table("What was measured", columns, rows, 0)
+
+
+def front(table: TableSummary) -> Table:
+    """Return the Pareto front, numbered as in its chart."""
+    rows = [
+        (
+            number(place),
+            name_of(outcome.contender),
+            number(outcome.n_features),
+            number(outcome.mean_loss),
+        )
+        for place, outcome in enumerate(front_of(table), 1)
+    ]
+    columns: dict[str, Kind] = {
+        "Place": "number",
+        "Method": "name",
+        "Features": "number",
+        "Mean loss": "number",
+    }
+    return Table("Pareto front", columns, rows)
+
+
+def _difference(outcome: Outcome) -> tuple[str, str, str, str]:
+    difference = outcome.difference
+    if difference is None:
+        return NOTHING, NOTHING, NOTHING, "0"
+    return (
+        number(difference.mean, "+"),
+        NOTHING if difference.interval is None else interval(difference.interval),
+        number(outcome.corrected_p),
+        number(difference.n_pairs),
+    )
+
+
+def _stability(outcome: Outcome) -> tuple[str, str]:
+    stability = outcome.stability
+    if stability is None:
+        return NOTHING, NOTHING
+    ends = stability.interval
+    shown = NOTHING if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+    return f"{stability.value:.2f}", shown
+
+
+def _seconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{seconds:,.2f}"
