@@ -140,10 +140,11 @@ def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **g
     prepare(quiet=True)
     server = Server()
     from chaffinch.flows import terminal
+    from chaffinch.tasks.comparing.story import STEPS
 
     settings = ComparisonSettings(**nested(given, _COMPARISON))
     execution = ExecutionSettings(**nested(given, _EXECUTION))
-    with terminal.progress() as (on_progress, _, say):
+    with terminal.progress(STEPS) as (on_progress, _, say):
         server.check()
         on_progress(terminal.STARTING_PREFECT, 0, 1)
         server.start()

@@ -8,7 +8,7 @@ A log of a run in the night reads
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from chaffinch.tasks.story import STEPS
@@ -17,9 +17,9 @@ from chaffinch.tasks.story import STEPS
 _CHECKING = ("ingest", "describe")
 
 
-def numbered(step: str) -> str:
+def numbered(step: str, steps: Sequence[str]) -> str:
     """Return what a person reads of a step: its place among all, and its name in words."""
-    number = f"{STEPS.index(step) + 1}/{len(STEPS)} " if step in STEPS else "    "
+    number = f"{steps.index(step) + 1}/{len(steps)} " if step in steps else "    "
     return number + step.replace("_", " ")
 
 
@@ -30,14 +30,19 @@ class ProgressLines:
     ----------
     say : callable
         Called with each line.
+    steps : sequence of str
+        Every step, in order.
     clock : callable
         Gives seconds.
     """
 
     def __init__(
-        self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self,
+        say: Callable[[str], None],
+        steps: Sequence[str] = STEPS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._say = say
+        self._say, self._steps = say, steps
         self._clock = clock
         self._lock = Lock()  # `tell` comes from a thread of its own
         self._held: list[str] | None = []
@@ -52,7 +57,7 @@ class ProgressLines:
                 return  # the run finds done what the check before it has done
             if step not in _CHECKING:
                 self._release()
-            name, ends = numbered(step), done == total == 1
+            name, ends = numbered(step, self._steps), done == total == 1
             if step not in self._begun:
                 self._begun[step] = self._clock()
                 self._line(f"{name}: finished before" if ends else name)
@@ -69,9 +74,8 @@ class ProgressLines:
             if self._now is not None:
                 step, done, total = self._now
                 items = f"{done} of {total} " if total > 1 else ""
-                self._line(
-                    f"{numbered(step)}: {items}after {self._clock() - self._begun[step]:.0f} s"
-                )
+                seconds = self._clock() - self._begun[step]
+                self._line(f"{numbered(step, self._steps)}: {items}after {seconds:.0f} s")
 
     def _line(self, line: str) -> None:
         if self._held is None:

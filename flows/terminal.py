@@ -19,6 +19,7 @@ from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, Say
+from chaffinch.tasks.story import STEPS
 
 STARTING_PREFECT = "starting Prefect"
 SECONDS_BETWEEN_LINES = 30
@@ -41,13 +42,13 @@ class Showing(NamedTuple):
 
 
 @contextmanager
-def progress() -> Iterator[Showing]:
+def progress(steps: Sequence[str] = STEPS) -> Iterator[Showing]:
     """Show on standard error how far the steps are while the block runs, and what is said.
 
     A terminal gets a moving bar per step; a file or a pipe gets lines, see `ProgressLines`.
     """
     console = Console(stderr=True)
-    with _bars(console) if console.is_terminal else _lines() as on_progress:
+    with _bars(console, steps) if console.is_terminal else _lines(steps) as on_progress:
         yield Showing(
             on_progress,
             lambda warnings: _print_warnings(console, warnings),
@@ -56,7 +57,7 @@ def progress() -> Iterator[Showing]:
 
 
 @contextmanager
-def _bars(console: Console) -> Iterator[OnProgress]:
+def _bars(console: Console, steps: Sequence[str]) -> Iterator[OnProgress]:
     columns = (
         SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),
@@ -69,7 +70,7 @@ def _bars(console: Console) -> Iterator[OnProgress]:
 
         def on_progress(step: str, done: int, total: int) -> None:
             if step not in lines:
-                lines[step] = bars.add_task(numbered(step), total=total)
+                lines[step] = bars.add_task(numbered(step, steps), total=total)
             bars.update(lines[step], completed=done, total=total)
 
         try:
@@ -80,8 +81,8 @@ def _bars(console: Console) -> Iterator[OnProgress]:
 
 
 @contextmanager
-def _lines() -> Iterator[OnProgress]:
-    lines = ProgressLines(lambda line: click.echo(line, err=True))
+def _lines(steps: Sequence[str]) -> Iterator[OnProgress]:
+    lines = ProgressLines(lambda line: click.echo(line, err=True), steps)
     ended = threading.Event()
 
     def tell_regularly() -> None:

@@ -107,12 +107,11 @@ def compare(
     >>> compared  # doctest: +SKIP
     """
     chosen: dict[str, Any] = {} if methods is None else {"methods": methods}
+    chosen |= {"models": models, "sizes": sizes}
     asked = ComparisonSettings(
         target=target,
-        models=models,
         folds=folds,
         seeds=seeds,
-        sizes=sizes,
         columns=ColumnSettings(
             keep=names_of("keep", keep),
             drop=names_of("drop", drop),

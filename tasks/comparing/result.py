@@ -41,7 +41,8 @@ class ComparisonResult:
     @cached_property
     def results(self) -> pd.DataFrame:
         """Return a row for each set of features that was scored."""
-        return self.table.to_pandas()
+        results: pd.DataFrame = self.table.to_pandas()
+        return results
 
     @cached_property
     def summary(self) -> Summary:

@@ -135,6 +135,7 @@ def measure_cells(
     n_before = len(cells) - len(asked)
     on_progress("measure", n_before, len(cells))
     if not asked:
+        on_progress("measure", 1, 1)
         return
     compared = _loaded(plan)
     for one in asked:
@@ -151,6 +152,7 @@ def measure_cells(
                     n_done = f"{n_before + done} of {len(cells)}"
                     say(f"The time is up with {n_done} cells measured; the same again goes on.")
                     break
+    on_progress("measure", 1, 1)
 
 
 def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> None:

@@ -66,8 +66,13 @@ def stop(program: subprocess.Popen[str]) -> None:
 
 def run(*command: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run `chaffinch run` to its end in a home, with more of the environment if need be."""
+    return chaffinch("run", *command, home=home, **more)
+
+
+def chaffinch(*command: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `chaffinch` likewise."""
     return subprocess.run(
-        (*CHAFFINCH, "run", *command),
+        (*CHAFFINCH, *command),
         env=environment(home, **more),
         cwd=home,
         capture_output=True,

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import chaffinch
+from tests.flows.programs import chaffinch as program
 from tests.flows.programs import run, still_running
 from tests.made_up import good_table
 
@@ -55,6 +56,29 @@ def test_a_ranking_goes_the_same_way(home, table):
     assert list(result.path.columns) == ["step", "feature", "score", "features_left"]
     assert result.path["score"].is_monotonic_increasing
     assert max(result.scores, key=result.scores.get) == "first"
+
+
+def test_methods_are_compared_and_nothing_is_measured_twice(home, table):
+    asked = ("--methods", "anova_f,flbmo", "--models", "linear", "--folds", "2", "--seeds", "1")
+    command = (str(table), "--target", "yield", *asked, "--sizes", "1,0.5", "--cluster", "none")
+    ended = program("compare", *command, home=home)
+    assert ended.returncode == 0, ended.stderr
+    (report,) = home.glob("chaffinch-store/comparisons/*/report.html")
+    assert ended.stdout.splitlines()[-1] == f"Report: {report}"
+    assert "anova_f, 3 features" in ended.stdout
+    told = re.sub(r"[0-9]+(\.[0-9])? s", "# s", ended.stderr).splitlines()
+    assert told[2:] == [
+        "1/3 ingest",
+        "1/3 ingest: done after # s",
+        "2/3 measure",
+        "To do: 8 selections in 2 cells, about 60 fits of models, about # s.",
+        "2/3 measure: done after # s",
+        "3/3 conclude",
+        "3/3 conclude: done after # s",
+    ]
+    again = program("compare", *command, "--json", home=home)
+    assert "To do" not in again.stderr
+    assert len(json.loads(again.stdout)["results"]) == 2 * (2 + 2 * 3)
 
 
 def test_on_a_terminal_every_step_is_a_bar():

@@ -11,7 +11,7 @@ class Night:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.seconds = 0.0
-        self.progress = ProgressLines(self.lines.append, lambda: self.seconds)
+        self.progress = ProgressLines(self.lines.append, clock=lambda: self.seconds)
 
 
 @pytest.fixture

@@ -1,0 +1,67 @@
+"""The comparison flow against a real server: what the UI shows, and what `compare` gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch.tasks.comparing.story import STEPS
+from tests.flows.conftest import Server
+from tests.flows.programs import eventually
+
+LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
+ASKED: dict[str, Any] = {"methods": ("flbmo", "anova_f"), "models": (LINEAR,), "folds": 2}
+ASKED |= {"seeds": 2, "sizes": (1, 3)}
+
+
+@pytest.fixture(scope="module")
+def flow_run(
+    server: Server, table: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], chaffinch.ComparisonResult]:
+    store = tmp_path_factory.mktemp("comparison")
+    execution = chaffinch.ExecutionSettings(store=store, cluster="none")
+    settings = chaffinch.ComparisonSettings(target="yield", **ASKED)
+    state = chaffinch.comparison([str(table)], settings, execution, 60, return_state=True)
+    run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
+    return run, state.result()
+
+
+def test_it_is_named_by_its_tables_methods_and_models(flow_run):
+    run, _ = flow_run
+    assert run["state_type"] == "COMPLETED"
+    assert run["name"] == "harvest.csv: 2 methods, 1 models"
+
+
+def test_every_step_is_a_task_run(flow_run, server):
+    run, _ = flow_run
+
+    def completed() -> list[str]:
+        wanted = {"id": {"any_": [run["id"]]}}
+        tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
+        return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
+
+    assert eventually(lambda: completed() == list(STEPS))
+
+
+def test_progress_ends_at_100_and_the_verdicts_are_there_to_read(flow_run, server):
+    run, result = flow_run
+    artifacts = server.artifacts(run["id"])
+    assert artifacts["comparison-progress"]["data"] == 100
+    verdicts = artifacts["comparison-verdicts"]["data"]
+    assert all(line in verdicts for line in result.lines)
+    assert str(result.folder / "report.html") in verdicts
+
+
+def test_it_gives_what_compare_gives(flow_run, table):
+    _, result = flow_run
+    plain = chaffinch.compare(table, "yield", **ASKED)
+    one, other = (
+        r.results.drop(columns=["selection_seconds", "training_seconds"]) for r in (result, plain)
+    )
+    pd.testing.assert_frame_equal(one, other)
+    assert plain.folder is None
+    assert len(one) == 2 * 2 * (2 + 2 * 3)
