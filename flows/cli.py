@@ -119,7 +119,7 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 
 
 @cli.command(short_help="Compare methods on tables.")
-@click.argument("data", nargs=-1, required=True)
+@click.argument("data", nargs=-1, required=True, metavar="TABLES")
 @settings_options(ComparisonSettings, _COMPARISON)
 @click.option(
     "--time-budget",
@@ -130,7 +130,7 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
 @settings_options(ExecutionSettings, _EXECUTION)
 @_as_json
 def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **given: Any) -> None:
-    """Compare methods of selection on one or more tables DATA, by nested folds and over seeds.
+    """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
 
     What is selected in a fold is scored once, on rows that the selection never saw. A comparison
     that was stopped goes on where it was when the same command is given again.

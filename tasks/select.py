@@ -169,7 +169,7 @@ def method_settings(method: str | Method, n_features: int | None) -> Method:
 
 
 def names_of(role: str, given: Collection[str]) -> tuple[str, ...]:
-    """Return the columns named for a role; a text alone would be taken for its letters."""
+    """Return the columns named for a role; InputError for a text alone, which is no list."""
     if isinstance(given, str) or not isinstance(given, Collection):
         raise InputError(f"{role} must be a list of column names but is {given!r}")
     return tuple(given)

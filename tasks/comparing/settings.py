@@ -49,7 +49,7 @@ class ComparisonSettings(Settings):
         5, 3, "Folds", "Outer folds: each is scored by what was selected without it."
     )
     seeds: Count = described_field(
-        3, 4, "Seeds", "How often the folds are dealt anew, with the seeds 0, 1, 2, ..."
+        3, 4, "Seeds", "How often the folds are dealt anew, with the seeds from 0 on."
     )
     sizes: tuple[Count | Share, ...] = described_field(
         (),

@@ -32,7 +32,7 @@ from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.stage import OnProgress, Say, digest, say_nothing, tell_nobody, versions
 from chaffinch.tasks.story import Through, check_fit, check_model, source_label
 
-STEPS = ("ingest", "measure", "conclude")
+STEPS = ("read_table", "measure_cells", "conclude")
 
 
 def compare_methods(
@@ -86,7 +86,7 @@ def compare_methods(
         check_model(settings.selection(model, 0))
     store = Store.open(execution.store)
     read = [
-        through(ingest_source)(source, label, settings, store, on_progress)
+        through(read_table)(source, label, settings, store, on_progress)
         for source, label in zip(sources, labels, strict=True)
     ]
     plan = Plan(settings, tuple(read))
@@ -104,12 +104,12 @@ def compare_methods(
     return run
 
 
-def ingest_source(
+def read_table(
     source: Any, label: str, settings: ComparisonSettings, store: Store, on_progress: OnProgress
 ) -> Source:
     """Read a table, type it, and refuse it where no cell could use it."""
     check_source(source)
-    on_progress("ingest", 0, 1)
+    on_progress("read_table", 0, 1)
     of_any = settings.selection(settings.models[0], 0)
     dataset = ingest(source, of_any, store.datasets)
     with rows_counted_in_the_source(source, of_any):
@@ -117,7 +117,7 @@ def ingest_source(
     for model in settings.models:
         for method in settings.methods:
             check_fit(settings.selection(model, 0, method), description.schema)
-    on_progress("ingest", 1, 1)
+    on_progress("read_table", 1, 1)
     return Source(label, dataset, description)
 
 
@@ -133,9 +133,9 @@ def measure_cells(
     cells = plan.cells
     asked = [Asked(cell, names) for cell in cells if (names := _lacking(plan, cell, store))]
     n_before = len(cells) - len(asked)
-    on_progress("measure", n_before, len(cells))
+    on_progress("measure_cells", n_before, len(cells))
     if not asked:
-        on_progress("measure", 1, 1)
+        on_progress("measure_cells", 1, 1)
         return
     compared = _loaded(plan)
     for one in asked:
@@ -147,12 +147,12 @@ def measure_cells(
         with closing(results):
             for done, (number, result) in enumerate(results, start=1):
                 _keep(plan, asked[number], result, store)
-                on_progress("measure", n_before + done, len(cells))
+                on_progress("measure_cells", n_before + done, len(cells))
                 if time_budget is not None and time.monotonic() - began > time_budget:
                     n_done = f"{n_before + done} of {len(cells)}"
                     say(f"The time is up with {n_done} cells measured; the same again goes on.")
                     break
-    on_progress("measure", 1, 1)
+    on_progress("measure_cells", 1, 1)
 
 
 def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> None:

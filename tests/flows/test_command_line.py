@@ -66,13 +66,13 @@ def test_methods_are_compared_and_nothing_is_measured_twice(home, table):
     (report,) = home.glob("chaffinch-store/comparisons/*/report.html")
     assert ended.stdout.splitlines()[-1] == f"Report: {report}"
     assert "anova_f, 3 features" in ended.stdout
-    told = re.sub(r"[0-9]+(\.[0-9])? s", "# s", ended.stderr).splitlines()
+    told = re.sub(r"[0-9]+(\.[0-9])? s\b", "# s", ended.stderr).splitlines()
     assert told[2:] == [
-        "1/3 ingest",
-        "1/3 ingest: done after # s",
-        "2/3 measure",
-        "To do: 8 selections in 2 cells, about 60 fits of models, about # s.",
-        "2/3 measure: done after # s",
+        "1/3 read table",
+        "1/3 read table: done after # s",
+        "2/3 measure cells",
+        "To do: 8 selections in 2 cells, about 72 fits of models, about # s.",
+        "2/3 measure cells: done after # s",
         "3/3 conclude",
         "3/3 conclude: done after # s",
     ]

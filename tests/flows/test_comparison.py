@@ -44,7 +44,7 @@ def test_every_step_is_a_task_run(flow_run, server):
         tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
         return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
 
-    assert eventually(lambda: completed() == list(STEPS))
+    assert eventually(lambda: completed() == [step.replace("_", "-") for step in STEPS])
 
 
 def test_progress_ends_at_100_and_the_verdicts_are_there_to_read(flow_run, server):

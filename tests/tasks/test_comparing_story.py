@@ -65,7 +65,7 @@ def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, tmp_path) 
 
     def stop_at(cells: int):
         def tell(step: str, done: int, total: int) -> None:
-            if step == "measure" and done == cells:
+            if step == "measure_cells" and done == cells:
                 raise StopError
 
         return tell
@@ -75,13 +75,13 @@ def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, tmp_path) 
             compared(source, tmp_path / "stopped", stop_at(cells))
     begun = []
     done = compared(source, tmp_path / "stopped", lambda *told: begun.append(told))
-    assert begun[2] == ("measure", 5, 8)
+    assert begun[2] == ("measure_cells", 5, 8)
     assert_same(done, whole)
     again = []
     assert_same(compared(source, tmp_path / "stopped", lambda *told: again.append(told)), whole)
-    assert [told for told in again if told[0] == "measure"] == [
-        ("measure", 8, 8),
-        ("measure", 1, 1),
+    assert [told for told in again if told[0] == "measure_cells"] == [
+        ("measure_cells", 8, 8),
+        ("measure_cells", 1, 1),
     ]
 
 
@@ -110,12 +110,12 @@ def test_nor_that_it_was_killed_twice(source, tmp_path) -> None:
     for cells in (4, 11):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
             for line in program.stdout:
-                if line.startswith("measure") and int(line.split()[1]) >= cells:
+                if line.startswith("measure_cells") and int(line.split()[1]) >= cells:
                     os.kill(program.pid, signal.SIGKILL)
     time.sleep(0.5)  # the workers notice that they are orphans
     begun = []
     done = compared(source, tmp_path / "killed", lambda *told: begun.append(told), seeds=6)
-    measured = [told for told in begun if told[0] == "measure"]
+    measured = [told for told in begun if told[0] == "measure_cells"]
     assert measured[0][1] >= 11
     assert_same(done, whole)
 
