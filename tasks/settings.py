@@ -8,20 +8,17 @@ Each raises `InputError`, in one line, for a value that cannot be.
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.refusals import refusal
+from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
+from chaffinch.tasks.setting_fields import SIZES as _SIZES
+from chaffinch.tasks.setting_fields import Count, Share
+from chaffinch.tasks.setting_fields import Settings as _Settings
+from chaffinch.tasks.setting_fields import setting as _field
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 BaselineValues = Annotated[
@@ -29,33 +26,8 @@ BaselineValues = Annotated[
     Field(title="Values", description="Values by feature; the other features get their mean."),
 ]
 Baseline = Literal["mean", "median", "zero"] | BaselineValues
-Share = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
-
-
-def _field(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
-    """Return a field with the position that orders it in the UI form."""
-    return Field(
-        default,
-        title=title,
-        description=description,
-        json_schema_extra={"position": position},
-        **limits,
-    )
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    if not TYPE_CHECKING:  # type checkers know each model's own arguments
-
-        def __init__(self, **values: Any) -> None:
-            try:
-                super().__init__(**values)
-            except ValidationError as error:
-                raise InputError(refusal(error, type(self).model_fields)) from error
 
 
 class Gbmo(_Settings):
@@ -88,16 +60,6 @@ class Gbmo(_Settings):
     )
 
 
-_SIZES = _field(
-    (1 / 6, 1 / 5, 1 / 4, 1 / 2),
-    1,
-    "Sizes",
-    "Numbers of features to keep, or shares of all; of several, the one that does best on the "
-    "model-validation rows wins.",
-    min_length=1,
-)
-
-
 class Flbmo(_Settings):
     """Fixed-length binary mask optimisation: remove features until a size is reached."""
 
@@ -118,9 +80,13 @@ class Ranking(_Settings):
     n_features: tuple[Count | Share, ...] = _SIZES
 
 
-Method = Gbmo | Flbmo | Ranking
+Method = Gbmo | Flbmo | Ranking | Rfe | Rfecv | Sequential | ParticleSwarm
+# Those that find the number of features themselves, and can be told a largest one.
+AtMost = Gbmo | Rfecv | ParticleSwarm
 _METHODS: dict[str, type[Method]]
 _METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, **dict.fromkeys(SCORES, Ranking)}
+_METHODS |= {"rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
+_METHODS |= {"sequential_backward": Sequential, "particle_swarm": ParticleSwarm}
 
 
 def method_of(given: Any) -> Method:
@@ -160,7 +126,7 @@ class ModelSettings(_Settings):
         "Hyper-parameter grid tried by cross-validation: a small one, the paper's, or none.",
     )
     folds: Annotated[int, Field(ge=2, le=20)] = _field(
-        5, 3, "Folds", "Folds of the cross-validation that tunes the model."
+        5, 3, "Folds", "Folds of the cross-validation that tunes the model, and of rfecv."
     )
 
 
@@ -219,7 +185,7 @@ class SelectionSettings(_Settings):
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
     task: TaskOrAuto = _field("auto", 1, "Task", "What the target is; auto looks at its values.")
-    method: Gbmo | Flbmo | Ranking = _field(Gbmo(), 2, "Method", "How the mask is optimised.")
+    method: Method = _field(Gbmo(), 2, "Method", "How the mask is optimised.")
     model: ModelSettings = _field(ModelSettings(), 3, "Model", "The model and its tuning.")
     columns: ColumnSettings = _field(ColumnSettings(), 4, "Columns", "What columns are for.")
     loss: str | None = _field(
