@@ -2,6 +2,10 @@ from .flows.feature_selection import feature_selection as feature_selection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
 from .tasks.given_model import masked_loss as masked_loss
+from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
+from .tasks.refit_settings import Rfe as Rfe
+from .tasks.refit_settings import Rfecv as Rfecv
+from .tasks.refit_settings import Sequential as Sequential
 from .tasks.result import SelectionResult as SelectionResult
 from .tasks.result import load_run as load_run
 from .tasks.select import select as select

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def eliminate_by_refits(
     sizes = sizes_on_the_way(n_features, max(1, len(kept)), share)
     mask = np.ones(n_features, dtype=bool)
     removed: list[int] = []
-    for done, (size, next_size) in enumerate(zip(sizes[:-1], sizes[1:], strict=True), start=1):
+    for done, (size, next_size) in enumerate(pairwise(sizes), start=1):
         left = np.flatnonzero(mask)
         in_order = left[np.argsort(importances(mask.copy()), kind="stable")]
         leaving = [int(j) for j in in_order if j not in kept][: size - next_size]

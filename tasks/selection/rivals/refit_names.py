@@ -18,5 +18,11 @@ REFITTING: dict[str, str] = {
     "the mask-validation rows",
 }
 
+# What the score of a recursive elimination is.
+PLACE = "the place in the order of leaving; what outlasts all others has the highest"
+
+# Which find the number of features without the model-validation rows.
+SIZED = ("rfecv", "particle_swarm")
+
 # Which ask a fitted model for its importances, and so need one that has them.
 BY_IMPORTANCE = ("rfe", "rfecv")
