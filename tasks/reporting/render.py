@@ -30,7 +30,7 @@ _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "test rows, groups or time there would be a verdict."
 )
-_SCORES: dict[str, str] = {**SCORES, **dict.fromkeys(BY_IMPORTANCE, PLACE)}
+_SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_IMPORTANCE, PLACE)
 # Control characters would be lost or break a name; their pictures show that they are there.
 _PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
