@@ -233,7 +233,7 @@ class _Losses:
     def check_that_features_matter(self) -> None:
         """Refuse a model to which every mask is the same: what is kept would be arbitrary."""
         material, n_features = self._material, len(self._material.schema.features)
-        if material.keep or len(self._seen) > 1 or n_features == 1:
+        if material.keep or len(self._seen) > 1 or self._n_done == 1:
             return
         (loss,) = self._seen
         raise InputError(
