@@ -112,7 +112,11 @@ def publish(result: SelectionResult) -> None:
         description=f"Loss ({loss_in_words(result.contract['loss'])}) of each part of the rows",
     )
     features = [
-        {"feature": name, "kept": bool(kept), "removed at step": None if kept else int(step)}
+        {
+            "feature": name,
+            "kept": bool(kept),
+            "removed at step": None if kept or not step else int(step),
+        }
         for name, kept, step in zip(result.candidates, result.mask, result.steps, strict=True)
     ]
     create_table_artifact(

@@ -23,6 +23,7 @@ from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import Stopped, stop_once, stopped_by_signals
 from chaffinch.tasks.selection.rivals.names import SCORES
+from chaffinch.tasks.selection.rivals.refit_names import REFITTING
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 # Option -> the field of the settings behind it.
@@ -75,10 +76,14 @@ def cli() -> None:
     default="gbmo",
     metavar="METHOD",
     help="gbmo finds the number of features by itself, flbmo keeps a fixed number; to compare "
-    f"with, {', '.join(SCORES)} rank the features once and keep the best.  [default: gbmo]",
+    f"with, {', '.join(SCORES)} rank the features once and keep the best, and "
+    f"{', '.join(REFITTING)} fit the model again and again as they search.  [default: gbmo]",
 )
 @click.option(
-    "--n-features", type=int, metavar="K", help="gbmo: keep at most K; any other: keep exactly K."
+    "--n-features",
+    type=int,
+    metavar="K",
+    help="gbmo, rfecv, particle_swarm: keep at most K; any other: keep exactly K.",
 )
 @settings_options(SelectionSettings, _SELECTION)
 @settings_options(ExecutionSettings, _EXECUTION)

@@ -26,7 +26,7 @@ from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
 from chaffinch.tasks.roles import check_roles
 from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
-from chaffinch.tasks.settings import ColumnSettings, Gbmo, Method, SelectionSettings
+from chaffinch.tasks.settings import AtMost, ColumnSettings, Method, SelectionSettings
 from chaffinch.tasks.splits import least_members, split_rows
 from chaffinch.tasks.target import describe_target, encode_target
 
@@ -283,6 +283,6 @@ def _check_baseline(
 
 def _sizes(method: Method) -> list[int]:
     """Return the numbers of features asked for; shares of all can never be out of range."""
-    if isinstance(method, Gbmo):
+    if isinstance(method, AtMost):
         return [] if method.n_features is None else [method.n_features]
     return [size for size in method.n_features if isinstance(size, int)]

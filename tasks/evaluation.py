@@ -17,6 +17,7 @@ from chaffinch.tasks.ingestion import (
 )
 from chaffinch.tasks.masking import mask_of
 from chaffinch.tasks.paired_bootstrap import resampling_units
+from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.splits import PARTS
 from chaffinch.tasks.stage import Context, stage, versions
@@ -119,12 +120,13 @@ def _contract(
     description, mask = description_of(described), mask_of(chosen)
     schema = description.schema
     settings, dataset = context.settings, context.dataset
-    steps = pq.read_table(eliminated.path("elimination.parquet"))
-    step_of = dict(zip(steps["feature"].to_pylist(), steps["step"].to_pylist(), strict=True))
+    step_of = step_of_each(pq.read_table(eliminated.path(PATH_FILE)))
     kept = [j for j in range(len(mask)) if mask[j]]
     method = settings.method.kind
-    dropped = [
+    dropped: list[dict[str, Any]] = [
         {"name": name, "reason": f"removed by {method}", "step": step_of[name]}
+        if name in step_of
+        else {"name": name, "reason": f"not chosen by {method}"}
         for j, name in enumerate(schema.features)
         if not mask[j]
     ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
-from chaffinch.tasks.training import Recipe
+from chaffinch.tasks.training import Fold, Recipe
 from chaffinch.tasks.workers import OnDone, Workers
 
 Seen = Literal["train", "mask_validation"]
@@ -36,6 +36,8 @@ class Material:
         The only source of randomness.
     rows : callable
         Loads the rows of a part, so that a search holds no more of them than it needs.
+    folds : callable
+        Parts the training rows for cross-validation.
     workers : Workers
         Who computes; never changes a result.
     on_progress : callable
@@ -52,6 +54,7 @@ class Material:
     keep: tuple[int, ...]
     seed: int
     rows: Callable[[Seen], Rows]
+    folds: Callable[[], Sequence[Fold]]
     workers: Workers
     on_progress: OnDone
     warnings: tuple[str, ...] = ()

@@ -26,6 +26,8 @@ _MUST = {
     "finite_number": "must be a finite number",
     "string_type": "must be text",
     "literal_error": "must be {expected}",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
     "tuple_type": "must be a list",
     "too_short": "must hold at least {min_length}",
     "dict_type": "must be names with values",

@@ -17,6 +17,7 @@ from chaffinch.storage.files import parse_json, write_file
 from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.catalog import next_stage
 from chaffinch.tasks.predicting import SelectedModel
+from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
 from chaffinch.tasks.selection.vocabulary import Mask
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ class SelectionResult:
         Which of `candidates` are kept.
     steps : ndarray of int, shape (d,)
         Step of the elimination path at which each candidate is removed, from 1; 0 for those that
-        outlast the path. The later, the more useful.
+        outlast the path, and for all where the search found whole masks. The later, the more
+        useful.
     path : pandas.DataFrame
         One row per step: step, feature, loss, features_left. A ranking masks nothing and has the
-        feature's score in place of the loss.
+        feature's score in place of the loss. A search that finds whole masks has one row per mask,
+        and in place of the feature all features of the mask.
     scores : dict or None
         Score of each candidate, higher is better, where the method is a ranking.
     losses : dict
@@ -242,8 +245,7 @@ def load_result(
     evaluated, retrained = stages["evaluate"], stages["retrain"]
     contract = parse_json(evaluated.read(_CONTRACT), evaluated.path(_CONTRACT), _CONTRACT_FIELDS)
     eliminated = stages["optimise_mask"]
-    elimination = pa.BufferReader(eliminated.read("elimination.parquet"))
-    path = pq.read_table(elimination).to_pandas()
+    elimination = pq.read_table(pa.BufferReader(eliminated.read(PATH_FILE)))
     model_files = {
         name.removeprefix("model/"): retrained.read(name)
         for name in retrained.files
@@ -251,12 +253,12 @@ def load_result(
     }
     features = tuple(feature["name"] for feature in contract["features"])
     candidates = tuple(contract["candidates"])
-    step_of = dict(zip(path["feature"], path["step"], strict=True))
+    step_of = step_of_each(elimination)
     kept = set(features)
     return SelectionResult(
         mask=np.array([name in kept for name in candidates]),
         steps=np.array([step_of.get(name, 0) for name in candidates]),
-        path=path,
+        path=elimination.to_pandas(),
         scores=eliminated.result.get("scores"),
         losses=contract["losses"],
         comparison=contract["comparison"],

@@ -1,21 +1,20 @@
-"""One search for features, whatever the method: from what it may look at to the path it finds."""
+"""One search for features, whatever the method: from what it may look at to what it finds."""
 
 from __future__ import annotations
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.candidates import Path
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.ranking import rank
+from chaffinch.tasks.refitting import search_by_refits
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.selection.rivals.ranking import RankedPath
 from chaffinch.tasks.selection.vocabulary import MaskedLoss
-from chaffinch.tasks.settings import Gbmo, Method, Ranking
-
-Path = EliminationPath | RankedPath
+from chaffinch.tasks.settings import Flbmo, Gbmo, Method, Ranking
 
 
 def search(method: Method, material: Material) -> Path:
-    """Return the order in which features leave, with what the method says of each.
+    """Return what the method finds: the order in which features leave, or whole masks.
 
     Parameters
     ----------
@@ -32,40 +31,14 @@ def search(method: Method, material: Material) -> Path:
     """
     if isinstance(method, Ranking):
         return rank(method, material)
+    if not isinstance(method, Gbmo | Flbmo):
+        return search_by_refits(method, material)
     engine = material.workers.masked_loss(
         material.model, material.rows("mask_validation"), material.loss, material.baseline
     )
     path = eliminate(engine, keep=material.keep, on_removal=material.on_progress)
     _check_that_features_matter(material, path, engine)
     return path
-
-
-def candidate_sizes(path: Path, method: Method) -> dict[int, list[float]]:
-    """Return the sizes that a method's settings lead to, and which settings lead to each.
-
-    Returns
-    -------
-    dict
-        Number of features -> slacks (GBMO) or sizes asked for (any other method).
-
-    Raises
-    ------
-    ValueError
-        If the path is a ranking but the method GBMO.
-    """
-    fewest = path.n_features - len(path.removed)
-    sizes: dict[int, list[float]] = {}
-    if not isinstance(method, Gbmo):
-        for asked in method.n_features:
-            size = asked if isinstance(asked, int) else round(asked * path.n_features)
-            sizes.setdefault(max(size, fewest), []).append(asked)
-        return sizes
-    if not isinstance(path, EliminationPath):
-        raise ValueError("gbmo reads masks off masked losses, which a ranking does not have")
-    for slack in method.slacks:
-        mask = path.gbmo(slack, n_features=method.n_features, drift_cap=method.drift_cap)
-        sizes.setdefault(int(mask.sum()), []).append(slack)
-    return sizes
 
 
 def _check_that_features_matter(

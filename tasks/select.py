@@ -11,14 +11,12 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings import (
+    AtMost,
     Baseline,
     ColumnSettings,
     ExecutionSettings,
-    Flbmo,
-    Gbmo,
     Method,
     ModelSettings,
-    Ranking,
     SelectionSettings,
     TaskOrAuto,
     method_of,
@@ -31,7 +29,7 @@ def select(
     data: Any,
     target: str,
     *,
-    method: str | Gbmo | Flbmo | Ranking = "gbmo",
+    method: str | Method = "gbmo",
     model: str | ModelSettings | Any = "lightgbm",
     n_features: int | None = None,
     keep: Collection[str] = (),
@@ -58,16 +56,18 @@ def select(
         CSV or TSV (plain or gz), a Parquet file or folder, or a table in memory.
     target : str
         Column to predict.
-    method : str, Gbmo, Flbmo or Ranking
+    method : str, Gbmo, Flbmo, Ranking, Rfe, Rfecv, Sequential or ParticleSwarm
         ``"gbmo"`` finds the number of features by itself; ``"flbmo"`` keeps a fixed number. To
         compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
         ``"relieff"``, ``"select_from_model"`` and ``"permutation"`` rank the features once and
-        keep the best.
+        keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"``
+        and ``"particle_swarm"`` fit the model again and again as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
     n_features : int, optional
-        GBMO: keep at most this many. Any other method: keep exactly this many.
+        GBMO, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any other method: keep
+        exactly this many.
     keep, drop : collections of str
         Features never removed; columns left out altogether.
     categorical, numeric : collections of str
@@ -164,7 +164,7 @@ def method_settings(method: str | Method, n_features: int | None) -> Method:
     method = method_of(method)
     if n_features is None:
         return method
-    asked = n_features if isinstance(method, Gbmo) else (n_features,)
+    asked = n_features if isinstance(method, AtMost) else (n_features,)
     return type(method)(**{**method.model_dump(), "n_features": asked})
 
 

@@ -8,20 +8,14 @@ Each raises `InputError`, in one line, for a value that cannot be.
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.refusals import refusal
+from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 BaselineValues = Annotated[
@@ -29,47 +23,22 @@ BaselineValues = Annotated[
     Field(title="Values", description="Values by feature; the other features get their mean."),
 ]
 Baseline = Literal["mean", "median", "zero"] | BaselineValues
-Share = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
 
 
-def _field(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
-    """Return a field with the position that orders it in the UI form."""
-    return Field(
-        default,
-        title=title,
-        description=description,
-        json_schema_extra={"position": position},
-        **limits,
-    )
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    if not TYPE_CHECKING:  # type checkers know each model's own arguments
-
-        def __init__(self, **values: Any) -> None:
-            try:
-                super().__init__(**values)
-            except ValidationError as error:
-                raise InputError(refusal(error, type(self).model_fields)) from error
-
-
-class Gbmo(_Settings):
+class Gbmo(Settings):
     """General binary mask optimisation: remove features while the loss allows it."""
 
     model_config = ConfigDict(title="GBMO")
 
-    kind: Literal["gbmo"] = _field(
+    kind: Literal["gbmo"] = setting(
         "gbmo",
         0,
         "Kind",
         "General binary mask optimisation finds the number of features itself.",
     )
-    slacks: tuple[Annotated[float, Field(ge=0)], ...] = _field(
+    slacks: tuple[Annotated[float, Field(ge=0)], ...] = setting(
         (0.00025, 0.001, 0.01, 0.05),
         1,
         "Slacks",
@@ -77,10 +46,10 @@ class Gbmo(_Settings):
         "does best on the model-validation rows wins.",
         min_length=1,
     )
-    n_features: Count | None = _field(
+    n_features: Count | None = setting(
         None, 2, "At most this many features", "Go on removing until no more than these are left."
     )
-    drift_cap: Annotated[float, Field(ge=0)] | None = _field(
+    drift_cap: Annotated[float, Field(ge=0)] | None = setting(
         None,
         3,
         "Drift cap",
@@ -88,39 +57,33 @@ class Gbmo(_Settings):
     )
 
 
-_SIZES = _field(
-    (1 / 6, 1 / 5, 1 / 4, 1 / 2),
-    1,
-    "Sizes",
-    "Numbers of features to keep, or shares of all; of several, the one that does best on the "
-    "model-validation rows wins.",
-    min_length=1,
-)
-
-
-class Flbmo(_Settings):
+class Flbmo(Settings):
     """Fixed-length binary mask optimisation: remove features until a size is reached."""
 
     model_config = ConfigDict(title="FLBMO")
 
-    kind: Literal["flbmo"] = _field(
+    kind: Literal["flbmo"] = setting(
         "flbmo", 0, "Kind", "Fixed-length binary mask optimisation keeps the number it is told."
     )
-    n_features: tuple[Count | Share, ...] = _SIZES
+    n_features: tuple[Count | Share, ...] = SIZES
 
 
-class Ranking(_Settings):
+class Ranking(Settings):
     """One of the rivals: rank the features once and keep the best."""
 
     model_config = ConfigDict(title="Ranking")
 
-    kind: RankingName = _field("anova_f", 0, "Kind", IN_WORDS)
-    n_features: tuple[Count | Share, ...] = _SIZES
+    kind: RankingName = setting("anova_f", 0, "Kind", IN_WORDS)
+    n_features: tuple[Count | Share, ...] = SIZES
 
 
-Method = Gbmo | Flbmo | Ranking
+Method = Gbmo | Flbmo | Ranking | Rfe | Rfecv | Sequential | ParticleSwarm
+# Those that find the number of features themselves, and can be told a largest one.
+AtMost = Gbmo | Rfecv | ParticleSwarm
 _METHODS: dict[str, type[Method]]
 _METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, **dict.fromkeys(SCORES, Ranking)}
+_METHODS |= {"rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
+_METHODS |= {"sequential_backward": Sequential, "particle_swarm": ParticleSwarm}
 
 
 def method_of(given: Any) -> Method:
@@ -140,46 +103,46 @@ def method_of(given: Any) -> Method:
     return _METHODS[kind](**values)
 
 
-class ModelSettings(_Settings):
+class ModelSettings(Settings):
     """The model whose mask is optimised and which is retrained on the selection."""
 
-    name: str = _field(
+    name: str = setting(
         "lightgbm",
         0,
         "Name",
         "lightgbm, xgboost, mlp, linear, or the name of a scikit-learn estimator such as "
         "RandomForestClassifier.",
     )
-    parameters: dict[str, Any] = _field(
+    parameters: dict[str, Any] = setting(
         {}, 1, "Parameters", "Fixed hyper-parameters, by the library's own names."
     )
-    tuning: Literal["small", "paper", "none"] = _field(
+    tuning: Literal["small", "paper", "none"] = setting(
         "small",
         2,
         "Tuning",
         "Hyper-parameter grid tried by cross-validation: a small one, the paper's, or none.",
     )
-    folds: Annotated[int, Field(ge=2, le=20)] = _field(
-        5, 3, "Folds", "Folds of the cross-validation that tunes the model."
+    folds: Annotated[int, Field(ge=2, le=20)] = setting(
+        5, 3, "Folds", "Folds of the cross-validation that tunes the model, and of rfecv."
     )
 
 
-class ColumnSettings(_Settings):
+class ColumnSettings(Settings):
     """What the columns of the table are for."""
 
-    keep: tuple[str, ...] = _field((), 0, "Keep", "Features that are never removed.")
-    drop: tuple[str, ...] = _field((), 1, "Drop", "Columns that are left out altogether.")
-    categorical: tuple[str, ...] = _field(
+    keep: tuple[str, ...] = setting((), 0, "Keep", "Features that are never removed.")
+    drop: tuple[str, ...] = setting((), 1, "Drop", "Columns that are left out altogether.")
+    categorical: tuple[str, ...] = setting(
         (), 2, "Categorical", "Columns of numbers that are categories, kept as they are written."
     )
-    numeric: tuple[str, ...] = _field(
+    numeric: tuple[str, ...] = setting(
         (), 3, "Numeric", "Columns that must be numbers, leading zeros or not; text is an error."
     )
-    weight: str | None = _field(None, 4, "Weight", "Column of sample weights, above 0.")
-    group: str | None = _field(
+    weight: str | None = setting(None, 4, "Weight", "Column of sample weights, above 0.")
+    group: str | None = setting(
         None, 5, "Group", "Column of groups; no group is split over two parts."
     )
-    time: str | None = _field(
+    time: str | None = setting(
         None, 6, "Time", "Column of time order; later parts are strictly later rows."
     )
 
@@ -212,31 +175,31 @@ class ColumnSettings(_Settings):
         return self
 
 
-class SelectionSettings(_Settings):
+class SelectionSettings(Settings):
     """Everything that can change the result of a selection."""
 
     target: str = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
-    task: TaskOrAuto = _field("auto", 1, "Task", "What the target is; auto looks at its values.")
-    method: Gbmo | Flbmo | Ranking = _field(Gbmo(), 2, "Method", "How the mask is optimised.")
-    model: ModelSettings = _field(ModelSettings(), 3, "Model", "The model and its tuning.")
-    columns: ColumnSettings = _field(ColumnSettings(), 4, "Columns", "What columns are for.")
-    loss: str | None = _field(
+    task: TaskOrAuto = setting("auto", 1, "Task", "What the target is; auto looks at its values.")
+    method: Method = setting(Gbmo(), 2, "Method", "How the mask is optimised.")
+    model: ModelSettings = setting(ModelSettings(), 3, "Model", "The model and its tuning.")
+    columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
+    loss: str | None = setting(
         None,
         5,
         "Loss",
         "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
         "By default squared error for regression, log loss for classes.",
     )
-    baseline: Baseline = _field(
+    baseline: Baseline = setting(
         "mean",
         6,
         "Baseline",
         "What a masked feature is set to: mean or median of the training rows, or zero; a masked "
         "category becomes the most frequent one.",
     )
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = _field(
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = setting(
         0, 7, "Seed", "The only source of randomness: one seed in, one result out."
     )
 
@@ -277,13 +240,13 @@ class SelectionSettings(_Settings):
         return self
 
 
-class ExecutionSettings(_Settings):
+class ExecutionSettings(Settings):
     """Where a run is kept and what computes it; nothing here changes a result."""
 
-    store: Path = _field(
+    store: Path = setting(
         Path("chaffinch-store"), 0, "Store", "Folder that keeps datasets and runs."
     )
-    cluster: str = _field(
+    cluster: str = setting(
         "local",
         1,
         "Cluster",
@@ -291,7 +254,7 @@ class ExecutionSettings(_Settings):
         "Dask scheduler such as tcp://host:8786.",
         pattern=_CLUSTER,
     )
-    workers: Count | None = _field(
+    workers: Count | None = setting(
         None, 2, "Workers", "Worker processes of a local cluster. By default one per core."
     )
 

@@ -52,10 +52,11 @@ def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Inde
     """Return how many members each part needs, shape (4,).
 
     Members are rows of each class, or groups, or different times. Every part needs one. The
-    training part needs one for each fold of the tuning; in time one more, because the earliest
-    stretch is never held out.
+    training part needs one for each fold, of the tuning or of rfecv; in time one more, because the
+    earliest stretch is never held out.
     """
-    folds = 0 if settings.model.tuning == "none" else settings.model.folds + by_time
+    has_folds = settings.model.tuning != "none" or settings.method.kind == "rfecv"
+    folds = settings.model.folds + by_time if has_folds else 0
     return np.array([max(1, folds), 1, 1, 1])
 
 

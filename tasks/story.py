@@ -29,6 +29,7 @@ from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.rivals.importances import check_importances
+from chaffinch.tasks.selection.rivals.refit_names import BY_IMPORTANCE
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.stage import Context, OnProgress, identity, tell_nobody, versions
@@ -184,9 +185,10 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
             models.check_estimator(estimator, schema.task, weighted=weighted)
         else:
             models.check_model(model.name, schema.task, model.parameters, weighted=weighted)
-        if settings.method.kind == "select_from_model":
+        kind = settings.method.kind
+        if kind in ("select_from_model", *BY_IMPORTANCE):
             fit = recipe_of(settings, estimator).fit
-            check_importances(model.name, schema.n_classes, fit)
+            check_importances(model.name, schema.n_classes, fit, kind)
 
 
 def source_label(source: Any) -> str:

@@ -145,12 +145,31 @@ RANKINGS = [
         "as lightgbm", method="select_from_model", model="KNeighborsClassifier"),
     bad("more than there are", "n_features must be in 1..3 but is 4", method="mrmr", n_features=4,
         at_command=True),
+    bad("refits of a network", "rfe needs a model with gains or coefficients but mlp has none; use "
+        "permutation, or another model such as lightgbm", method="rfe", model="mlp",
+        at_command=True),
+    bad("refits of a model that has no ranking", "rfecv needs a model with gains or coefficients "
+        "but KNeighborsClassifier has none; use permutation, or another model such as lightgbm",
+        method="rfecv", model="KNeighborsClassifier"),
+    bad("a swarm of more than there are", "n_features must be in 1..3 but is 4",
+        method="particle_swarm", n_features=4, at_command=True),
+    bad("no individuals", "individuals must be at least 1 but is 0",
+        method={"kind": "particle_swarm", "individuals": 0}),
+    bad("no pull", "social must be at least 0.0 but is -1", method={"kind": "particle_swarm",
+        "social": -1}),
+    bad("no inertia", "inertia must be a finite number but is inf",
+        method={"kind": "particle_swarm", "inertia": float("inf")}),
+    bad("all in one step", "step must be below 1.0 but is 1", method={"kind": "rfe", "step": 1}),
+    bad("neither true nor false", "within_one_standard_error must be true or false but is 'maybe'",
+        method={"kind": "rfecv", "within_one_standard_error": "maybe"}),
+    bad("a step of one at a time", "there is no setting 'step'",
+        method={"kind": "sequential_forward", "step": 0.1}),
 ]  # fmt: skip
 
 WORDS = [
     bad("method", "method must be one of gbmo, flbmo, correlation, anova_f, mutual_information, "
-        "mrmr, relieff, select_from_model, permutation but is 'gmbo'", method="gmbo",
-        at_command=True),
+        "mrmr, relieff, select_from_model, permutation, rfe, rfecv, sequential_forward, "
+        "sequential_backward, particle_swarm but is 'gmbo'", method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "
         "name of a classifier or regressor of scikit-learn, such as RandomForestClassifier",

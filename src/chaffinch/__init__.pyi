@@ -6,6 +6,10 @@ from .tasks.compare import compare as compare
 from .tasks.comparing.result import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.given_model import masked_loss as masked_loss
+from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
+from .tasks.refit_settings import Rfe as Rfe
+from .tasks.refit_settings import Rfecv as Rfecv
+from .tasks.refit_settings import Sequential as Sequential
 from .tasks.result import SelectionResult as SelectionResult
 from .tasks.result import load_run as load_run
 from .tasks.select import select as select

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.candidates import Path, candidates
 from chaffinch.tasks.comparing.plan import NONE, Cell, Plan
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.matrix import Roles
-from chaffinch.tasks.searching import Path, candidate_sizes, search
+from chaffinch.tasks.refit_settings import ParticleSwarm, Sequential
+from chaffinch.tasks.refitting import Refit, refitted_loss
+from chaffinch.tasks.searching import search
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.settings import Method
 from chaffinch.tasks.splits import Splits, fold_indices, split_around
@@ -84,11 +88,9 @@ class _Bench:
         """Return the rows of some parts."""
         return self.rows.take(np.concatenate([getattr(self.splits, name) for name in names]))
 
-    def loss_of(self, mask: Mask, fitted: Rows, judged: Rows) -> float:
-        """Fit on some rows with the kept features alone, and judge by others."""
-        model = self.recipe.fit(fitted.select(mask), self.schema.select(mask))
-        held_out = judged.select(mask)
-        return self.loss(held_out.y, model.predict(held_out.X), held_out.weight)
+    def refit(self, fitted: Rows, judged: Rows) -> Refit:
+        """Return what fits on some rows and judges by others."""
+        return Refit(fitted, judged, self.schema, self.recipe, self.loss)
 
 
 def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
@@ -132,14 +134,8 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
     schema, rows = description.schema, table.rows
     train, loss = rows.take(splits.train), loss_of(settings, schema)
     inner = table.roles.take(splits.train)
-    recipe = tune(
-        recipe_of(settings),
-        settings,
-        train,
-        schema,
-        partial(fold_indices, train.y, settings, groups=inner.groups, times=inner.times),
-        InProcess(),
-    ).recipe
+    folds = partial(fold_indices, train.y, settings, groups=inner.groups, times=inner.times)
+    recipe = tune(recipe_of(settings), settings, train, schema, folds, InProcess()).recipe
     kept = settings.columns.keep
     material = Material(
         schema=schema,
@@ -150,6 +146,7 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
         keep=tuple(j for j, name in enumerate(schema.features) if name in kept),
         seed=cell.seed,
         rows=lambda part: rows.take(getattr(splits, part)),
+        folds=folds,
         workers=InProcess(),
         on_progress=partial(tell_nobody, "compare"),
         warnings=description.warnings,
@@ -169,12 +166,13 @@ def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
         return [_set(None, [], loss, 0.0, time.perf_counter() - began)]
     own, masks = _chosen(bench, plan.method(name))
     seconds = time.perf_counter() - began
+    refit = bench.refit(fitted, outside)
     judged: dict[bytes, tuple[float, float]] = {}
     sets = []
     for size, mask in [(None, own), *masks.items()]:
         if mask.tobytes() not in judged:
             began = time.perf_counter()
-            loss = bench.loss_of(mask, fitted, outside)
+            loss = refitted_loss(refit, mask)
             judged[mask.tobytes()] = loss, time.perf_counter() - began
         loss, training = judged[mask.tobytes()]
         features = [bench.schema.features[j] for j in np.flatnonzero(mask)]
@@ -221,16 +219,29 @@ def _chosen(bench: _Bench, method: Method | None) -> tuple[Mask, dict[int, Mask]
     d = len(bench.schema.features)
     if method is None:
         return np.ones(d, dtype=bool), {}
-    path = search(method, bench.material)
-    fewest = path.n_features - len(path.removed)
-    of_size = {size: _mask(path, size) for size in bench.sizes if fewest <= size <= d}
-    sizes = sorted(candidate_sizes(path, method))
-    if len(sizes) == 1:
-        return _mask(path, sizes[0]), of_size
-    train, validation = bench.part("train"), bench.part("model_validation")
-    losses = [bench.loss_of(_mask(path, size), train, validation) for size in sizes]
-    return _mask(path, sizes[int(np.argmin(losses))]), of_size
+    path = search(_with_sizes(method, bench.sizes), bench.material)
+    # a swarm moves whole masks about: that one of some size came by says nothing of that size
+    sizes = () if isinstance(method, ParticleSwarm) else bench.sizes
+    of_size = {size: mask for size in sizes if (mask := _of_size(path, size)) is not None}
+    standing = [candidate.mask for candidate in candidates(path, method)]
+    if len(standing) == 1:
+        return standing[0], of_size
+    refit = bench.refit(bench.part("train"), bench.part("model_validation"))
+    losses = [refitted_loss(refit, mask) for mask in standing]
+    return standing[int(np.argmin(losses))], of_size
 
 
-def _mask(path: Path, size: int) -> Mask:
+def _with_sizes(method: Method, sizes: tuple[int, ...]) -> Method:
+    """Return a method that goes far enough to reach some sizes as well."""
+    if isinstance(method, Sequential):
+        return method.model_copy(update={"n_features": (*method.n_features, *sizes)})
+    return method
+
+
+def _of_size(path: Path, size: int) -> Mask | None:
+    """Return a search's mask of a size; None where it has none."""
+    if isinstance(path, FoundMasks):
+        return path.of_size(size) if any(mask.sum() == size for mask in path.masks) else None
+    if not path.n_features - len(path.removed) <= size <= path.n_features:
+        return None
     return mask_of_size(path.n_features, path.removed, size)

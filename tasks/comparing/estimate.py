@@ -6,11 +6,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaffinch.tasks.candidates import sizes_asked_for
 from chaffinch.tasks.comparing.cells import Asked, Compared
-from chaffinch.tasks.comparing.plan import ALL, NONE
+from chaffinch.tasks.comparing.plan import ALL
+from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.settings import Gbmo, SelectionSettings
+from chaffinch.tasks.selection.rivals.elimination_by_refits import sizes_on_the_way
+from chaffinch.tasks.selection.rivals.sequential import n_refits_backward, n_refits_forward
+from chaffinch.tasks.settings import Gbmo, Method, SelectionSettings
 from chaffinch.tasks.training import MOST_CANDIDATES, recipe_of
 
 
@@ -81,12 +85,15 @@ def _fits(compared: Compared, asked: Asked) -> int:
     plan = compared.plan
     source = plan.sources[asked.cell.table]
     settings = plan.selection(asked.cell)
-    n_sizes = len(plan.settings.sizes)
-    per_method = sum(
-        1 if name == ALL else _candidates(plan.selection(asked.cell, name)) + 1 + n_sizes
-        for name in asked.methods
-        if name != NONE
-    )
+    n_features, n_folds = len(source.description.features), settings.model.folds
+    per_method = 0
+    for name in asked.methods:
+        method = plan.method(name)
+        if method is not None:
+            n_scored = 1 + len(plan.settings.sizes)
+            per_method += _fits_of(method, n_features, n_folds) + n_scored
+        elif name == ALL:
+            per_method += 1
     return _tuning(settings, source.description.task, source.dataset.n_rows) + 1 + per_method
 
 
@@ -97,9 +104,23 @@ def _tuning(settings: SelectionSettings, task: str, n_rows: int) -> int:
     return n * model.folds if n > 1 else 0
 
 
-def _candidates(settings: SelectionSettings) -> int:
-    method = settings.method
-    return len(method.slacks if isinstance(method, Gbmo) else method.n_features)
+def _fits_of(method: Method, n_features: int, n_folds: int) -> int:
+    """Return how often a search and the choice from what it finds fit a model, at most."""
+    if isinstance(method, Gbmo):
+        return len(method.slacks)
+    if isinstance(method, ParticleSwarm):
+        return method.individuals * method.generations
+    if isinstance(method, Rfecv):
+        return (n_folds + 1) * len(sizes_on_the_way(n_features, 1, method.step))
+    n_sizes = len(method.n_features)
+    if isinstance(method, Rfe):
+        return n_sizes + len(sizes_on_the_way(n_features, 1, method.step))
+    if isinstance(method, Sequential):
+        sizes = sizes_asked_for(method, n_features, 1)
+        if method.kind == "sequential_forward":
+            return n_sizes + n_refits_forward(n_features, max(sizes), 0)
+        return n_sizes + n_refits_backward(n_features, min(sizes), 0)
+    return n_sizes
 
 
 def _in_words(seconds: float) -> str:

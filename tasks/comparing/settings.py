@@ -5,25 +5,16 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
+from chaffinch.tasks.setting_fields import Count, Settings, Share, setting
 from chaffinch.tasks.settings import (
     Baseline,
     ColumnSettings,
-    Count,
-    Flbmo,
     Gbmo,
     Method,
     ModelSettings,
-    Ranking,
     SelectionSettings,
-    Share,
     TaskOrAuto,
     method_of,
-)
-from chaffinch.tasks.settings import (
-    _field as described_field,
-)
-from chaffinch.tasks.settings import (
-    _Settings as Settings,
 )
 
 _RIVALS = ("gbmo", "select_from_model", "permutation", "anova_f")
@@ -35,43 +26,39 @@ class ComparisonSettings(Settings):
     target: str = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
-    methods: tuple[Gbmo | Flbmo | Ranking, ...] = described_field(
+    methods: tuple[Method, ...] = setting(
         tuple(method_of(name) for name in _RIVALS),
         1,
         "Methods",
         "What to compare; every feature kept is always among it.",
         min_length=1,
     )
-    models: tuple[ModelSettings, ...] = described_field(
+    models: tuple[ModelSettings, ...] = setting(
         (ModelSettings(),), 2, "Models", "Models to select for and to retrain.", min_length=1
     )
-    folds: Annotated[int, Field(ge=2, le=20)] = described_field(
+    folds: Annotated[int, Field(ge=2, le=20)] = setting(
         5, 3, "Folds", "Outer folds: each is scored by what was selected without it."
     )
-    seeds: Count = described_field(
+    seeds: Count = setting(
         3, 4, "Seeds", "How often the folds are dealt anew, with the seeds from 0 on."
     )
-    sizes: tuple[Count | Share, ...] = described_field(
+    sizes: tuple[Count | Share, ...] = setting(
         (),
         5,
         "Sizes",
         "Numbers of features, or shares of all, at which each method is scored besides its own "
         "choice.",
     )
-    columns: ColumnSettings = described_field(
-        ColumnSettings(), 6, "Columns", "What columns are for."
-    )
-    task: TaskOrAuto = described_field(
-        "auto", 7, "Task", "What the target is; auto looks at its values."
-    )
-    loss: str | None = described_field(
+    columns: ColumnSettings = setting(ColumnSettings(), 6, "Columns", "What columns are for.")
+    task: TaskOrAuto = setting("auto", 7, "Task", "What the target is; auto looks at its values.")
+    loss: str | None = setting(
         None,
         8,
         "Loss",
         "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
         "By default squared error for regression, log loss for classes.",
     )
-    baseline: Baseline = described_field(
+    baseline: Baseline = setting(
         "mean", 9, "Baseline", "What a masked feature is set to: mean, median or zero."
     )
 

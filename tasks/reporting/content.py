@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PathStep = tuple[int, str, float | None, int]
+MaskStep = tuple[int, int, float]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class ReportContent:
         Duration of every stage.
     scores : mapping, optional
         Score of every feature, higher is better, where the method is a ranking.
+    sizes : sequence of mapping, optional
+        Where cross-validation chose the size: ``n_features``, falling from all, with the mean
+        ``loss`` over the folds and its ``standard_error``.
+    masks : sequence of (step, number of features, loss), optional
+        Where the method found whole masks, in place of a path.
     """
 
     title: str
@@ -52,6 +58,13 @@ class ReportContent:
     profile: Sequence[Mapping[str, Any]]
     seconds: Mapping[str, float]
     scores: Mapping[str, float] | None = None
+    sizes: Sequence[Mapping[str, Any]] | None = None
+    masks: Sequence[MaskStep] | None = None
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return str(self.contract["settings"]["method"]["kind"])
 
     @property
     def n_kept(self) -> int:

@@ -12,6 +12,7 @@ from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.wording import interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.rivals.names import SCORES
+from chaffinch.tasks.selection.rivals.refit_names import BY_IMPORTANCE, PLACE, REFITTING, SIZED
 
 _TEMPLATE = Path(__file__).parent / "report.html"
 _MEANING = {
@@ -27,6 +28,7 @@ _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "test rows, groups or time there would be a verdict."
 )
+_SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_IMPORTANCE, PLACE)
 
 
 def render_report(content: ReportContent) -> bytes:
@@ -76,10 +78,14 @@ def _view(content: ReportContent) -> dict[str, Any]:
             comparison["difference"], comparison["interval"], comparison["confidence"]
         ),
         "elimination_chart": _elimination_chart(content),
-        "score": None if content.scores is None else SCORES[contract["settings"]["method"]["kind"]],
+        "score": None if content.scores is None else _SCORES[content.method],
+        "refits": REFITTING.get(content.method),
+        "is_sized": content.method in SIZED,
+        "sizes": None if content.sizes is None else tables.cross_validated(content.sizes),
+        "masks": None if content.masks is None else tables.masks_found(content.masks),
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
-        "method": contract["settings"]["method"]["kind"],
+        "method": content.method,
         "losses_by_part": tables.losses_by_part(content),
         "kept": tables.kept_features(content),
         "dropped": tables.dropped_features(content),
@@ -104,14 +110,20 @@ def _meaning(verdict: str, n_units: int, *, is_all: bool) -> str:
 
 
 def _elimination_chart(content: ReportContent) -> Any:
-    """Return the chart, or None where nothing could be removed, or nothing was masked."""
-    curve = [(left, loss) for _, _, loss, left in content.path if loss is not None]
-    if not curve:
+    """Return the chart, or None where nothing could be removed, or no loss was measured."""
+    if content.sizes is not None:
+        curve = [(size["n_features"], size["loss"]) for size in content.sizes]
+        rows = "cross-validated"
+    else:
+        curve = [(left, loss) for _, _, loss, left in content.path if loss is not None]
+        curve = [(content.n_candidates, content.unmasked_loss), *curve]
+        rows = "mask-validation rows"
+    if len(curve) < 2:
         return None
     return charts.elimination_chart(
-        [content.n_candidates, *(left for left, _ in curve)],
-        [content.unmasked_loss, *(loss for _, loss in curve)],
+        [left for left, _ in curve],
+        [loss for _, loss in curve],
         candidates=[candidate["n_features"] for candidate in content.candidates],
         chosen=content.n_kept,
-        loss_name=f"{loss_in_words(content.contract['loss'])}, mask-validation rows",
+        loss_name=f"{loss_in_words(content.contract['loss'])}, {rows}",
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
-from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.content import MaskStep, ReportContent
+from chaffinch.tasks.reporting.purposes import purpose_of_each_part
 from chaffinch.tasks.reporting.wording import (
     NOTHING,
     flattened,
@@ -15,26 +17,13 @@ from chaffinch.tasks.reporting.wording import (
     share,
 )
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.selection.rivals.refit_names import REFITTING
 
 MOST_PROFILE_ROWS = 200
 _LONG = 60
 
 Kind = Literal["name", "text", "number"]
 
-_PURPOSE = {
-    "train": "tuning, fitting, the baseline",
-    "mask_validation": "which feature to mask next; then fitting",
-    "model_validation": "how many features to keep",
-    "test": "the verdict, and nothing else",
-}
-_PURPOSE_IN_A_RANKING = {
-    "train": "tuning, fitting, the ranking",
-    "mask_validation": "fitting alone",
-}
-_PURPOSE_IN_A_PERMUTATION = {
-    "train": "tuning, fitting",
-    "mask_validation": "the ranking; then fitting",
-}
 _PROFILE: dict[str, Kind] = {
     "role": "text",
     "type": "text",
@@ -79,7 +68,7 @@ class Table:
 def losses_by_part(content: ReportContent) -> Table:
     """Return the losses of both final models on each part."""
     rows_of = content.contract["dataset"]["rows_by_part"]
-    purpose = _purpose(content)
+    purpose = purpose_of_each_part(content)
     rows = [
         (
             _words(part),
@@ -129,7 +118,8 @@ def kept_features(content: ReportContent) -> Table:
         "Step": "number",
         heading: "number",
     }
-    return Table(f"Kept features ({number(len(rows))})", columns, rows)
+    caption = f"Kept features ({number(len(rows))})"
+    return _without_steps(content, Table(caption, columns, rows), 3)
 
 
 def dropped_features(content: ReportContent) -> Table:
@@ -148,16 +138,18 @@ def dropped_features(content: ReportContent) -> Table:
         "Step": "number",
         heading: "number",
     }
-    return Table(f"Dropped columns ({number(len(rows))})", columns, rows)
+    caption = f"Dropped columns ({number(len(rows))})"
+    return _without_steps(content, Table(caption, columns, rows), 2)
 
 
 def candidate_sizes(content: ReportContent) -> Table:
     """Return the sizes that stood for choice."""
-    is_slack = content.contract["settings"]["method"]["kind"] == "gbmo"
+    is_slack = content.method == "gbmo"
     rows = [
         (
             number(candidate["n_features"]),
-            ", ".join(number(s) if is_slack else _size(s) for s in candidate["settings"]),
+            ", ".join(number(s) if is_slack else _size(s) for s in candidate["settings"])
+            or NOTHING,
             number(candidate["model_validation_loss"]),
             "chosen" if candidate["n_features"] == content.n_kept else "",
         )
@@ -171,6 +163,31 @@ def candidate_sizes(content: ReportContent) -> Table:
     }
     chosen = next((i for i, row in enumerate(rows) if row[-1]), None)
     return Table("Candidate sizes", columns, rows, chosen)
+
+
+def cross_validated(sizes: Sequence[Mapping[str, Any]]) -> Table:
+    """Return what the folds say of each size."""
+    rows = [
+        (number(size["n_features"]), number(size["loss"]), number(size["standard_error"]))
+        for size in sizes
+    ]
+    columns: dict[str, Kind] = {
+        "Features": "number",
+        "Mean loss over the folds": "number",
+        "Standard error": "number",
+    }
+    return Table("Cross-validated sizes", columns, rows)
+
+
+def masks_found(masks: Sequence[MaskStep]) -> Table:
+    """Return the masks that a search found, in its order."""
+    rows = [(number(step), number(size), number(loss)) for step, size, loss in masks]
+    columns: dict[str, Kind] = {
+        "Step": "number",
+        "Features": "number",
+        "Mask-validation loss": "number",
+    }
+    return Table("Masks found", columns, rows)
 
 
 def profile(content: ReportContent) -> Table:
@@ -242,19 +259,20 @@ def seconds(content: ReportContent) -> Table:
     return Table("Seconds per stage", columns, rows, len(rows) - 1)
 
 
-def _purpose(content: ReportContent) -> dict[str, str]:
-    """Return what each part was used for by the method."""
-    if content.scores is None:
-        return _PURPOSE
-    by_rows_held_out = content.contract["settings"]["method"]["kind"] == "permutation"
-    return _PURPOSE | (_PURPOSE_IN_A_PERMUTATION if by_rows_held_out else _PURPOSE_IN_A_RANKING)
-
-
 def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:
     """Return what a feature stayed or left by, and the figure of each that has one."""
     if content.scores is not None:
         return "Score", content.scores
-    return "Loss once masked", {feature: loss for _, feature, loss, _ in content.path}
+    heading = "Loss once removed" if content.method in REFITTING else "Loss once masked"
+    return heading, {feature: loss for _, feature, loss, _ in content.path}
+
+
+def _without_steps(content: ReportContent, table: Table, n_columns: int) -> Table:
+    """Return the first columns alone where whole masks were found, which no feature leaves."""
+    if content.masks is None:
+        return table
+    columns = dict(islice(table.columns.items(), n_columns))
+    return Table(table.caption, columns, [row[:n_columns] for row in table.rows])
 
 
 def _latest_first(feature: Mapping[str, Any]) -> float:

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.ingestion import description_of
+from chaffinch.tasks.recorded_path import PATH_FILE
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.render import render_report
 from chaffinch.tasks.stage import Context, stage
@@ -27,15 +28,16 @@ def write_report(
 ) -> None:
     """Write ``report.html``."""
     description = description_of(described)
-    steps = pq.read_table(eliminated.path("elimination.parquet")).to_pydict()
-    losses = steps.get("loss", [None] * len(steps["step"]))  # a ranking has scores instead
+    steps = pq.read_table(eliminated.path(PATH_FILE)).to_pydict()
+    numbers, left = steps["step"], steps["features_left"]
+    losses = steps.get("loss", [None] * len(numbers))  # a ranking has scores instead
+    features = steps.get("feature")  # whole masks have several
     content = ReportContent(
         title=context.run.name,
         contract=json.loads(evaluated.path("selection.json").read_bytes()),
         unmasked_loss=eliminated.result["unmasked_loss"],
-        path=list(
-            zip(steps["step"], steps["feature"], losses, steps["features_left"], strict=True)
-        ),
+        path=[] if features is None else list(zip(numbers, features, losses, left, strict=True)),
+        masks=list(zip(numbers, left, losses, strict=True)) if features is None else None,
         candidates=chosen.result["candidates"],
         tuning=trained.result["candidates"],
         warnings=description.warnings,
@@ -53,5 +55,6 @@ def write_report(
             )
         },
         scores=eliminated.result.get("scores"),
+        sizes=eliminated.result.get("sizes"),
     )
     writer.write("report.html", render_report(content))

@@ -49,14 +49,20 @@ def test_positions_count_up_from_0_in_every_group(schema):
         assert positions == list(range(len(positions)))
 
 
-def test_the_method_is_a_toggle_of_three_forms(schema):
+def test_the_method_is_a_toggle_of_forms(schema):
     method = schema["definitions"]["SelectionSettings"]["properties"]["method"]
     forms = [choice["$ref"].removeprefix("#/definitions/") for choice in method["anyOf"]]
     assert [schema["definitions"][form]["title"] for form in forms] == [
         "GBMO",
         "FLBMO",
         "Ranking",
+        "RFE",
+        "RFECV",
+        "Sequential",
+        "Particle swarm",
     ]
+    kinds = schema["definitions"]["Sequential"]["properties"]["kind"]
+    assert kinds["enum"] == ["sequential_forward", "sequential_backward"]
     kind = schema["definitions"]["Ranking"]["properties"]["kind"]
     assert kind["enum"] == list(SCORES)
     assert all(f"{name}: {score}" in kind["description"] for name, score in SCORES.items())

@@ -1,4 +1,4 @@
-"""Rivals of mask optimisation: rank all features once, keep the best.
+"""Rivals of mask optimisation: rank all features once, or refit the model as they search.
 
 They are what people use today, here under the same splits, refits and verdict as every method.
 
@@ -16,4 +16,17 @@ ranking                 what it looks at                    here
 
 Each gives a score per feature, shape (d,), higher is better. `ranking.RankedPath` is the order in
 which features leave; of equal scores the lowest index leaves first, as everywhere.
+
+Those that refit know neither models nor rows: they ask for the losses, or the importances, of a
+model fitted on the features of a mask.
+
+=======================  ============================================  ==================
+search                   here                                          finds
+=======================  ============================================  ==================
+``rfe``                  `elimination_by_refits.eliminate_by_refits`   `RankedPath`
+``rfecv``                the same, once more for each fold             `CrossValidatedPath`
+``sequential_backward``  `sequential.sequential_backward`              `EliminationPath`
+``sequential_forward``   `sequential.sequential_forward`               `FoundMasks`
+``particle_swarm``       `swarm.particle_swarm`                        `FoundMasks`
+=======================  ============================================  ==================
 """

@@ -21,7 +21,7 @@ _ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
 _FEWEST_MADE_UP = 40
 
 
-def select_from_model(model: FittedModel) -> Floats:
+def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -> Floats:
     """Score as scikit-learn's SelectFromModel ranks.
 
     LightGBM and XGBoost by the total gain of a feature's splits; an estimator by its
@@ -32,6 +32,8 @@ def select_from_model(model: FittedModel) -> Floats:
     ----------
     model : FittedModel
         With d features.
+    asked_by : str
+        The method that asks, to be named should it be refused.
 
     Returns
     -------
@@ -51,17 +53,20 @@ def select_from_model(model: FittedModel) -> Floats:
             scores[int(name.removeprefix("f"))] = gain
         return scores
     if not isinstance(model, ScikitLearnModel):
-        raise ValueError(_without_importances(model.kind))
+        raise ValueError(_without_importances(model.kind, asked_by))
     importances = _of_columns(model.estimator)
     features = feature_of_column(model.pipeline.named_steps["columns"], model.schema)
     if importances is None or len(importances) != len(features):
-        raise ValueError(_without_importances(type(model.estimator).__name__))
+        raise ValueError(_without_importances(type(model.estimator).__name__, asked_by))
     np.add.at(scores, features, importances)
     return scores
 
 
 def check_importances(
-    name: str, n_classes: int, fit: Callable[[Rows, Schema], FittedModel]
+    name: str,
+    n_classes: int,
+    fit: Callable[[Rows, Schema], FittedModel],
+    asked_by: str = "select_from_model",
 ) -> None:
     """Say before any work what `select_from_model` would refuse after it.
 
@@ -76,6 +81,8 @@ def check_importances(
         Of the target; 0 for regression.
     fit : callable
         Fits the model to rows of a schema.
+    asked_by : str
+        See `select_from_model`.
 
     Raises
     ------
@@ -85,7 +92,7 @@ def check_importances(
     if name in _ALWAYS:
         return
     if name in _NEVER:
-        raise ValueError(_without_importances(name))
+        raise ValueError(_without_importances(name, asked_by))
     n_rows = max(_FEWEST_MADE_UP, 4 * n_classes)
     X = np.random.default_rng(0).normal(size=(n_rows, 2))
     y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
@@ -94,7 +101,7 @@ def check_importances(
             model = fit(Rows(X, y), Schema(("a", "b"), (0, 0), n_classes))
     except (ValueError, TypeError, ArithmeticError, LookupError):
         return
-    select_from_model(model)
+    select_from_model(model, asked_by)
 
 
 def permutation(
@@ -141,10 +148,10 @@ def permutation(
     return scores
 
 
-def _without_importances(model: str) -> str:
+def _without_importances(model: str, asked_by: str) -> str:
     """Return the sentence that refuses a model by its name."""
     return (
-        f"select_from_model needs a model with gains or coefficients but {model} has none; "
+        f"{asked_by} needs a model with gains or coefficients but {model} has none; "
         "use permutation, or another model such as lightgbm"
     )
 

@@ -1,0 +1,98 @@
+"""What a search found, and the masks that its settings read off it, to be chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chaffinch.tasks.refit_settings import ParticleSwarm, Rfecv
+from chaffinch.tasks.selection.bmo import EliminationPath
+from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
+from chaffinch.tasks.selection.rivals.found import FoundMasks
+from chaffinch.tasks.selection.rivals.ranking import RankedPath
+from chaffinch.tasks.selection.vocabulary import Mask, mask_of_size
+from chaffinch.tasks.settings import Gbmo, Method
+
+# A CrossValidatedPath is a RankedPath.
+Path = EliminationPath | RankedPath | FoundMasks
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mask that stands for choice.
+
+    Attributes
+    ----------
+    mask : ndarray of bool, shape (d,)
+    settings : sequence of float
+        Slacks (GBMO) or sizes asked for that led to it; empty where the search itself did.
+    """
+
+    mask: Mask
+    settings: Sequence[float]
+
+
+def candidates(path: Path, method: Method) -> list[Candidate]:
+    """Return the masks that a method's settings lead to, the smallest first.
+
+    Raises
+    ------
+    ValueError
+        If the path is not one that the method walks.
+    """
+    if isinstance(path, FoundMasks):
+        if isinstance(method, ParticleSwarm):
+            return [Candidate(path.masks[-1], [])]
+        sizes = sizes_asked_for(method, path.n_features, int(path.masks[0].sum()))
+        return [Candidate(path.of_size(size), sizes[size]) for size in sorted(sizes)]
+    sizes = _sizes(path, method)
+    return [
+        Candidate(mask_of_size(path.n_features, path.removed, size), sizes[size])
+        for size in sorted(sizes)
+    ]
+
+
+def sizes_asked_for(method: Method, n_features: int, fewest: int) -> dict[int, list[float]]:
+    """Return the sizes of a method that is told some, and what was asked for to lead to each.
+
+    Parameters
+    ----------
+    method : Method
+        Any that does not find its size itself.
+    n_features : int
+        d, of which shares are taken.
+    fewest : int
+        Sizes below this become this.
+
+    Raises
+    ------
+    ValueError
+        If the method finds its size itself.
+    """
+    if not isinstance(method.n_features, tuple):
+        raise ValueError(f"{method.kind} is not told its sizes")
+    sizes: dict[int, list[float]] = {}
+    for asked in method.n_features:
+        size = asked if isinstance(asked, int) else round(asked * n_features)
+        sizes.setdefault(max(size, fewest), []).append(asked)
+    return sizes
+
+
+def _sizes(path: EliminationPath | RankedPath, method: Method) -> dict[int, list[float]]:
+    """Return the sizes on a path of removals that the settings lead to, and which lead to each."""
+    if isinstance(method, Rfecv):
+        if not isinstance(path, CrossValidatedPath):
+            raise ValueError("rfecv reads its size off cross-validated losses")
+        size = path.best_size(
+            at_most=method.n_features, within_one_standard_error=method.within_one_standard_error
+        )
+        return {size: []}
+    if not isinstance(method, Gbmo):
+        return sizes_asked_for(method, path.n_features, path.n_features - len(path.removed))
+    if not isinstance(path, EliminationPath):
+        raise ValueError("gbmo reads masks off masked losses, which a ranking does not have")
+    sizes: dict[int, list[float]] = {}
+    for slack in method.slacks:
+        mask = path.gbmo(slack, n_features=method.n_features, drift_cap=method.drift_cap)
+        sizes.setdefault(int(mask.sum()), []).append(slack)
+    return sizes

@@ -1,0 +1,44 @@
+"""What each part of the rows was used for: no method uses all of them for the same."""
+
+from __future__ import annotations
+
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.selection.rivals.refit_names import REFITTING, SIZED
+
+_PURPOSE = {
+    "train": "tuning, fitting, the baseline",
+    "mask_validation": "which feature to mask next; then fitting",
+    "model_validation": "how many features to keep",
+    "test": "the verdict, and nothing else",
+}
+_PURPOSE_IN_A_RANKING = {
+    "train": "tuning, fitting, the ranking",
+    "mask_validation": "fitting alone",
+}
+_PURPOSE_IN_A_PERMUTATION = {
+    "train": "tuning, fitting",
+    "mask_validation": "the ranking; then fitting",
+}
+_PURPOSE_IN_REFITS = {
+    "train": "tuning, fitting",
+    "mask_validation": "the losses of the refits; then fitting",
+}
+_PURPOSE_OF_A_SIZE_THAT_STANDS = {"model_validation": "the loss of the one candidate"}
+
+
+def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
+    """Return what each part was used for by the method.
+
+    Returns
+    -------
+    dict
+        Part -> purpose, in a few words.
+    """
+    purpose = _PURPOSE
+    if content.method == "permutation":
+        purpose = _PURPOSE | _PURPOSE_IN_A_PERMUTATION
+    elif content.scores is not None:
+        purpose = _PURPOSE | _PURPOSE_IN_A_RANKING
+    elif content.method in REFITTING:
+        purpose = _PURPOSE | _PURPOSE_IN_REFITS
+    return purpose | _PURPOSE_OF_A_SIZE_THAT_STANDS if content.method in SIZED else purpose

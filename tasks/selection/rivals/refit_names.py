@@ -1,0 +1,28 @@
+"""What the searches that refit the model are called; imports nothing, as `names.py` does not."""
+
+from typing import Literal
+
+SequentialName = Literal["sequential_forward", "sequential_backward"]
+
+# What each does, said after its name.
+REFITTING: dict[str, str] = {
+    "rfe": "recursive feature elimination: the model is refitted on the training rows, a share of "
+    "the features with the least importance leaves, and so on",
+    "rfecv": "the same, with the size at which cross-validation inside the training rows has the "
+    "lowest loss",
+    "sequential_forward": "the feature whose refit has the lowest loss on the mask-validation rows "
+    "is added, and so on",
+    "sequential_backward": "the feature without which the refit has the lowest loss on the "
+    "mask-validation rows is removed, and so on",
+    "particle_swarm": "a swarm of masks moves towards those whose refits have the lowest loss on "
+    "the mask-validation rows",
+}
+
+# What the score of a recursive elimination is.
+PLACE = "the place in the order of leaving; what outlasts all others has the highest"
+
+# Which find the number of features without the model-validation rows.
+SIZED = ("rfecv", "particle_swarm")
+
+# Which ask a fitted model for its importances, and so need one that has them.
+BY_IMPORTANCE = ("rfe", "rfecv")
