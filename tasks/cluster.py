@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
@@ -77,20 +77,24 @@ def _local(n_workers: int) -> Any:
     # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
     single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
     parent = [[str(os.getpid())]]
-    with helpers_shielded(), quiet():
-        return SubprocessCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            dashboard_address=cast(str, None),  # no dashboard; the annotation forgot that it may be
-            scheduler_kwargs={"preload": _ORPHANS, "preload_argv": parent},
-            worker_kwargs={
-                "env": single,
-                "memory_limit": 0,
-                "dashboard": False,
-                "preload_nanny": _ORPHANS,
-                "preload_nanny_argv": parent,
-            },
-        )
+    options: dict[str, Any] = {
+        "n_workers": n_workers,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "scheduler_kwargs": {"preload": _ORPHANS, "preload_argv": parent},
+        "worker_kwargs": {
+            "env": single,
+            "memory_limit": 0,
+            "dashboard": False,
+            "preload_nanny": _ORPHANS,
+            "preload_nanny_argv": parent,
+        },
+    }
+    try:
+        with helpers_shielded(), quiet():
+            return SubprocessCluster(**options)
+    except (OSError, RuntimeError) as error:
+        raise WorkersError(_not_started(error)) from error
 
 
 def _connected(address: Any, *, is_direct: bool) -> Client:
@@ -100,10 +104,19 @@ def _connected(address: Any, *, is_direct: bool) -> Client:
     try:
         return Client(address, set_as_default=False, timeout="10s", direct_to_workers=is_direct)
     except (OSError, ValueError) as error:
+        if is_direct:
+            raise WorkersError(_not_started(error)) from error
         raise InputError(
             f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or set "
             "cluster to local"
         ) from error
+
+
+def _not_started(error: BaseException) -> str:
+    return (
+        f"the local Dask cluster did not start ({error}); finished stages are kept, so run again, "
+        "or set cluster to none"
+    )
 
 
 def _require_workers(client: Client, address: str) -> None:

@@ -377,6 +377,23 @@ def test_a_scheduler_that_dies_is_said_so() -> None:
             workers.map(process_id, None, [0.1] * 20)
 
 
+def test_a_local_scheduler_that_dies_as_it_starts_is_said_so() -> None:
+    def kill_the_scheduler() -> None:
+        for _ in range(1000):
+            for child in psutil.Process().children():
+                if "scheduler" in " ".join(child.cmdline()):
+                    child.kill()
+                    return
+            time.sleep(0.005)
+
+    killer = threading.Thread(target=kill_the_scheduler)
+    with open_workers("local", 1) as workers:
+        killer.start()
+        with pytest.raises(WorkersError, match=r"cluster did not start \(.*code -9\); finished"):
+            workers.map(add, 1, [1])
+    killer.join()
+
+
 def test_a_script_needs_no_guard_around_its_main(tmp_path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
