@@ -8,8 +8,8 @@ SequentialName = Literal["sequential_forward", "sequential_backward"]
 REFITTING: dict[str, str] = {
     "rfe": "recursive feature elimination: the model is refitted on the training rows, a share of "
     "the features with the least importance leaves, and so on",
-    "rfecv": "the same, with the size at which cross-validation inside the training rows has the "
-    "lowest loss",
+    "rfecv": "recursive feature elimination that keeps the number of features for which "
+    "cross-validation inside the training rows has the lowest loss",
     "sequential_forward": "the feature whose refit has the lowest loss on the mask-validation rows "
     "is added, and so on",
     "sequential_backward": "the feature without which the refit has the lowest loss on the "
