@@ -131,7 +131,7 @@ class Store:
     @property
     def cells(self) -> Run:
         """What all comparisons have measured, each a stage that is named after its key."""
-        cells = Run(self._comparisons / ".cells")
+        cells = Run(self.path / "cells")
         make_folder(cells.folder)
         return cells
 

@@ -122,7 +122,7 @@ def test_nor_that_it_was_killed_twice(source, tmp_path) -> None:
 
 def test_more_methods_models_and_seeds_measure_only_what_is_new(source, tmp_path) -> None:
     compared(source, tmp_path / "store", methods=["anova_f"], models=[LINEAR], seeds=1)
-    cells = tmp_path / "store" / "comparisons" / ".cells" / "stages"
+    cells = tmp_path / "store" / "cells" / "stages"
     before = {path: path.stat().st_mtime_ns for path in cells.iterdir()}
     done = compared(source, tmp_path / "store")
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -165,7 +165,7 @@ def test_what_cannot_be_compared_is_refused_before_any_work(source, tmp_path, gi
     pd.read_csv(source).head(19).to_csv(small, index=False)
     with pytest.raises(InputError, match=message):
         compared(small, tmp_path / "store", **given)
-    assert not list((tmp_path / "store").glob("comparisons/.cells/stages/*"))
+    assert not list((tmp_path / "store").glob("cells/stages/*"))
 
 
 def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:
