@@ -189,6 +189,12 @@ def test_without_all_features_nothing_can_be_told() -> None:
     assert table.reference.mean_loss is None
 
 
+def test_all_features_are_the_reference_whatever_size_is_noted() -> None:
+    rows = made_up_rows(methods=THREE)
+    noted = [{**row, "size": 30} if row["method"] == "all" else row for row in rows]
+    assert summarise(table_of(noted)) == summarise(table_of(rows))
+
+
 def test_all_features_alone_have_nothing_to_be_compared_to() -> None:
     table = only(made_up(methods=()))
     assert verdicts_of(table) == "There is no method to compare to all features."
@@ -235,10 +241,15 @@ def test_ranks_over_cells_of_one_table_have_none_and_say_so() -> None:
 
 
 def test_unless_friedmans_test_rejects_no_methods_are_told_apart() -> None:
-    tables = [f"t{i}" for i in range(3)]
-    (ranking,) = summarise(made_up(tables=tables, methods=THREE)).rankings
+    rng = np.random.default_rng(0)
+    methods = [f"m{i}" for i in range(7)]
+    rows = made_up_rows(tables="abcdef", methods=methods, n_seeds=1, n_folds=1)
+    for row in rows:  # one apart from another, and six between them that blur it
+        row["loss"] = rng.random() + {"all": -0.42, "m0": 0.42}.get(row["method"], 0)
+    (ranking,) = summarise(table_of(rows)).rankings
     assert ranking.friedman_p > 0.05
-    assert ranking.groups == ((0, 3),)
+    assert np.ptp(ranking.mean_ranks) > ranking.critical_difference
+    assert ranking.groups == ((0, 7),)
     assert "no pair is to be told apart" in ranks_of(ranking)
 
 
@@ -284,7 +295,7 @@ def test_over_many_tables_the_methods_that_help_are_counted() -> None:
 
 
 def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
-    rows = made_up_rows(tables=("a", "b"), methods=(*THREE, "選択[/bold]\x1b[2J"))
+    rows = made_up_rows(tables=("a", "b\n"), methods=(*THREE, "選択[/bold]\x1b[2J"))
     lines = lines_of(summarise(table_of(rows[:-1])))
     assert lines[0] == "a, linear: log loss, lower is better; 3 seeds, 5 outer folds"
     assert lines[1].split()[:3] == ["method", "kept", "loss"]
