@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
-from chaffinch.tasks.comparing.wording import counted, cut, heading_of, name_of
+from chaffinch.tasks.comparing.wording import counted, cut, heading_of, short_name_of
 from chaffinch.tasks.reporting.drawing import (
     ACCENT,
     INK,
@@ -62,7 +62,7 @@ def losses_chart(table: TableSummary, name: str) -> Markup | None:
         f"{heading_of(table)}: mean loss against the number of features, "
         f"{counted(len(curves), 'method')}, and that with all features as a line."
     )
-    everywhere = _sizes([outcome for curve in curves.values() for outcome in curve])
+    everywhere = _sizes([outcome for outcome in table.outcomes if outcome.is_compared])
     with figure_of(name, _WIDTH, height) as figure:
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for axes, (method, curve) in zip(panels, curves.items(), strict=False):
@@ -189,12 +189,15 @@ def repeats_chart(table: TableSummary, name: str) -> Markup | None:
         _name_rows(left, drawn)
         left.set_xlim(min(0.0, left.get_xlim()[0]), 1.03)
         left.set_xlabel("stability of the feature sets")
-        right.tick_params(labelleft=False)
+        right.tick_params(axis="y", labelleft=False, length=0)
+        right.spines["left"].set_visible(False)
         return markup(figure, label)
 
 
 def _draw_seconds(axes: Axes, outcomes: Sequence[Outcome]) -> None:
     """Draw the seconds of each contender, by logarithm where there are any but zero."""
+    from matplotlib.ticker import LogLocator
+
     shown = []
     for place, outcome in enumerate(outcomes):
         for seconds, is_selection in (
@@ -205,8 +208,11 @@ def _draw_seconds(axes: Axes, outcomes: Sequence[Outcome]) -> None:
                 shown.append(seconds)
                 _draw_point(axes, seconds, place, is_filled=is_selection)
     if shown:
+        least, most = min(shown) / 1.5, max(shown) * 1.5
         axes.set_xscale("log")
-        axes.set_xlim(min(shown) / 1.5, max(shown) * 1.5)
+        axes.set_xlim(least, most)
+        subs = (1.0, 2.0, 5.0) if most < 100 * least else (1.0,)
+        axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
         axes.xaxis.set_major_formatter(lambda value, _: number(float(f"{value:.3g}")))
         axes.minorticks_off()
     axes.set_xlabel("seconds a cell: selection (filled), training (hollow)")
@@ -273,7 +279,7 @@ def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> N
 
 def _name_rows(axes: Axes, outcomes: Sequence[Outcome]) -> None:
     """Put the contenders' names beside the rows, the first on top."""
-    names = [cut(name_of(outcome.contender), _LONGEST_NAME) for outcome in outcomes]
+    names = [short_name_of(outcome.contender, _LONGEST_NAME) for outcome in outcomes]
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.tick_params(axis="y", labelcolor=INK, length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)

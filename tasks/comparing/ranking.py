@@ -16,6 +16,7 @@ from chaffinch.tasks.comparing.rank_statistics import (
     mean_ranks,
 )
 from chaffinch.tasks.comparing.scores import ALL_FEATURES, ALL_IN_WORDS, Scores
+from chaffinch.tasks.comparing.statistics import CONFIDENCE
 from chaffinch.tasks.selection.vocabulary import Floats
 
 
@@ -44,7 +45,8 @@ class Ranking:
     critical_difference : float or None
         By how much two mean ranks must differ to be told apart at 95 %.
     groups : tuple of (int, int)
-        First and last position of methods that are not told apart.
+        First and last position of methods that are not told apart: all of them, unless Friedman's
+        test says that some are better than others.
     left_out : tuple of str
         Methods that have too few cells on some table.
     """
@@ -138,6 +140,10 @@ def _ranked(
     ranks = mean_ranks(losses)
     order = np.argsort(ranks, kind="stable")
     difference = critical_difference(len(names), len(losses)) if is_over_tables else None
+    friedman_p = friedman_p_value(losses) if is_over_tables else None
+    groups = [] if difference is None else groups_alike(ranks[order], difference)
+    if friedman_p is not None and friedman_p > 1 - CONFIDENCE:
+        groups = [(0, len(names) - 1)]
     return Ranking(
         model=model,
         sizes=sizes,
@@ -145,9 +151,9 @@ def _ranked(
         mean_ranks=tuple(float(ranks[i]) for i in order),
         over="tables" if is_over_tables else "cells",
         n_blocks=len(losses),
-        friedman_p=friedman_p_value(losses) if is_over_tables else None,
+        friedman_p=friedman_p,
         critical_difference=difference,
-        groups=() if difference is None else tuple(groups_alike(ranks[order], difference)),
+        groups=tuple(groups),
         left_out=left_out,
     )
 

@@ -19,13 +19,16 @@ from chaffinch.tasks.comparing.wording import (
     gaps_of,
     ranks_of,
     sizes_of,
+    verdict_over,
     verdicts_of,
 )
 from chaffinch.tasks.reporting.page import template
+from chaffinch.tasks.reporting.tables import Table
 from chaffinch.tasks.selection.losses import loss_in_words
 
 _TEMPLATE = Path(__file__).parent / "comparison.html"
 _MOST_OPEN = 3  # more tables are opened on demand
+_MOST_IN_WORDS = 6  # more are put into words together
 
 
 def render_comparison(summary: Summary, *, title: str) -> bytes:
@@ -48,18 +51,29 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
     n_tables = len({table.table for table in summary.tables})
     n_models = len({table.model for table in summary.tables})
     methods = {outcome.contender.method for t in summary.tables for outcome in t.rivals}
+    ranks_said = {ranks_of(ranking) for ranking in summary.rankings}
     return {
         "title": title,
         "scope": f"{counted(len(methods), 'method')} against all features, on "
         f"{counted(n_tables, 'table')} with {counted(n_models, 'model')}.",
-        "verdict_counts": tables.verdict_counts(summary),
+        "overall": verdict_over(summary.tables) if len(summary.tables) > _MOST_IN_WORDS else None,
+        "is_single": len(summary.tables) == 1,
+        "first": _first_table(summary),
         "gaps": gaps_of(summary),
         "errors": list(errors_of(summary)),
         "rankings": [_ranking(ranking, i) for i, ranking in enumerate(summary.rankings)],
+        "ranks_said": ranks_said.pop() if len(ranks_said) == 1 else None,
         "tables": [_table(table, i) for i, table in enumerate(summary.tables)],
         "is_open": len(summary.tables) <= _MOST_OPEN,
         "fewest_pairs": FEWEST_PAIRS,
     }
+
+
+def _first_table(summary: Summary) -> Table:
+    """Return the verdicts: each of them, or for many tables their counts."""
+    if len(summary.tables) == 1:
+        return tables.verdicts(summary.tables[0])
+    return tables.verdict_counts(summary)
 
 
 def _ranking(ranking: Ranking, place: int) -> Mapping[str, Any]:

@@ -160,9 +160,7 @@ def _named_rightly(row: _Row) -> _Row:
     needed = _NAMED if _reason_of(row) is not None else _NAMED + _MEASURED
     lacking = next((name for name in needed if row[name] is None), None)
     if lacking is not None:
-        raise InputError(
-            f"each row of results must have a {lacking!r} but one has none: {_at(row)}"
-        )
+        raise InputError(f"each row of results must have {lacking!r} but one has none: {_at(row)}")
     if row["n_train"] is not None and row["n_train"] < 1 and "n_train" in needed:
         raise InputError(f"n_train must be at least 1 but is {row['n_train']}: {_at(row)}")
     return {**row, "size": None} if row["method"] == ALL_FEATURES else row

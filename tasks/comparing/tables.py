@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaffinch.tasks.comparing.charts import front_of
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
+from chaffinch.tasks.comparing.scores import Contender
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import name_of, reason_of
 from chaffinch.tasks.comparison import Verdict
@@ -36,8 +37,8 @@ def verdict_counts(summary: Summary) -> Table:
         "Helps": "number",
         "Does not help": "number",
         "Cannot tell": "number",
-        "Lowest loss of those that help": "name",
-        "Cells without a loss": "number",
+        "Best that helps": "name",
+        "Cells not scored": "number",
     }
     return Table("Methods and sizes by verdict", columns, rows)
 
@@ -47,21 +48,22 @@ def verdicts(table: TableSummary) -> Table:
     by_verdict = [o for verdict in _VERDICTS for o in table.rivals if o.verdict == verdict]
     rows = [
         (
-            name_of(outcome.contender),
-            str(outcome.verdict),
-            reason_of(outcome, table.n_tested),
+            *_named(outcome),
+            str(outcome.verdict).replace(" ", "\N{NO-BREAK SPACE}"),
             *_difference(outcome),
+            reason_of(outcome, table.n_tested),
         )
         for outcome in by_verdict
     ]
     columns: dict[str, Kind] = {
         "Method": "name",
+        "Size": "number",
         "Verdict": "text",
-        "Why": "text",
         "Difference": "number",
         "95 % interval": "number",
         "Corrected p": "number",
         "Pairs": "number",
+        "Why": "text",
     }
     return Table(f"Verdicts ({loss_in_words(table.loss_name)})", columns, rows)
 
@@ -70,7 +72,7 @@ def figures(table: TableSummary) -> Table:
     """Return what was measured of each contender."""
     rows = [
         (
-            name_of(outcome.contender),
+            *_named(outcome),
             number(outcome.n_features),
             number(outcome.mean_loss),
             number(outcome.deviation),
@@ -78,14 +80,13 @@ def figures(table: TableSummary) -> Table:
             _seconds(outcome.selection_seconds),
             _seconds(outcome.training_seconds),
             number(outcome.n_scored),
-            number(outcome.n_missing),
-            number(outcome.n_failed),
         )
         for outcome in table.outcomes
     ]
     columns: dict[str, Kind] = {
         "Method": "name",
-        "Features": "number",
+        "Size": "number",
+        "Kept": "number",
         "Mean loss": "number",
         "Deviation": "number",
         "Stability": "number",
@@ -93,8 +94,6 @@ def figures(table: TableSummary) -> Table:
         "Selection, s": "number",
         "Training, s": "number",
         "Cells": "number",
-        "Missing": "number",
-        "Failed": "number",
     }
     return Table("What was measured", columns, rows, 0)
 
@@ -113,10 +112,15 @@ def front(table: TableSummary) -> Table:
     columns: dict[str, Kind] = {
         "Place": "number",
         "Method": "name",
-        "Features": "number",
+        "Kept": "number",
         "Mean loss": "number",
     }
     return Table("Pareto front", columns, rows)
+
+
+def _named(outcome: Outcome) -> tuple[str, str]:
+    contender = outcome.contender
+    return name_of(Contender(contender.method, None)), number(contender.size)
 
 
 def _difference(outcome: Outcome) -> tuple[str, str, str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
 from chaffinch.tasks.comparing.ranking import Ranking
@@ -19,6 +20,12 @@ def name_of(contender: Contender) -> str:
     if contender.size is None:
         return contender.method
     return f"{contender.method}, {counted(contender.size, 'feature')}"
+
+
+def short_name_of(contender: Contender, longest: int) -> str:
+    """Return a method, cut where it is longer than it may be, and the number it was asked for."""
+    name = cut(name_of(Contender(contender.method, None)), longest)
+    return name if contender.size is None else f"{name}, {number(contender.size)}"
 
 
 def counted(amount: int, thing: str) -> str:
@@ -60,16 +67,13 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
             return f"the loss is the same as with all features {every}"
         return f"the difference is the same {every}, so nothing says how far off it may be"
     if outcome.verdict == "helps":
-        return "the loss is lower than with all features"
+        return "the loss is lower"
     if outcome.verdict == "does not help":
-        return "the loss is higher than with all features"
+        return "the loss is higher"
     low, high = difference.interval
     if low <= 0 <= high:
         return "the interval holds zero"
-    return (
-        f"the interval leaves zero, but one of {number(n_tested)} may do so by luck "
-        f"(corrected p {number(outcome.corrected_p)})"
-    )
+    return f"may be luck among {number(n_tested)} that were tested"
 
 
 def verdicts_of(table: TableSummary) -> str:
@@ -81,17 +85,35 @@ def verdicts_of(table: TableSummary) -> str:
     by_verdict: dict[str | None, list[Contender]] = {}
     for outcome in table.rivals:
         by_verdict.setdefault(outcome.verdict, []).append(outcome.contender)
+    everyone = [outcome.contender for outcome in table.rivals]
     sentences = []
     if "helps" in by_verdict:
-        sentences.append(f"Selection helps with {_grouped(by_verdict['helps'])}.")
+        sentences.append(f"Selection helps with {_grouped(by_verdict['helps'], everyone)}.")
     if "does not help" in by_verdict:
         start = "It" if sentences else "Selection"
-        sentences.append(f"{start} does not help with {_grouped(by_verdict['does not help'])}.")
-    if "cannot tell" in by_verdict:
-        undecided = f"For {_grouped(by_verdict['cannot tell'])}, these results cannot tell."
-        whether = "These results cannot tell whether selection helps."
-        sentences.append(undecided if sentences else whether)
+        worse = _grouped(by_verdict["does not help"], everyone)
+        sentences.append(f"{start} does not help with {worse}.")
+    undecided = len(by_verdict.get("cannot tell", ()))
+    if undecided == len(everyone):
+        sentences.append("These results cannot tell whether selection helps.")
+    elif undecided:
+        others = "one" if undecided == 1 else number(undecided)
+        sentences.append(f"For the other {others}, these results cannot tell.")
     return " ".join(sentences)
+
+
+def verdict_over(tables: Sequence[TableSummary]) -> str:
+    """Return with which methods selection helps how often, over many tables and models."""
+    helping = [
+        {o.contender.method for o in table.rivals if o.verdict == "helps"} for table in tables
+    ]
+    n_helped = sum(map(bool, helping))
+    over = f"{number(len(tables))} combinations of table and model"
+    if not n_helped:
+        return f"No method is shown to help in any of {over}."
+    often = Counter(method for methods in helping for method in sorted(methods))
+    most = listed(f"{method} ({number(often[method])})" for method, _ in often.most_common())
+    return f"Selection helps in {number(n_helped)} of {over}: with {most}."
 
 
 def choices_of(table: TableSummary) -> list[str]:
@@ -149,6 +171,7 @@ def gaps_of(summary: Summary) -> list[str]:
             "computed. What is compared is compared over the cells that all concerned have."
         )
     for table in summary.tables:
+        everyone = [outcome.contender for outcome in table.outcomes]
         few = [
             outcome.contender
             for outcome in table.outcomes
@@ -157,17 +180,22 @@ def gaps_of(summary: Summary) -> list[str]:
         if few:
             said.append(
                 f"{heading_of(table)}: too few cells to be ranked or on the Pareto front: "
-                f"{_grouped(few)}."
+                f"{_grouped(few, everyone)}."
             )
     return said
 
 
 def errors_of(summary: Summary) -> Iterator[str]:
-    """Yield what went wrong, one line for each contender and error."""
+    """Yield what went wrong, one line for each error on a table with a model."""
     for table in summary.tables:
-        for contender, error, n_cells in table.errors:
-            cells = counted(n_cells, "cell")
-            yield f"{heading_of(table)}: {name_of(contender)} failed in {cells}: {error}"
+        everyone = [outcome.contender for outcome in table.outcomes]
+        for error in dict.fromkeys(error for _, error, _ in table.errors):
+            hit = [contender for contender, said, _ in table.errors if said == error]
+            n_cells = sum(n for _, said, n in table.errors if said == error)
+            yield (
+                f"{heading_of(table)}: {_grouped(hit, everyone)} failed in "
+                f"{counted(n_cells, 'cell')}: {error}"
+            )
 
 
 def _friedman(ranking: Ranking) -> str:
@@ -180,20 +208,24 @@ def _friedman(ranking: Ranking) -> str:
     return f"That any is better than another is not shown {said}, so no pair is to be told apart."
 
 
-def _grouped(contenders: Iterable[Contender]) -> str:
-    """Return contenders with the sizes of each method together."""
+def _grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> str:
+    """Return contenders with the sizes of each method together, unless those are all it has."""
+    of_all = _sizes_by_method(everyone)
+    said = []
+    for method, sizes in _sizes_by_method(contenders).items():
+        name = ALL_IN_WORDS if method == ALL_FEATURES else method
+        if sizes == [None]:
+            said.append(name)
+        elif len(sizes) > 1 and sizes == of_all[method]:
+            said.append(f"{name} (every size)")
+        else:
+            asked = ", ".join("its own size" if size is None else number(size) for size in sizes)
+            said.append(f"{name} ({asked} {'feature' if sizes[-1] == 1 else 'features'})")
+    return listed(said)
+
+
+def _sizes_by_method(contenders: Iterable[Contender]) -> dict[str, list[int | None]]:
     sizes: dict[str, list[int | None]] = {}
     for contender in contenders:
         sizes.setdefault(contender.method, []).append(contender.size)
-    return listed(
-        _with_sizes(ALL_IN_WORDS if method == ALL_FEATURES else method, asked)
-        for method, asked in sizes.items()
-    )
-
-
-def _with_sizes(method: str, sizes: list[int | None]) -> str:
-    if sizes == [None]:
-        return method
-    said = ["its own size" if size is None else number(size) for size in sizes]
-    unit = " feature" if sizes[-1] == 1 else " features"
-    return f"{method} ({', '.join(said)}{unit})"
+    return sizes

@@ -55,6 +55,16 @@ def test_the_size_axis_is_ticked_in_whole_features(n: int) -> None:
     assert ("logarithmic" in drawn) == (n > 100)
 
 
+def test_a_narrow_range_of_many_features_is_ticked_as_well() -> None:
+    sizes = list(range(190, 110, -1))
+    drawn = elimination_chart(
+        sizes, [1.0] * 80, candidates=[120], chosen=120, loss_name="squared error"
+    )
+    ticks = re.findall(r"<text[^>]*>(1[1-9][0-9])</text>", drawn.partition(">features left")[0])
+    assert len(ticks) >= 4
+    assert "logarithmic" not in drawn
+
+
 @pytest.mark.parametrize("ends", [(0.0, 0.0), (-1e-12, 1e-12), (-5e6, 2e7)])
 def test_an_interval_of_any_width_is_drawn(ends: tuple[float, float]) -> None:
     drawn = interval_chart(sum(ends) / 2, ends, 0.9)

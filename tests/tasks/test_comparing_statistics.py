@@ -1,0 +1,299 @@
+"""The statistics of a comparison: worked examples, brute force, and intervals that hold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from chaffinch.tasks.comparing.rank_statistics import (
+    critical_difference,
+    friedman_p_value,
+    groups_alike,
+    mean_ranks,
+)
+from chaffinch.tasks.comparing.stability import stability_of
+from chaffinch.tasks.comparing.statistics import (
+    holm,
+    paired_difference,
+    pareto_front,
+    smallest_near_best,
+    standard_error,
+    verdict_on,
+)
+
+NAN = math.nan
+
+# Demsar 2006, table 6: the area under the curve of four variants of C4.5 on 14 tables.
+DEMSAR = np.array(
+    [
+        [0.763, 0.768, 0.771, 0.798],
+        [0.599, 0.591, 0.590, 0.569],
+        [0.954, 0.971, 0.968, 0.967],
+        [0.628, 0.661, 0.654, 0.657],
+        [0.882, 0.888, 0.886, 0.898],
+        [0.936, 0.931, 0.916, 0.931],
+        [0.661, 0.668, 0.609, 0.685],
+        [0.583, 0.583, 0.563, 0.625],
+        [0.775, 0.838, 0.866, 0.875],
+        [1.000, 1.000, 1.000, 1.000],
+        [0.940, 0.962, 0.965, 0.962],
+        [0.619, 0.666, 0.614, 0.669],
+        [0.972, 0.981, 0.9751, 0.975],  # printed as equal, ranked as second and third
+        [0.957, 0.978, 0.946, 0.970],
+    ]
+)
+
+
+def test_a_difference_worked_by_hand() -> None:
+    found = paired_difference(
+        np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]), np.full(3, 0.25)
+    )
+    error = math.sqrt((1 / 3 + 1 / 4) * 1.0)  # differences 1, 2, 3: their variance is 1
+    assert found.mean == 2
+    assert found.n_pairs == 3
+    assert found.interval == pytest.approx((2 - 4.302653 * error, 2 + 4.302653 * error))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(2 / error, 2))
+
+
+def test_without_test_rows_to_share_it_is_students_paired_test() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=12), rng.normal(size=12)
+    found, known = paired_difference(one, other, np.zeros(12)), stats.ttest_rel(one, other)
+    assert found.p_value == pytest.approx(known.pvalue)
+    assert found.interval == pytest.approx(tuple(known.confidence_interval(0.95)))
+
+
+def test_the_two_sides_of_a_difference_mirror_each_other() -> None:
+    rng = np.random.default_rng(0)
+    one, other, share = rng.normal(size=8), rng.normal(size=8), np.full(8, 0.2)
+    there, back = paired_difference(one, other, share), paired_difference(other, one, share)
+    assert there.mean == -back.mean
+    assert there.p_value == back.p_value
+    assert there.interval == (-back.interval[1], -back.interval[0])
+
+
+def test_cells_without_both_losses_do_not_count() -> None:
+    one, other = np.array([1.0, 2, NAN, 4, 9]), np.array([0.5, 1, 2, NAN, 3])
+    share = np.array([0.2, 0.3, NAN, 7, 0.4])
+    whole = np.array([0, 1, 4])
+    assert paired_difference(one, other, share) == paired_difference(
+        one[whole], other[whole], share[whole]
+    )
+    assert paired_difference(np.array([1.0, NAN]), np.array([NAN, 1.0]), np.ones(2)) is None
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_fewer_than_three_pairs_have_no_interval(n: int) -> None:
+    found = paired_difference(np.arange(1.0, n + 1), np.zeros(n), np.full(n, 0.25))
+    assert (found.interval, found.p_value, found.n_pairs) == (None, None, n)
+    assert verdict_on(found, NAN, is_all=False) == "cannot tell"
+
+
+@pytest.mark.parametrize("change", [0.0, -0.01])
+def test_differences_that_do_not_vary_are_no_certainty(change: float) -> None:
+    # three folds that each differ by one row, the losses being accuracies
+    other = np.array([-0.93, -0.9, -0.97])
+    found = paired_difference(other + change, other, np.full(3, 0.5))
+    assert found.is_constant
+    assert found.mean == pytest.approx(change)
+    assert (found.interval, found.p_value) == (None, None)
+
+
+def correlated(rng: np.random.Generator, n: int, correlation: float) -> np.ndarray:
+    common = rng.normal() * math.sqrt(correlation)
+    return common + rng.normal(size=n) * math.sqrt(1 - correlation)
+
+
+def test_the_interval_holds_what_it_says_where_pairs_are_as_alike_as_is_assumed() -> None:
+    held = plain_held = 0
+    for seed in range(1000):
+        differences = 0.3 + correlated(np.random.default_rng(seed), 15, 1 / 5)
+        low, high = paired_difference(differences, np.zeros(15), np.full(15, 1 / 4)).interval
+        held += low <= 0.3 <= high
+        low, high = paired_difference(differences, np.zeros(15), np.zeros(15)).interval
+        plain_held += low <= 0.3 <= high
+    assert 930 <= held <= 970
+    assert plain_held < 750  # what overlap does to an interval that knows nothing of it
+
+
+def test_the_interval_holds_the_true_difference_of_two_models_over_repeated_folds() -> None:
+    """Least squares on 3 features that matter and on 12 of which 9 do not; the truth is known."""
+    n, n_train, few, many = 60, 48, 3, 12
+    truth = few / (n_train - few - 1) - many / (n_train - many - 1)
+    held = 0
+    for trial in range(300):
+        rng = np.random.default_rng(trial)
+        X = rng.normal(size=(n, many))
+        y = X[:, :few].sum(axis=1) + rng.normal(size=n)
+        losses = [[], []]
+        for _ in range(3):
+            for test in np.split(rng.permutation(n), 5):
+                train = np.setdiff1d(np.arange(n), test)
+                for of_model, p in zip(losses, (few, many), strict=True):
+                    fitted = np.linalg.lstsq(X[train, :p], y[train])[0]
+                    of_model.append(np.mean((y[test] - X[test, :p] @ fitted) ** 2))
+        one, other = map(np.array, losses)
+        low, high = paired_difference(one, other, np.full(15, 12 / 48)).interval
+        held += low <= truth <= high
+    assert held >= 0.93 * 300
+
+
+def test_holm_worked_by_hand() -> None:
+    corrected = holm(np.array([0.01, 0.04, 0.03, 0.005]))
+    assert corrected == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm(np.array([0.9, 0.8])) == pytest.approx([1, 1])
+    assert holm(np.array([0.04])) == pytest.approx([0.04])
+
+
+def test_what_was_not_tested_does_not_count_among_many() -> None:
+    corrected = holm(np.array([NAN, 0.02, NAN, 0.01]))
+    assert corrected[[1, 3]] == pytest.approx([0.02, 0.02])
+    assert np.isnan(corrected[[0, 2]]).all()
+    assert len(holm(np.array([]))) == 0
+
+
+def test_holm_rejects_just_what_its_steps_reject() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        p_values = rng.uniform(size=6) ** 3
+        rejected = set()
+        for step, i in enumerate(np.argsort(p_values)):
+            if p_values[i] > 0.05 / (6 - step):
+                break
+            rejected.add(int(i))
+        assert set(np.flatnonzero(holm(p_values) <= 0.05).tolist()) == rejected
+
+
+def test_of_many_methods_that_change_nothing_one_seldom_wins() -> None:
+    won = lucky = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        p_values = np.array(
+            [
+                paired_difference(
+                    correlated(rng, 15, 1 / 5), np.zeros(15), np.full(15, 1 / 4)
+                ).p_value
+                for _ in range(12)
+            ]
+        )
+        won += bool((holm(p_values) <= 0.05).any())
+        lucky += bool((p_values <= 0.05).any())
+    assert won <= 0.08 * 300
+    assert lucky >= 0.3 * 300
+
+
+def test_verdicts_follow_the_corrected_p_value_and_the_sign() -> None:
+    losses = np.array([0.1, 0.2, 0.15, 0.12])
+    lower, higher = (paired_difference(s * losses, np.zeros(4), np.zeros(4)) for s in (-1, 1))
+    assert verdict_on(lower, 0.049, is_all=False) == "helps"
+    assert verdict_on(higher, 0.049, is_all=False) == "does not help"
+    assert verdict_on(lower, 0.051, is_all=False) == "cannot tell"
+    assert verdict_on(lower, 0.001, is_all=True) == "does not help"
+    assert verdict_on(None, NAN, is_all=False) == "cannot tell"
+
+
+def test_the_smallest_size_near_the_best() -> None:
+    hard = np.array([0.0, 1.0, 2.0, 3.0])  # what a cell adds to the loss of every size
+    excess = np.array([[0.5, 0.6, 0.4, 0.5], [0.1, -0.1, 0.1, -0.05], [0.0] * 4, [0.2] * 4])
+    assert smallest_near_best(excess + hard, np.full(4, 0.25)) == (2, 1)
+    near = excess[1].mean() / standard_error(excess[1], np.full(4, 0.25))
+    assert 0 < near < 1
+    assert smallest_near_best(excess[[0, 2]] + hard, np.full(4, 0.25)) == (1, 1)
+    assert smallest_near_best(excess[:, :1], np.ones(1)) is None
+    assert smallest_near_best(np.empty((0, 4)), np.ones(4)) is None
+
+
+def test_the_front_is_what_brute_force_finds() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        sizes, losses = rng.integers(1, 6, 12).astype(float), rng.integers(0, 6, 12) / 10
+        losses[rng.random(12) < 0.1] = NAN
+        front = pareto_front(sizes, losses)
+        for i in range(12):
+            dominated = any(
+                sizes[j] <= sizes[i]
+                and losses[j] <= losses[i]
+                and (sizes[j], losses[j]) != (sizes[i], losses[i])
+                for j in range(12)
+            )
+            assert front[i] == (not math.isnan(losses[i]) and not dominated)
+
+
+def test_mean_ranks_are_those_of_demsar() -> None:
+    assert mean_ranks(-DEMSAR) == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=5e-4)
+
+
+def test_friedmans_test_rejects_in_demsars_example_and_not_among_equals() -> None:
+    assert 0.01 < friedman_p_value(-DEMSAR) < 0.05  # chi-squared 9.28, before ties are allowed for
+    assert friedman_p_value(np.ones((5, 3))) is None
+    assert friedman_p_value(np.array([[1.0, 2, 3]])) is None
+    assert friedman_p_value(DEMSAR[:, :2]) is None
+
+
+@pytest.mark.parametrize(
+    ("n_methods", "quantile"),
+    [(2, 1.960), (3, 2.343), (4, 2.569), (5, 2.728), (6, 2.850), (8, 3.031), (10, 3.164)],
+)
+def test_critical_differences_have_the_quantiles_that_demsar_prints(n_methods, quantile) -> None:
+    expected = quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * 14))
+    assert critical_difference(n_methods, 14) == pytest.approx(expected, rel=4e-4)
+
+
+def test_groups_are_the_widest_runs_within_the_critical_difference() -> None:
+    ranks = np.array([1.0, 1.5, 2.9, 3.0, 5.0])
+    assert groups_alike(ranks, 1.6) == [(0, 1), (1, 3)]
+    assert groups_alike(ranks, 10) == [(0, 4)]
+    assert groups_alike(ranks, 0.05) == []
+
+
+def test_stability_of_equal_sets_is_one_and_of_opposite_ones_minus_one() -> None:
+    same = np.tile([True, False, True, False], (6, 1))
+    assert stability_of(same).value == 1
+    assert stability_of(same).interval == (1, 1)
+    assert stability_of(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)).value == -1
+
+
+def test_stability_of_sets_of_one_size_is_kunchevas_index_over_all_pairs() -> None:
+    rng = np.random.default_rng(0)
+    chosen = np.zeros((7, 20), dtype=bool)
+    for row in chosen:
+        row[rng.choice(12, 5, replace=False)] = True
+    by_chance = 5 * 5 / 20
+    pairs = [
+        ((one & other).sum() - by_chance) / (5 - by_chance)
+        for one, other in itertools.combinations(chosen, 2)
+    ]
+    assert stability_of(chosen).value == pytest.approx(np.mean(pairs))
+
+
+def test_what_nobody_chose_counts_among_the_features_there_were() -> None:
+    chosen = np.array([[1, 1, 0], [1, 0, 1]], dtype=bool)
+    wider = np.pad(chosen, ((0, 0), (0, 7)))
+    assert stability_of(wider).value > stability_of(chosen).value
+
+
+@pytest.mark.parametrize("chosen", [np.ones((4, 3)), np.zeros((4, 3)), np.eye(1, 3)])
+def test_full_empty_and_single_sets_have_no_stability(chosen) -> None:
+    assert stability_of(chosen.astype(bool)) is None
+
+
+def test_four_sets_have_a_stability_but_no_interval() -> None:
+    chosen = np.eye(4, 6, dtype=bool) | np.eye(1, 6, 5, dtype=bool)
+    assert stability_of(chosen).interval is None
+    assert stability_of(np.vstack([chosen, chosen])).interval is not None
+
+
+def test_the_interval_of_stability_holds_the_true_one_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    frequency = rng.uniform(size=40) ** 2
+    share = frequency.mean()
+    truth = 1 - (frequency * (1 - frequency)).mean() / (share * (1 - share))
+    held = 0
+    for _ in range(400):
+        low, high = stability_of(rng.uniform(size=(15, 40)) < frequency).interval
+        held += low <= truth <= high
+    assert 0.89 * 400 <= held <= 0.97 * 400

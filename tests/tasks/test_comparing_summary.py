@@ -1,0 +1,351 @@
+"""The summary of a comparison: what it says of methods, and that nothing can fool it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.comparing.lines import lines_of
+from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary, cells_in_common
+from chaffinch.tasks.comparing.summary import summarise
+from chaffinch.tasks.comparing.wording import (
+    choices_of,
+    errors_of,
+    gaps_of,
+    name_of,
+    ranks_of,
+    reason_of,
+    sizes_of,
+    verdict_over,
+    verdicts_of,
+)
+from chaffinch.tasks.reporting.wording import NOTHING
+from tests.tasks.made_up_results import failing, made_up, made_up_rows, table_of
+
+THREE = ("gbmo", "anova_f", "mrmr")
+CLEAR = {"gbmo": -0.1, "anova_f": 0.1}
+
+
+def outcomes(table: TableSummary) -> dict[str, Outcome]:
+    return {name_of(outcome.contender): outcome for outcome in table.outcomes}
+
+
+def only(results: pa.Table) -> TableSummary:
+    (table,) = summarise(results).tables
+    return table
+
+
+def test_clear_gains_and_losses_are_told_and_no_difference_is_not() -> None:
+    table = only(made_up(methods=THREE, differences=CLEAR))
+    verdicts = {name: outcome.verdict for name, outcome in outcomes(table).items()}
+    assert verdicts == {
+        "all features": None,
+        "anova_f, 5 features": "does not help",
+        "gbmo": "helps",
+        "mrmr, 5 features": "cannot tell",
+    }
+    assert verdicts_of(table) == (
+        "Selection helps with gbmo. It does not help with anova_f (5 features). "
+        "For the other one, these results cannot tell."
+    )
+
+
+def test_figures_are_those_of_the_rows() -> None:
+    rows = made_up_rows(methods=THREE, sizes=(5, 10))
+    found = outcomes(only(table_of(rows)))["mrmr, 10 features"]
+    own = [r for r in rows if (r["method"], r["size"]) == ("mrmr", 10)]
+    reference = [r for r in rows if r["method"] == "all"]
+    losses, others = (np.array([r["loss"] for r in which]) for which in (own, reference))
+    assert found.mean_loss == pytest.approx(losses.mean())
+    assert found.deviation == pytest.approx(losses.std(ddof=1))
+    assert found.difference.mean == pytest.approx((losses - others).mean())
+    assert (found.n_scored, found.n_failed, found.n_missing) == (15, 0, 0)
+    assert (found.n_features, found.n_total, found.keeps_all) == (10, 30, False)
+    assert (found.selection_seconds, found.training_seconds) == (1.5, 0.25)
+    assert -0.2 < found.stability.value < 0.2  # the sets were drawn at random
+
+
+def test_the_order_of_rows_and_of_columns_changes_nothing() -> None:
+    rows = made_up_rows(tables=("a", "b"), methods=THREE, sizes=(5, 10), differences=CLEAR)
+    rows = failing(rows, lambda r: r["method"] == "mrmr" and r["fold"] == 1, "no")[:-7]
+    plain = summarise(table_of(rows))
+    for seed in range(3):
+        turned = table_of([rows[i] for i in np.random.default_rng(seed).permutation(len(rows))])
+        assert summarise(turned.select(turned.column_names[::-1])) == plain
+
+
+def test_a_method_that_is_all_features_under_another_name_never_helps() -> None:
+    rows = made_up_rows(methods=THREE)
+    all_rows = [row for row in rows if row["method"] == "all"]
+    same_losses = [{**row, "method": "copy", "n_features": 29} for row in all_rows]
+    # trained with other seeds, it may do better; but nothing was selected
+    luckier = [{**row, "method": "full", "loss": row["loss"] - 0.1} for row in all_rows]
+    for i, row in enumerate(luckier):
+        row["loss"] += 0.001 * (i % 3)
+    table = only(table_of(rows + same_losses + luckier))
+    found = outcomes(table)
+    assert found["copy"].verdict == "cannot tell"
+    assert reason_of(found["copy"], 1) == (
+        "the loss is the same as with all features in each of 15 pairs"
+    )
+    assert found["full"].verdict == "does not help"
+    assert reason_of(found["full"], 1) == "it keeps every feature"
+    assert table.n_tested == 3  # neither of the two was
+
+
+def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
+    """The same rows: alone the method would win, among twenty it does not."""
+    rows = made_up_rows(methods=["lucky", *(f"m{i}" for i in range(19))], noise=0.05)
+    excess = iter(np.random.default_rng(1).normal(-0.035, 0.03, 15))
+    reference = {(r["seed"], r["fold"]): r["loss"] for r in rows if r["method"] == "all"}
+    for row in rows:
+        if row["method"] == "lucky":
+            row["loss"] = reference[row["seed"], row["fold"]] + next(excess)
+    alone = outcomes(only(table_of([r for r in rows if r["method"] in ("all", "lucky")])))
+    among = outcomes(only(table_of(rows)))
+    assert alone["lucky, 5 features"].verdict == "helps"
+    assert among["lucky, 5 features"].verdict == "cannot tell"
+    assert among["lucky, 5 features"].difference == alone["lucky, 5 features"].difference
+    assert among["lucky, 5 features"].difference.interval[1] < 0
+    assert reason_of(among["lucky, 5 features"], 20) == "may be luck among 20 that were tested"
+
+
+def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
+    rows = made_up_rows(methods=THREE, differences=CLEAR)
+    cut = [r for r in rows if not (r["method"] == "gbmo" and r["seed"] == 2)]
+    cut = [r for r in cut if not (r["method"] == "all" and (r["seed"], r["fold"]) == (0, 0))]
+    summary = summarise(table_of(cut))
+    (table,) = summary.tables
+    found = outcomes(table)
+    assert (summary.n_planned, summary.n_missing, summary.n_failed) == (60, 6, 0)
+    assert (found["gbmo"].n_scored, found["gbmo"].n_missing) == (10, 5)
+    assert found["gbmo"].difference.n_pairs == 9
+    assert found["mrmr, 5 features"].difference.n_pairs == 14
+    assert table.n_shared == 9
+    shared = [r for r in rows if r["seed"] < 2 and (r["seed"], r["fold"]) != (0, 0)]
+    for method, name in (("gbmo", "gbmo"), ("mrmr", "mrmr, 5 features")):
+        losses = [r["loss"] for r in shared if r["method"] == method]
+        assert found[name].mean_loss == pytest.approx(np.mean(losses))
+    assert gaps_of(summary)[0].startswith("6 of 60 cells were not computed.")
+
+
+def test_a_method_with_few_cells_does_not_take_them_from_the_others() -> None:
+    rows = made_up_rows(methods=THREE)
+    cut = [r for r in rows if not (r["method"] == "mrmr" and (r["seed"] or r["fold"] > 2))]
+    summary = summarise(table_of(cut))
+    (table,) = summary.tables
+    found = outcomes(table)["mrmr, 5 features"]
+    assert table.n_shared == 15
+    assert not found.is_compared
+    assert not found.is_on_front
+    assert found.difference.n_pairs == 3
+    assert summary.rankings[0].left_out == ("mrmr",)
+    assert gaps_of(summary)[1] == (
+        "wine, linear: too few cells to be ranked or on the Pareto front: mrmr (5 features)."
+    )
+
+
+def test_cells_in_common_are_those_of_all_that_are_compared() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        scored = rng.random((6, 10)) < rng.uniform(0.3, 1, (6, 1))
+        compared, shared = cells_in_common(scored)
+        assert (shared == scored[compared].all(axis=0)).all() or not compared.any()
+        assert shared.sum() >= scored.sum(axis=1).max() / 2
+    compared, shared = cells_in_common(np.zeros((3, 4), dtype=bool))
+    assert not compared.any()
+    assert not shared.any()
+
+
+def test_errors_are_told_in_words_and_once() -> None:
+    rows = made_up_rows(methods=THREE, sizes=(5, 10))
+    summary = summarise(table_of(failing(rows, lambda r: r["method"] == "mrmr", "needs classes")))
+    assert list(errors_of(summary)) == [
+        "wine, linear: mrmr (every size) failed in 30 cells: needs classes"
+    ]
+    found = outcomes(summary.tables[0])["mrmr, 5 features"]
+    assert (found.n_failed, found.n_missing, found.mean_loss) == (15, 0, None)
+    assert (found.verdict, found.difference, found.stability) == ("cannot tell", None, None)
+    assert reason_of(found, 3) == "no cell has both its loss and that with all features"
+
+
+@pytest.mark.parametrize("loss", [None, float("nan"), float("inf")])
+def test_a_row_without_a_loss_to_go_by_counts_as_failed(loss) -> None:
+    rows = made_up_rows()
+    rows[1]["loss"] = loss
+    summary = summarise(table_of(rows))
+    assert (summary.n_failed, summary.n_missing) == (1, 0)
+    assert "gbmo failed in 1 cell: " in next(errors_of(summary))
+
+
+def test_without_all_features_nothing_can_be_told() -> None:
+    table = only(table_of([r for r in made_up_rows(methods=THREE) if r["method"] != "all"]))
+    assert verdicts_of(table) == (
+        "No method could be compared to all features: no cell has both losses."
+    )
+    assert {outcome.verdict for outcome in table.rivals} == {"cannot tell"}
+    assert table.reference.mean_loss is None
+
+
+def test_all_features_are_the_reference_whatever_size_is_noted() -> None:
+    rows = made_up_rows(methods=THREE)
+    noted = [{**row, "size": 30} if row["method"] == "all" else row for row in rows]
+    assert summarise(table_of(noted)) == summarise(table_of(rows))
+
+
+def test_all_features_alone_have_nothing_to_be_compared_to() -> None:
+    table = only(made_up(methods=()))
+    assert verdicts_of(table) == "There is no method to compare to all features."
+
+
+@pytest.mark.parametrize(("n_seeds", "n_folds"), [(1, 1), (2, 1), (1, 2)])
+def test_one_or_two_cells_tell_nothing_and_break_nothing(n_seeds: int, n_folds: int) -> None:
+    results = made_up(methods=THREE, differences=CLEAR, n_seeds=n_seeds, n_folds=n_folds)
+    table = only(results)
+    assert {outcome.verdict for outcome in table.rivals} == {"cannot tell"}
+    n = n_seeds * n_folds
+    words = "1 pair where 3 are needed" if n == 1 else "2 pairs where 3 are needed"
+    assert reason_of(table.rivals[0], 0) == words
+    assert any("cannot tell" in line for line in lines_of(summarise(results)))
+
+
+def test_a_model_that_was_never_reached_on_a_table_is_missing_there() -> None:
+    rows = made_up_rows(tables=("a", "b"), models=("linear", "mlp"))
+    cut = [r for r in rows if (r["table"], r["model"]) != ("b", "mlp")]
+    summary = summarise(table_of(cut))
+    assert [(t.table, t.model, t.n_missing) for t in summary.tables] == [
+        *(("a", "linear", 0), ("a", "mlp", 0), ("b", "linear", 0), ("b", "mlp", 30)),
+    ]
+
+
+def test_ranks_over_tables_have_a_critical_difference() -> None:
+    tables = [f"t{i}" for i in range(8)]
+    (ranking,) = summarise(made_up(tables=tables, methods=THREE, differences=CLEAR)).rankings
+    assert (ranking.over, ranking.n_blocks) == ("tables", 8)
+    assert (ranking.methods[0], ranking.methods[-1]) == ("gbmo", "anova_f")
+    assert (ranking.mean_ranks[0], ranking.mean_ranks[-1]) == (1, 4)
+    assert ranking.friedman_p < 0.01
+    assert ranking.critical_difference == pytest.approx(2.569 * (20 / 48) ** 0.5, rel=1e-3)
+    assert (0, 3) not in ranking.groups
+    assert "Some are better than others" in ranks_of(ranking)
+
+
+def test_ranks_over_cells_of_one_table_have_none_and_say_so() -> None:
+    (ranking,) = summarise(made_up(methods=THREE, differences=CLEAR)).rankings
+    assert (ranking.over, ranking.n_blocks) == ("cells", 15)
+    assert (ranking.friedman_p, ranking.critical_difference, ranking.groups) == (None, None, ())
+    assert sum(ranking.mean_ranks) == pytest.approx(1 + 2 + 3 + 4)
+    assert "not independent" in ranks_of(ranking)
+
+
+def test_unless_friedmans_test_rejects_no_methods_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    methods = [f"m{i}" for i in range(7)]
+    rows = made_up_rows(tables="abcdef", methods=methods, n_seeds=1, n_folds=1)
+    for row in rows:  # one apart from another, and six between them that blur it
+        row["loss"] = rng.random() + {"all": -0.42, "m0": 0.42}.get(row["method"], 0)
+    (ranking,) = summarise(table_of(rows)).rankings
+    assert ranking.friedman_p > 0.05
+    assert np.ptp(ranking.mean_ranks) > ranking.critical_difference
+    assert ranking.groups == ((0, 7),)
+    assert "no pair is to be told apart" in ranks_of(ranking)
+
+
+def test_sizes_of_unlike_tables_are_ranked_by_their_place() -> None:
+    rows = made_up_rows(tables=["narrow"], methods=THREE, sizes=(3, 6))
+    rows += made_up_rows(tables=["wide"], methods=THREE, sizes=(30, 60), n_total=90)
+    first, second = summarise(table_of(rows)).rankings
+    assert (first.sizes, second.sizes) == ((3, 30), (6, 60))
+    assert sizes_of(second) == "6 to 60 features, by table"
+    rows += made_up_rows(tables=["tiny"], methods=THREE, sizes=(1,), n_total=4)
+    (uneven,) = summarise(table_of(rows)).rankings
+    assert set(uneven.methods) == {"all features", "gbmo"}
+
+
+def test_a_method_that_chose_its_size_as_well_is_two_in_the_ranks() -> None:
+    rows = made_up_rows(methods=("flbmo",))
+    own = [{**r, "size": None} for r in rows if r["method"] == "flbmo"]
+    (ranking,) = summarise(table_of(rows + own)).rankings
+    assert set(ranking.methods) == {"all features", "flbmo", "flbmo, its own size"}
+
+
+def test_the_choice_of_size_is_put_into_words() -> None:
+    rows = made_up_rows(methods=("mrmr", "relieff"), sizes=(2, 5, 20), noise=0)
+    for row in rows:
+        if row["size"] == 2 or (row["method"], row["size"]) == ("relieff", 5):
+            row["loss"] += 0.5
+        elif row["size"] == 5:
+            row["loss"] += 0.01 if row["fold"] % 2 == 0 else -0.008
+    assert choices_of(only(table_of(rows))) == [
+        "mrmr does best with 20 features; 5 come within one standard error of it.",
+        "relieff does best with 20 features; none smaller is near it.",
+    ]
+
+
+def test_over_many_tables_the_methods_that_help_are_counted() -> None:
+    tables = [f"t{i}" for i in range(8)]
+    helped = summarise(made_up(tables=tables, methods=THREE, differences=CLEAR)).tables
+    assert verdict_over(helped) == (
+        "Selection helps in 8 of 8 combinations of table and model: with gbmo (8)."
+    )
+    not_helped = summarise(made_up(tables=tables, methods=["mrmr"])).tables
+    assert verdict_over(not_helped).startswith("No method is shown to help in any of 8")
+
+
+def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
+    rows = made_up_rows(tables=("a", "b\n"), methods=(*THREE, "選択[/bold]\x1b[2J"))
+    lines = lines_of(summarise(table_of(rows[:-1])))
+    assert lines[0] == "a, linear: log loss, lower is better; 3 seeds, 5 outer folds"
+    assert lines[1].split()[:3] == ["method", "kept", "loss"]
+    assert all(name in "\n".join(lines) for name in ("gbmo", "anova_f, 5 features", "Mean ranks"))
+    assert "[/bold]\N{SYMBOL FOR ESCAPE}[2J, 5 features" in "\n".join(lines)
+    assert not any("\x1b" in line or "\n" in line for line in lines)
+    assert lines[2][lines[1].index("verdict")] == NOTHING
+    assert lines[-1].startswith("1 of 150 cells were not computed")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop_columns(["fold"]), "must have a column 'fold' but have table, model"),
+        (lambda t: t.slice(0, 0), "hold no rows"),
+        (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "hold one twice: table 'wine', model"),
+        (
+            lambda t: t.set_column(3, "size", pa.array(["many"] * t.num_rows)),
+            "must have the types of a comparison's",
+        ),
+    ],
+)
+def test_results_of_nothing_are_refused_in_one_line(change, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        summarise(change(made_up()))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("loss_name", "accuracy", "must have one loss but 'wine' has accuracy, log_loss"),
+        ("method", None, "must have 'method' but one has none: table 'wine'"),
+        ("n_test", None, "must have 'n_test' but one has none"),
+        ("features", None, "must have 'features' but one has none"),
+        ("n_train", 0, "n_train must be at least 1 but is 0: table 'wine'"),
+    ],
+)
+def test_rows_that_cannot_be_are_refused_by_place(column: str, value, message: str) -> None:
+    rows = made_up_rows()
+    rows[3][column] = value
+    with pytest.raises(InputError, match=message):
+        summarise(table_of(rows))
+
+
+def test_thousands_of_rows_are_summarised() -> None:
+    methods = [f"m{i}" for i in range(12)]
+    results = made_up(tables=("a", "b", "c"), methods=methods, sizes=(2, 4, 8, 16))
+    assert results.num_rows == 3 * 15 * 49
+    summary = summarise(results)
+    assert [len(table.outcomes) for table in summary.tables] == [49] * 3
+    assert len(summary.rankings) == 4
