@@ -11,7 +11,8 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.candidates import Path, candidates
-from chaffinch.tasks.comparing.plan import NONE, Cell, Plan
+from chaffinch.tasks.comparing.plan import Cell, Plan
+from chaffinch.tasks.comparing.results import NONE
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.matrix import Roles
 from chaffinch.tasks.refit_settings import ParticleSwarm, Sequential

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from chaffinch.tasks.candidates import sizes_asked_for
 from chaffinch.tasks.comparing.cells import Asked, Compared
-from chaffinch.tasks.comparing.plan import ALL
+from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.models.threads import single_thread

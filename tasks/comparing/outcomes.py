@@ -47,6 +47,8 @@ class Outcome:
     difference : PairedDifference or None
         Of its loss to that with all features, over all cells that have both. None without such a
         cell, and of all features itself.
+    over_constant : PairedDifference or None
+        Of its loss to that of a constant, which looks at no feature; likewise.
     corrected_p : float or None
         Its p value, corrected for all that were tested on this table and model; None untested.
     verdict : "helps", "does not help", "cannot tell" or None
@@ -70,6 +72,7 @@ class Outcome:
     n_total: int | None
     keeps_all: bool
     difference: PairedDifference | None
+    over_constant: PairedDifference | None
     corrected_p: float | None
     verdict: Verdict | None
     stability: Stability | None
@@ -105,6 +108,8 @@ class TableSummary:
         Of each method with two compared sizes or more.
     errors : tuple of (Contender, str, int)
         What went wrong, and in how many cells.
+    constant_loss : float or None
+        Mean loss of a constant, which looks at no feature, over the cells that have one.
     """
 
     table: str
@@ -116,6 +121,7 @@ class TableSummary:
     outcomes: tuple[Outcome, ...]
     near_best: tuple[NearBest, ...]
     errors: tuple[tuple[Contender, str, int], ...]
+    constant_loss: float | None
 
     @property
     def reference(self) -> Outcome:
@@ -169,6 +175,7 @@ def summarise_table(scores: Scores) -> TableSummary:
         outcomes=tuple(_outcomes(scores, compared, used)),
         near_best=tuple(_near_best(scores, compared, shared)),
         errors=scores.errors,
+        constant_loss=_known(_means(scores.constant[None], np.isfinite(scores.constant)[None])[0]),
     )
 
 
@@ -211,6 +218,7 @@ def _outcomes(
     front = pareto_front(np.where(compared, sizes, np.nan), np.where(compared, means, np.nan))
     for i, contender in enumerate(scores.contenders):
         is_all = bool(keeps_all[i])
+        over_constant = paired_difference(scores.losses[i], scores.constant, scores.test_share[i])
         yield Outcome(
             contender=contender,
             n_scored=int(scored[i].sum()),
@@ -223,8 +231,13 @@ def _outcomes(
             n_total=int(figures["n_total"][i, scored[i]].max()) if scored[i].any() else None,
             keeps_all=is_all,
             difference=differences[i],
+            over_constant=over_constant,
             corrected_p=_known(corrected[i]),
-            verdict=verdict_on(differences[i], corrected[i], is_all=is_all) if i else None,
+            verdict=verdict_on(
+                differences[i], corrected[i], is_all=is_all, over_constant=over_constant
+            )
+            if i
+            else None,
             stability=_stability(scores, i),
             selection_seconds=_known(_means(figures["selection_seconds"], scored)[i]),
             training_seconds=_known(_means(figures["training_seconds"], scored)[i]),

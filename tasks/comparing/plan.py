@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription
+from chaffinch.tasks.comparing.results import ALL, NONE
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings import Method, ModelSettings, SelectionSettings
 from chaffinch.tasks.stage import digest, identity
-
-ALL, NONE = "all", "none"  # what every method has to beat: every feature, and a constant
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,12 @@ class Plan:
             for table in range(len(self.sources))
             for model in range(len(s.models))
         ]
+
+    @property
+    def folds(self) -> list[tuple[int, int]]:
+        """Every seed and fold."""
+        seeds, folds = range(self.settings.seeds), range(self.settings.folds)
+        return [(seed, fold) for seed in seeds for fold in folds]
 
     def method(self, name: str) -> Method | None:
         """Return a method by its name; None for what the others have to beat."""

@@ -15,7 +15,8 @@ from chaffinch.tasks.comparing.rank_statistics import (
     groups_alike,
     mean_ranks,
 )
-from chaffinch.tasks.comparing.scores import ALL_FEATURES, ALL_IN_WORDS, Scores
+from chaffinch.tasks.comparing.results import ALL
+from chaffinch.tasks.comparing.scores import ALL_IN_WORDS, Scores
 from chaffinch.tasks.comparing.statistics import CONFIDENCE
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -159,12 +160,12 @@ def _ranked(
 
 
 def _first_all(part: _Part) -> tuple[bool, _Part]:
-    return part[0] != ALL_FEATURES, part
+    return part[0] != ALL, part
 
 
 def _name(part: _Part, parts: Sequence[_Part]) -> str:
     """Return the method in words; of one that also chose its own size, that is said."""
     method, is_sized = part
-    if method == ALL_FEATURES:
+    if method == ALL:
         return ALL_IN_WORDS
     return method if is_sized or (method, True) not in parts else f"{method}, its own size"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,14 @@ class ComparisonResult:
         Where it is kept, with ``results.parquet`` and ``report.html``.
     table : pyarrow.Table
         See `chaffinch.tasks.comparing.results`.
+    cells : tuple of (int, int)
+        Every seed and outer fold that was meant to be measured.
     """
 
     name: str
     folder: Path | None
     table: pa.Table
+    cells: tuple[tuple[int, int], ...]
 
     @cached_property
     def results(self) -> pd.DataFrame:
@@ -47,7 +51,7 @@ class ComparisonResult:
     @cached_property
     def summary(self) -> Summary:
         """Return differences, intervals, verdicts, ranks and stability."""
-        return summarise(self.table)
+        return summarise(self.table, self.cells)
 
     @property
     def lines(self) -> list[str]:
@@ -71,4 +75,6 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
     if concluded is None:
         raise StorageError(f"comparison {run.name} is not finished; give its command again")
     table = pq.read_table(io.BytesIO(concluded.read("results.parquet")))
-    return ComparisonResult(run.name, run.folder if keep_folder else None, table)
+    settings = run.description["settings"]
+    cells = tuple(product(range(settings["seeds"]), range(settings["folds"])))
+    return ComparisonResult(run.name, run.folder if keep_folder else None, table, cells)

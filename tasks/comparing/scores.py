@@ -19,30 +19,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.comparing.results import ALL, NONE, RESULTS
 from chaffinch.tasks.selection.vocabulary import Floats
 
-ALL_FEATURES = "all"  # the method that all others are compared to
 ALL_IN_WORDS = "all features"
-RESULTS = pa.schema(
-    [
-        ("table", pa.string()),
-        ("model", pa.string()),
-        ("method", pa.string()),
-        ("size", pa.int64()),
-        ("seed", pa.int64()),
-        ("fold", pa.int64()),
-        ("n_features", pa.int64()),
-        ("n_total", pa.int64()),
-        ("features", pa.list_(pa.string())),
-        ("loss", pa.float64()),
-        ("loss_name", pa.string()),
-        ("n_train", pa.int64()),
-        ("n_test", pa.int64()),
-        ("selection_seconds", pa.float64()),
-        ("training_seconds", pa.float64()),
-        ("error", pa.string()),
-    ]
-)
 _NAMED = ("table", "model", "method", "seed", "fold", "loss_name")  # of every row
 _MEASURED = (  # of every row with a loss
     *("n_features", "n_total", "features", "n_train", "n_test"),
@@ -64,7 +44,7 @@ class Contender:
     @property
     def place(self) -> tuple[bool, str, int]:
         """What contenders are sorted by: all features, then by name, then by size."""
-        return self.method != ALL_FEATURES, self.method, self.size or 0
+        return self.method != ALL, self.method, self.size or 0
 
 
 @dataclass(frozen=True)
@@ -91,6 +71,8 @@ class Scores:
         Contender -> the sets it kept, in the order of the cells.
     errors : tuple of (Contender, str, int)
         What went wrong, and in how many cells.
+    constant : ndarray, shape (c,)
+        Losses of a constant, which looks at no feature and is no contender.
     """
 
     table: str
@@ -104,19 +86,22 @@ class Scores:
     figures: Mapping[str, Floats]
     features: Mapping[Contender, Sequence[frozenset[str]]]
     errors: tuple[tuple[Contender, str, int], ...]
+    constant: Floats
 
 
-def read_scores(results: pa.Table) -> list[Scores]:
+def read_scores(results: pa.Table, cells: Sequence[Cell] | None = None) -> list[Scores]:
     """Return the scores of every table with every model, whatever the order of the rows.
 
     The plan is not in the results, so it is read off them: each model that occurs is taken to have
     been meant for each table, and on a table each contender that occurs there, and all features,
-    for each of its seeds and folds.
+    for each of the cells.
 
     Parameters
     ----------
     results : pyarrow.Table
         Columns as in `RESULTS`; others are ignored.
+    cells : sequence of (int, int), optional
+        Every seed and fold that was meant; by default each seed that occurs with each fold.
 
     Raises
     ------
@@ -133,7 +118,9 @@ def read_scores(results: pa.Table) -> list[Scores]:
     for row in rows:
         by_table.setdefault(row["table"], []).append(row)
     return [
-        _scores(table, model, by_table[table]) for table in sorted(by_table) for model in models
+        _scores(table, model, by_table[table], cells)
+        for table in sorted(by_table)
+        for model in models
     ]
 
 
@@ -163,7 +150,7 @@ def _named_rightly(row: _Row) -> _Row:
         raise InputError(f"each row of results must have {lacking!r} but one has none: {_at(row)}")
     if row["n_train"] is not None and row["n_train"] < 1 and "n_train" in needed:
         raise InputError(f"n_train must be at least 1 but is {row['n_train']}: {_at(row)}")
-    return {**row, "size": None} if row["method"] == ALL_FEATURES else row
+    return {**row, "size": None} if row["method"] == ALL else row
 
 
 def _reason_of(row: _Row) -> str | None:
@@ -189,21 +176,24 @@ def _at(row: _Row) -> str:
     return ", ".join(f"{name} {row[name]!r}" for name in names if row[name] is not None)
 
 
-def _scores(table: str, model: str, rows: Sequence[_Row]) -> Scores:
+def _scores(table: str, model: str, rows: Sequence[_Row], meant: Sequence[Cell] | None) -> Scores:
     """Return the scores of a model, given the rows of a table with every model."""
-    contenders, cells = _plan(rows)
+    contenders, cells = _plan(rows, meant)
     shape = len(contenders), len(cells)
     position_of = {contender: i for i, contender in enumerate(contenders)}
     column_of = {cell: j for j, cell in enumerate(cells)}
     scored: dict[tuple[int, int], _Row] = {}
-    failed = np.zeros(shape, dtype=bool)
+    failed, constant = np.zeros(shape, dtype=bool), np.full(len(cells), np.nan)
     errors: Counter[tuple[Contender, str]] = Counter()
     for row in rows:
         if row["model"] != model:
             continue
-        contender = _contender(row)
-        at = position_of[contender], column_of[row["seed"], row["fold"]]
-        reason = _reason_of(row)
+        contender, reason = _contender(row), _reason_of(row)
+        column = column_of[row["seed"], row["fold"]]
+        if contender.method == NONE:
+            constant[column] = row["loss"] if reason is None else np.nan
+            continue
+        at = position_of[contender], column
         if reason is None:
             scored[at] = row
         else:
@@ -233,13 +223,18 @@ def _scores(table: str, model: str, rows: Sequence[_Row]) -> Scores:
         errors=tuple(
             (*key, errors[key]) for key in sorted(errors, key=lambda key: (key[0].place, key[1]))
         ),
+        constant=constant,
     )
 
 
-def _plan(rows: Sequence[_Row]) -> tuple[tuple[Contender, ...], tuple[Cell, ...]]:
+def _plan(
+    rows: Sequence[_Row], cells: Sequence[Cell] | None
+) -> tuple[tuple[Contender, ...], tuple[Cell, ...]]:
     """Return which contenders were to be scored in which cells of a table."""
-    named = {_contender(row) for row in rows} | {Contender(ALL_FEATURES, None)}
+    named = {_contender(row) for row in rows if row["method"] != NONE} | {Contender(ALL, None)}
     contenders = tuple(sorted(named, key=lambda contender: contender.place))
+    if cells is not None:
+        return contenders, tuple(cells)
     seeds, folds = (sorted({row[name] for row in rows}) for name in ("seed", "fold"))
     return contenders, tuple(product(seeds, folds))
 

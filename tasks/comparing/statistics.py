@@ -125,8 +125,17 @@ def holm(p_values: Floats) -> Floats:
     return corrected
 
 
-def verdict_on(difference: PairedDifference | None, corrected_p: float, *, is_all: bool) -> Verdict:
+def verdict_on(
+    difference: PairedDifference | None,
+    corrected_p: float,
+    *,
+    is_all: bool,
+    over_constant: PairedDifference | None = None,
+) -> Verdict:
     """Return whether a method helps, in the words of `chaffinch.tasks.comparison`.
+
+    Fewer features have a lower loss than all of them also where none has anything to tell; so it
+    has to beat the constant that looks at none as well.
 
     Parameters
     ----------
@@ -136,12 +145,26 @@ def verdict_on(difference: PairedDifference | None, corrected_p: float, *, is_al
         From `holm`; NaN where nothing was tested, which decides nothing.
     is_all : bool
         Whether the method kept every feature, always; then it does not help.
+    over_constant : PairedDifference, optional
+        Of its loss to that of a constant; without it, it is not asked to beat that.
     """
-    if is_all:
+    if is_all or is_no_better(over_constant):
         return "does not help"
     if difference is None or not corrected_p <= 1 - CONFIDENCE + _ROUNDING:
         return "cannot tell"
-    return "helps" if difference.mean < 0 else "does not help"
+    if difference.mean >= 0:
+        return "does not help"
+    if over_constant is None:
+        return "helps"
+    beaten = over_constant.interval is not None and over_constant.interval[1] < 0
+    return "helps" if beaten else "cannot tell"
+
+
+def is_no_better(over_constant: PairedDifference | None) -> bool:
+    """Return whether a loss is no lower than a constant's, over enough pairs to say so."""
+    if over_constant is None or over_constant.n_pairs < FEWEST_PAIRS:
+        return False
+    return over_constant.mean >= 0
 
 
 def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | None:

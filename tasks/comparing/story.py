@@ -21,9 +21,9 @@ from chaffinch.tasks.checking import describe_table
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.estimate import estimate
+from chaffinch.tasks.comparing.gathering import as_table
 from chaffinch.tasks.comparing.plan import Cell, Plan, Source
 from chaffinch.tasks.comparing.report import render_comparison
-from chaffinch.tasks.comparing.results import as_table
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
@@ -165,9 +165,10 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
         if (record := _found(plan, cell, name, store)) is not None
     }
     results = as_table(plan, found)
+    summary = summarise(results, cells=plan.folds)
     with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
-        writer.write("report.html", render_comparison(summarise(results), title=run.name))
+        writer.write("report.html", render_comparison(summary, title=run.name))
     on_progress("conclude", 1, 1)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from chaffinch.tasks.comparing.outcomes import TableSummary, summarise_table
 from chaffinch.tasks.comparing.ranking import Ranking, rankings_of
-from chaffinch.tasks.comparing.scores import read_scores
+from chaffinch.tasks.comparing.scores import Cell, read_scores
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Summary:
         return sum(table.n_failed for table in self.tables)
 
 
-def summarise(results: pa.Table) -> Summary:
+def summarise(results: pa.Table, cells: Sequence[Cell] | None = None) -> Summary:
     """Return what a comparison found.
 
     Parameters
@@ -50,11 +51,13 @@ def summarise(results: pa.Table) -> Summary:
     results : pyarrow.Table
         One row per scored feature set, with the columns of `chaffinch.tasks.comparing.scores`, in
         any order; rows may be missing.
+    cells : sequence of (int, int), optional
+        Every seed and fold that was meant; see `read_scores`.
 
     Raises
     ------
     InputError
         If the results are none of a comparison's; see `read_scores`.
     """
-    measured = [(scores, summarise_table(scores)) for scores in read_scores(results)]
+    measured = [(scores, summarise_table(scores)) for scores in read_scores(results, cells)]
     return Summary(tuple(summary for _, summary in measured), tuple(rankings_of(measured)))

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
 from chaffinch.tasks.comparing.ranking import Ranking
-from chaffinch.tasks.comparing.scores import ALL_FEATURES, ALL_IN_WORDS, Contender
-from chaffinch.tasks.comparing.statistics import CONFIDENCE, FEWEST_PAIRS
+from chaffinch.tasks.comparing.results import ALL
+from chaffinch.tasks.comparing.scores import ALL_IN_WORDS, Contender
+from chaffinch.tasks.comparing.statistics import CONFIDENCE, FEWEST_PAIRS, is_no_better
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.reporting.wording import listed, number, visible
 
 
 def name_of(contender: Contender) -> str:
     """Return a method and what it was asked for."""
-    if contender.method == ALL_FEATURES:
+    if contender.method == ALL:
         return ALL_IN_WORDS
     if contender.size is None:
         return contender.method
@@ -57,6 +58,8 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
     difference = outcome.difference
     if outcome.keeps_all:
         return "it keeps every feature"
+    if is_no_better(outcome.over_constant):
+        return "no better than a constant, which looks at no feature"
     if difference is None:
         return "no cell has both its loss and that with all features"
     if difference.n_pairs < FEWEST_PAIRS:
@@ -73,6 +76,8 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
     low, high = difference.interval
     if low <= 0 <= high:
         return "the interval holds zero"
+    if high < 0 and outcome.corrected_p is not None and outcome.corrected_p <= 1 - CONFIDENCE:
+        return "it may do no better than a constant"
     return f"may be luck among {number(n_tested)} that were tested"
 
 
@@ -117,8 +122,12 @@ def verdict_over(tables: Sequence[TableSummary]) -> str:
 
 
 def choices_of(table: TableSummary) -> list[str]:
-    """Return for each method with several sizes which is best, and which smaller one would do."""
+    """Return what a constant comes to, and for each method with several sizes which is best."""
     said = []
+    if table.constant_loss is not None:
+        said.append(
+            f"A constant, which looks at no feature, comes to {number(table.constant_loss)}."
+        )
     for found in table.near_best:
         best = counted(found.best, "feature")
         if found.smallest == found.best:
@@ -213,7 +222,7 @@ def _grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> 
     of_all = _sizes_by_method(everyone)
     said = []
     for method, sizes in _sizes_by_method(contenders).items():
-        name = ALL_IN_WORDS if method == ALL_FEATURES else method
+        name = ALL_IN_WORDS if method == ALL else method
         if sizes == [None]:
             said.append(name)
         elif len(sizes) > 1 and sizes == of_all[method]:
