@@ -46,7 +46,7 @@ def candidate_sizes(path: Path, method: Method) -> dict[int, list[float]]:
     Returns
     -------
     dict
-        Number of features -> slacks (GBMO) or sizes asked for (any other method).
+        Number of features -> slacks (GBMO), the lowest score asked for, or sizes asked for.
 
     Raises
     ------
@@ -55,8 +55,14 @@ def candidate_sizes(path: Path, method: Method) -> dict[int, list[float]]:
     """
     fewest = path.n_features - len(path.removed)
     sizes: dict[int, list[float]] = {}
+    if (
+        isinstance(path, RankedPath)
+        and isinstance(method, Ranking)
+        and method.min_score is not None
+    ):
+        return {path.size_at(method.min_score): [method.min_score]}
     if not isinstance(method, Gbmo):
-        for asked in method.n_features:
+        for asked in method.n_features or ():
             size = asked if isinstance(asked, int) else round(asked * path.n_features)
             sizes.setdefault(max(size, fewest), []).append(asked)
         return sizes

@@ -8,20 +8,16 @@ Each raises `InputError`, in one line, for a value that cannot be.
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.refusals import refusal
 from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
+from chaffinch.tasks.setting_fields import SIZES as _SIZES
+from chaffinch.tasks.setting_fields import Count, Share
+from chaffinch.tasks.setting_fields import Settings as _Settings
+from chaffinch.tasks.setting_fields import setting as _field
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 BaselineValues = Annotated[
@@ -29,33 +25,8 @@ BaselineValues = Annotated[
     Field(title="Values", description="Values by feature; the other features get their mean."),
 ]
 Baseline = Literal["mean", "median", "zero"] | BaselineValues
-Share = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
-
-
-def _field(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
-    """Return a field with the position that orders it in the UI form."""
-    return Field(
-        default,
-        title=title,
-        description=description,
-        json_schema_extra={"position": position},
-        **limits,
-    )
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    if not TYPE_CHECKING:  # type checkers know each model's own arguments
-
-        def __init__(self, **values: Any) -> None:
-            try:
-                super().__init__(**values)
-            except ValidationError as error:
-                raise InputError(refusal(error, type(self).model_fields)) from error
 
 
 class Gbmo(_Settings):
@@ -88,16 +59,6 @@ class Gbmo(_Settings):
     )
 
 
-_SIZES = _field(
-    (1 / 6, 1 / 5, 1 / 4, 1 / 2),
-    1,
-    "Sizes",
-    "Numbers of features to keep, or shares of all; of several, the one that does best on the "
-    "model-validation rows wins.",
-    min_length=1,
-)
-
-
 class Flbmo(_Settings):
     """Fixed-length binary mask optimisation: remove features until a size is reached."""
 
@@ -110,12 +71,45 @@ class Flbmo(_Settings):
 
 
 class Ranking(_Settings):
-    """One of the rivals: rank the features once and keep the best."""
+    """One of the rivals: rank the features once and keep the best.
+
+    Without a size and a lowest score, `n_features` becomes the sizes that FLBMO tries.
+    """
 
     model_config = ConfigDict(title="Ranking")
 
     kind: RankingName = _field("anova_f", 0, "Kind", IN_WORDS)
-    n_features: tuple[Count | Share, ...] = _SIZES
+    n_features: Annotated[tuple[Count | Share, ...], Field(min_length=1)] | None = _field(
+        None,
+        1,
+        "Sizes",
+        f"{_SIZES.description} By default 1/6, 1/5, 1/4 and 1/2 of all, unless there is a lowest "
+        "score.",
+    )
+    min_score: float | None = _field(
+        None,
+        2,
+        "Lowest score",
+        "Keep the features whose score is at least this, in place of a number of features.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sizes_unless_a_lowest_score(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        is_told = any(values.get(name) is not None for name in ("n_features", "min_score"))
+        return values if is_told else {**values, "n_features": _SIZES.default}
+
+    @model_validator(mode="after")
+    def _sizes_or_a_lowest_score(self) -> "Ranking":
+        if self.n_features is not None and self.min_score is not None:
+            sizes = ", ".join(f"{size:g}" for size in self.n_features)
+            raise ValueError(
+                f"n_features and min_score exclude each other but are {sizes} and "
+                f"{self.min_score:g}; give one of them"
+            )
+        return self
 
 
 Method = Gbmo | Flbmo | Ranking

@@ -29,6 +29,7 @@ from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.rivals.importances import check_importances
+from chaffinch.tasks.selection.rivals.shap import check_tree_shap
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.stage import Context, OnProgress, identity, tell_nobody, versions
@@ -186,6 +187,8 @@ def _check_fit(context: Context, schema: Schema) -> None:
             models.check_model(model.name, schema.task, model.parameters, weighted=weighted)
         if context.settings.method.kind == "select_from_model":
             check_importances(model.name, schema.n_classes, recipe_of(context).fit)
+        if context.settings.method.kind == "tree_shap":
+            check_tree_shap(model.name, model.parameters)
 
 
 def source_label(source: Any) -> str:

@@ -81,6 +81,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         ),
         "elimination_chart": _elimination_chart(content),
         "score": None if content.scores is None else SCORES[contract["settings"]["method"]["kind"]],
+        "lowest_score": _lowest_score(contract["settings"]["method"]),
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
         "method": contract["settings"]["method"]["kind"],
@@ -105,6 +106,12 @@ def _meaning(verdict: str, n_units: int, *, is_all: bool) -> str:
     if is_all:
         return _NOTHING_REMOVED
     return _TOO_FEW_UNITS if n_units < FEWEST_UNITS else _MEANING[verdict]
+
+
+def _lowest_score(method: Mapping[str, Any]) -> str | None:
+    """Return the lowest score that a ranking was to keep, or None where sizes were asked for."""
+    asked = method.get("min_score")
+    return None if asked is None else number(asked)
 
 
 def _elimination_chart(content: ReportContent) -> Any:

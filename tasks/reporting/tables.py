@@ -15,6 +15,7 @@ from chaffinch.tasks.reporting.wording import (
     share,
 )
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.selection.rivals.names import OF_ROWS_HELD_OUT
 
 MOST_PROFILE_ROWS = 200
 _LONG = 60
@@ -27,11 +28,12 @@ _PURPOSE = {
     "model_validation": "how many features to keep",
     "test": "the verdict, and nothing else",
 }
+_PURPOSE_BESIDE_A_LOWEST_SCORE = {"model_validation": "nothing: the lowest score set the size"}
 _PURPOSE_IN_A_RANKING = {
     "train": "tuning, fitting, the ranking",
     "mask_validation": "fitting alone",
 }
-_PURPOSE_IN_A_PERMUTATION = {
+_PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT = {
     "train": "tuning, fitting",
     "mask_validation": "the ranking; then fitting",
 }
@@ -153,11 +155,14 @@ def dropped_features(content: ReportContent) -> Table:
 
 def candidate_sizes(content: ReportContent) -> Table:
     """Return the sizes that stood for choice."""
-    is_slack = content.contract["settings"]["method"]["kind"] == "gbmo"
+    method = content.contract["settings"]["method"]
+    is_slack, is_score = method["kind"] == "gbmo", method.get("min_score") is not None
+    asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
+    said = number if is_slack or is_score else _size
     rows = [
         (
             number(candidate["n_features"]),
-            ", ".join(number(s) if is_slack else _size(s) for s in candidate["settings"]),
+            ", ".join(said(s) for s in candidate["settings"]),
             number(candidate["model_validation_loss"]),
             "chosen" if candidate["n_features"] == content.n_kept else "",
         )
@@ -165,7 +170,7 @@ def candidate_sizes(content: ReportContent) -> Table:
     ]
     columns: dict[str, Kind] = {
         "Features": "number",
-        "Slack" if is_slack else "Size asked for": "number",
+        asked_for: "number",
         "Model-validation loss": "number",
         "Choice": "text",
     }
@@ -246,8 +251,14 @@ def _purpose(content: ReportContent) -> dict[str, str]:
     """Return what each part was used for by the method."""
     if content.scores is None:
         return _PURPOSE
-    by_rows_held_out = content.contract["settings"]["method"]["kind"] == "permutation"
-    return _PURPOSE | (_PURPOSE_IN_A_PERMUTATION if by_rows_held_out else _PURPOSE_IN_A_RANKING)
+    method = content.contract["settings"]["method"]
+    purpose = _PURPOSE | (
+        _PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT
+        if method["kind"] in OF_ROWS_HELD_OUT
+        else _PURPOSE_IN_A_RANKING
+    )
+    is_score = method.get("min_score") is not None
+    return purpose | (_PURPOSE_BESIDE_A_LOWEST_SCORE if is_score else {})
 
 
 def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:

@@ -1,0 +1,46 @@
+"""What all settings are made of: their base, a field with its words, and numbers of features."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.refusals import refusal
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def setting(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
+    """Return a field with the position that orders it in the UI form."""
+    return Field(
+        default,
+        title=title,
+        description=description,
+        json_schema_extra={"position": position},
+        **limits,
+    )
+
+
+class Settings(BaseModel):
+    """Settings that never change, know every name they are given, and refuse in one line."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    if not TYPE_CHECKING:  # type checkers know each model's own arguments
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InputError(refusal(error, type(self).model_fields)) from error
+
+
+SIZES = setting(
+    (1 / 6, 1 / 5, 1 / 4, 1 / 2),
+    1,
+    "Sizes",
+    "Numbers of features to keep, or shares of all; of several, the one that does best on the "
+    "model-validation rows wins.",
+    min_length=1,
+)
