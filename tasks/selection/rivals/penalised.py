@@ -30,7 +30,7 @@ from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
 _STEPS, _LAST = 40, 0.02  # how many strengths, and the least as a share of the greatest
 _LASSO, _ELASTIC_NET = 1.0, 0.5
-_ROUNDING = 1e-8  # a coefficient below this share of the largest is none
+_ROUNDING = 1e-8  # a coefficient below this share of the largest of all is none
 _TIE = 1e-6  # the most that the size of a coefficient adds to a strength, as a share of it
 _TOLERANCE, _PASSES = 1e-3, 50  # of SAGA at each step; of squared error scikit-learn's own
 _DOUBT = 1.01  # how far a gradient may be beyond the penalty before SAGA is asked again
@@ -200,7 +200,7 @@ def _gradient(X: Floats, residual: Floats) -> Floats:
 
 def _strength_at_entry(path: Floats, strengths: Floats) -> Floats:
     """Return the score of each column from its absolute coefficients, both as in `lasso`."""
-    has_entered = path > _ROUNDING * path.max(axis=0)
+    has_entered = path > _ROUNDING * path.max()
     at_end = path[:, -1] / max(path[:, -1].max(), np.finfo(np.float64).tiny)
     first = strengths[np.argmax(has_entered, axis=1)]
     return np.where(has_entered.any(axis=1), first * (1 + _TIE * at_end), 0.0)
