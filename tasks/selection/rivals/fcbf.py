@@ -92,10 +92,15 @@ def _codes(values: NDArray[Any], *, is_category: bool) -> Codes:
 
 def _uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> float:
     """Return the symmetrical uncertainty of two features, from their codes and entropies."""
-    if entropy + of_other == 0 or entropy == 0 or of_other == 0:
+    if not entropy or not of_other:
         return 0.0
-    pairs = one.astype(np.int64) * (int(other.max()) + 1) + other
-    together = _entropy(np.unique(pairs, return_counts=True)[1])
+    n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
+    pairs = one.astype(np.int64) * n_other + other
+    if n_one * n_other <= len(pairs):
+        counts = np.bincount(pairs)
+    else:  # the table of all pairs could outgrow the rows
+        counts = np.unique(pairs, return_counts=True)[1]
+    together = _entropy(counts[counts > 0])
     return float(np.clip(2 * (entropy + of_other - together) / (entropy + of_other), 0.0, 1.0))
 
 

@@ -84,6 +84,8 @@ def elastic_net(rows: Rows, schema: Schema, seed: int) -> Floats:
 
 
 def _entries(rows: Rows, schema: Schema, seed: int, l1_ratio: float) -> Floats:
+    from sklearn.exceptions import ConvergenceWarning
+
     scores = np.zeros(len(schema.features))
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     target = _target(rows, schema)
@@ -97,7 +99,9 @@ def _entries(rows: Rows, schema: Schema, seed: int, l1_ratio: float) -> Floats:
     fitted = order[twin[order] == order]
     greatest = pull.max() / l1_ratio
     strengths = greatest * np.geomspace(1, _LAST, _STEPS)
-    with single_thread(), warnings.catch_warnings(action="ignore"):  # that last digits are missing
+    # What has not converged lacks its last digits, which say little of the order of entry.
+    quiet = warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
+    with single_thread(), quiet:
         X = np.asfortranarray(columns[fitted].T)
         del columns
         if schema.n_classes:
