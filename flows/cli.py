@@ -85,10 +85,23 @@ def cli() -> None:
     metavar="K",
     help="gbmo, rfecv, particle_swarm: keep at most K; any other: keep exactly K.",
 )
+@click.option(
+    "--min-score",
+    type=float,
+    metavar="SCORE",
+    help="A ranking, in place of --n-features: keep the features whose score is at least SCORE.",
+)
 @settings_options(SelectionSettings, _SELECTION)
 @settings_options(ExecutionSettings, _EXECUTION)
 @_as_json
-def run(data: str, method: str, n_features: int | None, as_json: bool, **given: Any) -> None:
+def run(
+    data: str,
+    method: str,
+    n_features: int | None,
+    min_score: float | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
     A run that was stopped goes on where it was when the same command is given again.
@@ -104,7 +117,8 @@ def run(data: str, method: str, n_features: int | None, as_json: bool, **given: 
     from chaffinch.tasks.select import method_settings
     from chaffinch.tasks.story import check
 
-    chosen = {**nested(given, _SELECTION), "method": method_settings(method, n_features)}
+    asked = method_settings(method, n_features, min_score)
+    chosen = {**nested(given, _SELECTION), "method": asked}
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, _EXECUTION))
     with terminal.progress() as (on_progress, warn, _):

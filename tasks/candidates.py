@@ -11,7 +11,7 @@ from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidate
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
 from chaffinch.tasks.selection.vocabulary import Mask, mask_of_size
-from chaffinch.tasks.settings import Gbmo, Method
+from chaffinch.tasks.settings import Gbmo, Method, Ranking
 
 # A CrossValidatedPath is a RankedPath.
 Path = EliminationPath | RankedPath | FoundMasks
@@ -25,7 +25,8 @@ class Candidate:
     ----------
     mask : ndarray of bool, shape (d,)
     settings : sequence of float
-        Slacks (GBMO) or sizes asked for that led to it; empty where the search itself did.
+        Slacks (GBMO), the lowest score or sizes asked for that led to it; empty where the search
+        itself did.
     """
 
     mask: Mask
@@ -80,6 +81,10 @@ def sizes_asked_for(method: Method, n_features: int, fewest: int) -> dict[int, l
 
 def _sizes(path: EliminationPath | RankedPath, method: Method) -> dict[int, list[float]]:
     """Return the sizes on a path of removals that the settings lead to, and which lead to each."""
+    if isinstance(method, Ranking) and method.min_score is not None:
+        if not isinstance(path, RankedPath):
+            raise ValueError("a lowest score is for a ranking, which masked losses are not")
+        return {path.size_at(method.min_score): [method.min_score]}
     if isinstance(method, Rfecv):
         if not isinstance(path, CrossValidatedPath):
             raise ValueError("rfecv reads its size off cross-validated losses")

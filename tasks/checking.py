@@ -285,4 +285,4 @@ def _sizes(method: Method) -> list[int]:
     """Return the numbers of features asked for; shares of all can never be out of range."""
     if isinstance(method, AtMost):
         return [] if method.n_features is None else [method.n_features]
-    return [size for size in method.n_features if isinstance(size, int)]
+    return [size for size in method.n_features or () if isinstance(size, int)]

@@ -16,6 +16,7 @@ from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.rivals.importances import permutation, select_from_model
 from chaffinch.tasks.selection.rivals.names import RankingName
 from chaffinch.tasks.selection.rivals.ranking import ONE_BY_ONE, RankedPath, filter_scores
+from chaffinch.tasks.selection.rivals.shap import tree_shap
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
 from chaffinch.tasks.settings import Ranking
 
@@ -45,16 +46,25 @@ class _Permuted:
     seed: int
 
 
+@dataclass(frozen=True)
+class _Explained:
+    """The same for every share of the rows, for SHAP values."""
+
+    model: FittedModel
+    rows: Rows
+
+
 def rank(method: Ranking, material: Material) -> RankedPath:
     """Score every feature and order them, worst first.
 
-    Filters look at the training part; importances at the base model, and permutation at the
-    mask-validation part as well.
+    Filters look at the training part; importances at the base model, and permutation and SHAP
+    values at the mask-validation part as well.
 
     Raises
     ------
     InputError
-        If the model or the rows cannot be ranked by, or no feature has any score.
+        If the model or the rows cannot be ranked by, no feature has any score, or none that of the
+        threshold while none has to be kept.
     """
     with said_to_the_user():
         scores = _scores(method.kind, material)
@@ -62,6 +72,11 @@ def rank(method: Ranking, material: Material) -> RankedPath:
         raise InputError(
             f"{method.kind} finds no use in any of the {len(scores)} features: each has the score "
             "0; give more rows, or another method or model"
+        )
+    best, asked = float(scores.max()), method.min_score
+    if not material.keep and asked is not None and best < asked:
+        raise InputError(
+            f"min_score must be at most {best!r}, the best score by {method.kind}, but is {asked!r}"
         )
     return RankedPath.from_scores(scores, material.keep)
 
@@ -75,6 +90,8 @@ def _scores(name: RankingName, material: Material) -> Floats:
         rows = material.rows("mask_validation")
         permuted = _Permuted(material.model, rows, material.loss, seed)
         return _shared_out(material, _rises, permuted)
+    if name == "tree_shap":
+        return _mean_shap(material, _Explained(material.model, material.rows("mask_validation")))
     train = material.rows("train")
     if name not in ONE_BY_ONE:
         return filter_scores(name, train, schema, seed)
@@ -88,6 +105,19 @@ def _shared_out(
     n_features = len(material.schema.features)
     shares = np.array_split(np.arange(n_features), min(n_features, _MOST_SHARES))
     return np.concatenate(material.workers.map(function, shared, shares, material.on_progress))
+
+
+def _mean_shap(material: Material, explained: _Explained) -> Floats:
+    """Return the mean absolute SHAP values (d,) over rows that are shared out to the workers."""
+    n_rows, weight = len(explained.rows), explained.rows.weight
+    shares = np.array_split(np.arange(n_rows), min(n_rows, _MOST_SHARES))
+    means = material.workers.map(_shap_of_rows, explained, shares, material.on_progress)
+    weights = [len(share) if weight is None else weight[share].sum() for share in shares]
+    return np.asarray(np.average(means, axis=0, weights=weights))
+
+
+def _shap_of_rows(shared: _Explained, share: NDArray[np.int64]) -> Floats:
+    return tree_shap(shared.model, shared.rows.take(share))
 
 
 def _filter_scores(shared: _Filtered, features: Features) -> Floats:

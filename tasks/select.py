@@ -10,6 +10,7 @@ from typing import Any
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.selection.models import packages_of
+from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.settings import (
     AtMost,
     Baseline,
@@ -17,6 +18,7 @@ from chaffinch.tasks.settings import (
     ExecutionSettings,
     Method,
     ModelSettings,
+    Ranking,
     SelectionSettings,
     TaskOrAuto,
     method_of,
@@ -32,6 +34,7 @@ def select(
     method: str | Method = "gbmo",
     model: str | ModelSettings | Any = "lightgbm",
     n_features: int | None = None,
+    min_score: float | None = None,
     keep: Collection[str] = (),
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
@@ -59,15 +62,19 @@ def select(
     method : str, Gbmo, Flbmo, Ranking, Rfe, Rfecv, Sequential or ParticleSwarm
         ``"gbmo"`` finds the number of features by itself; ``"flbmo"`` keeps a fixed number. To
         compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
-        ``"relieff"``, ``"select_from_model"`` and ``"permutation"`` rank the features once and
-        keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"``
-        and ``"particle_swarm"`` fit the model again and again as they search.
+        ``"relieff"``, ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``,
+        ``"permutation"`` and ``"tree_shap"`` rank the features once and keep the best; ``"rfe"``,
+        ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and ``"particle_swarm"``
+        fit the model again and again as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
     n_features : int, optional
         GBMO, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any other method: keep
         exactly this many.
+    min_score : float, optional
+        A ranking, in place of a number: keep the features whose score is at least this, in the
+        ranking's own unit; those on the keep list in any case.
     keep, drop : collections of str
         Features never removed; columns left out altogether.
     categorical, numeric : collections of str
@@ -117,7 +124,7 @@ def select(
         estimator, model = model, ModelSettings(name=type(model).__name__, tuning="none")
     settings = SelectionSettings(
         target=target,
-        method=method_settings(method, n_features),
+        method=method_settings(method, n_features, min_score),
         model=model,
         columns=ColumnSettings(
             keep=names_of("keep", keep),
@@ -153,15 +160,28 @@ def select(
         )
 
 
-def method_settings(method: str | Method, n_features: int | None) -> Method:
-    """Return the method's settings from its name and the number of features asked for.
+def method_settings(
+    method: str | Method, n_features: int | None, min_score: float | None = None
+) -> Method:
+    """Return the method's settings from its name and what was asked for beside it.
+
+    A number of features or a lowest score is used in place of whichever the settings have.
 
     Raises
     ------
     InputError
-        If the method is unknown, or the number below 1.
+        If the method is unknown, the number below 1, or there is a lowest score as well or for a
+        method without scores.
     """
     method = method_of(method)
+    if min_score is not None and not isinstance(method, Ranking):
+        raise InputError(
+            f"min_score is for a ranking but the method is {method.kind}; leave it out, or use "
+            f"one of {', '.join(SCORES)}"
+        )
+    if isinstance(method, Ranking) and (n_features, min_score) != (None, None):
+        sizes = None if n_features is None else (n_features,)
+        return Ranking(kind=method.kind, n_features=sizes, min_score=min_score)
     if n_features is None:
         return method
     asked = n_features if isinstance(method, AtMost) else (n_features,)

@@ -69,12 +69,45 @@ class Flbmo(Settings):
 
 
 class Ranking(Settings):
-    """One of the rivals: rank the features once and keep the best."""
+    """One of the rivals: rank the features once and keep the best.
+
+    Without a size and a lowest score, `n_features` becomes the sizes that FLBMO tries.
+    """
 
     model_config = ConfigDict(title="Ranking")
 
     kind: RankingName = setting("anova_f", 0, "Kind", IN_WORDS)
-    n_features: tuple[Count | Share, ...] = SIZES
+    n_features: Annotated[tuple[Count | Share, ...], Field(min_length=1)] | None = setting(
+        None,
+        1,
+        "Sizes",
+        f"{SIZES.description} By default 1/6, 1/5, 1/4 and 1/2 of all, unless there is a lowest "
+        "score.",
+    )
+    min_score: float | None = setting(
+        None,
+        2,
+        "Lowest score",
+        "Keep the features whose score is at least this, in place of a number of features.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sizes_unless_a_lowest_score(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        is_told = any(values.get(name) is not None for name in ("n_features", "min_score"))
+        return values if is_told else {**values, "n_features": SIZES.default}
+
+    @model_validator(mode="after")
+    def _sizes_or_a_lowest_score(self) -> "Ranking":
+        if self.n_features is not None and self.min_score is not None:
+            sizes = ", ".join(f"{size:g}" for size in self.n_features)
+            raise ValueError(
+                f"n_features and min_score exclude each other but are {sizes} and "
+                f"{self.min_score:g}; give one of them"
+            )
+        return self
 
 
 Method = Gbmo | Flbmo | Ranking | Rfe | Rfecv | Sequential | ParticleSwarm

@@ -30,6 +30,7 @@ from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.rivals.importances import check_importances
 from chaffinch.tasks.selection.rivals.refit_names import BY_IMPORTANCE
+from chaffinch.tasks.selection.rivals.shap import check_tree_shap
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.stage import Context, OnProgress, identity, tell_nobody, versions
@@ -189,6 +190,8 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
         if kind in ("select_from_model", *BY_IMPORTANCE):
             fit = recipe_of(settings, estimator).fit
             check_importances(model.name, schema.n_classes, fit, kind)
+        if kind == "tree_shap":
+            check_tree_shap(model.name, model.parameters)
 
 
 def source_label(source: Any) -> str:

@@ -20,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
+from chaffinch.tasks.selection.rivals.names import SCORES
 from tests.made_up import N, bad_table
 
 COMMAND = [sys.executable, "-c", "from chaffinch.flows.cli import main; main()"]
@@ -135,14 +136,27 @@ TASKS = [
 
 RANKINGS = [
     bad("ranking without weights", "method anova_f takes no sample weights; leave out the weight "
-        "column 'w', or use correlation, select_from_model or permutation", bad_table(w=1.5),
-        weight="w", method="anova_f", at_command=True),
+        "column 'w', or use correlation, lasso, elastic_net, select_from_model, permutation or "
+        "tree_shap", bad_table(w=1.5), weight="w", method="anova_f", at_command=True),
     bad("ranking by a network", "select_from_model needs a model with gains or coefficients but "
         "mlp has none; use permutation, or another model such as lightgbm",
         method="select_from_model", model="mlp", at_command=True),
     bad("ranking by a model that has no ranking", "select_from_model needs a model with gains or "
         "coefficients but KNeighborsClassifier has none; use permutation, or another model such "
         "as lightgbm", method="select_from_model", model="KNeighborsClassifier"),
+    bad("SHAP values of what has no trees", "tree_shap needs the model lightgbm or xgboost but has "
+        "linear; use permutation, or one of these two", method="tree_shap", model="linear",
+        at_command=True),
+    bad("SHAP values of linear trees", "tree_shap needs leaves of one value but lightgbm parameter "
+        "'linear_tree' is True; leave it out, or use permutation", method="tree_shap",
+        parameters={"linear_tree": True}),
+    bad("a lowest score of what has no scores", "min_score is for a ranking but the method is "
+        f"flbmo; leave it out, or use one of {', '.join(SCORES)}", method="flbmo", min_score=0.5,
+        at_command=True),
+    bad("a lowest score beside a number", "n_features and min_score exclude each other but are 2 "
+        "and 0.5; give one of them", method="mrmr", n_features=2, min_score=0.5, at_command=True),
+    bad("a lowest score that is no number", "min_score must be a finite number but is nan",
+        method="mrmr", min_score=float("nan"), at_command=True),
     bad("more than there are", "n_features must be in 1..3 but is 4", method="mrmr", n_features=4,
         at_command=True),
     bad("refits of a network", "rfe needs a model with gains or coefficients but mlp has none; use "
@@ -168,8 +182,9 @@ RANKINGS = [
 
 WORDS = [
     bad("method", "method must be one of gbmo, flbmo, correlation, anova_f, mutual_information, "
-        "mrmr, relieff, select_from_model, permutation, rfe, rfecv, sequential_forward, "
-        "sequential_backward, particle_swarm but is 'gmbo'", method="gmbo", at_command=True),
+        "mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, permutation, tree_shap, rfe, "
+        "rfecv, sequential_forward, sequential_backward, particle_swarm but is 'gmbo'",
+        method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "
         "name of a classifier or regressor of scikit-learn, such as RandomForestClassifier",

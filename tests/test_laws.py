@@ -17,10 +17,11 @@ METHODS = [*MASKED, *RANKED, *REFITTED]
 UP_TO = ["gbmo", "rfecv", "particle_swarm"]  # find the number themselves, and keep at most K
 MODELS = ["lightgbm", "xgboost", "mlp", "linear"]
 QUICK = ["lightgbm", "linear"]
-FILTERS = [name for name in RANKED if name not in ("select_from_model", "permutation")]
+OF_THE_MODEL = {"select_from_model": QUICK, "permutation": QUICK, "tree_shap": MODELS[:2]}
+FILTERS = [name for name in RANKED if name not in OF_THE_MODEL]
 # The model matters to the rankings that ask it; a filter needs it for its refits alone.
 PAIRS = [(method, model) for method in MASKED for model in MODELS]
-PAIRS += [(name, model) for name in ("select_from_model", "permutation") for model in QUICK]
+PAIRS += [(name, model) for name, read in OF_THE_MODEL.items() for model in read]
 PAIRS += [(name, "linear") for name in FILTERS]
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 INFORMATIVE = {"age", "colour", "income"}
@@ -106,11 +107,17 @@ def test_what_must_be_kept_is_kept_and_counts(method):
     ],
 )
 def test_as_many_are_kept_as_are_asked_for(method, n_features):
-    assert len(select(good_table(), method, "linear", n_features=n_features).features) == n_features
+    model = "lightgbm" if method == "tree_shap" else "linear"
+    assert len(select(good_table(), method, model, n_features=n_features).features) == n_features
 
 
-# "mrmr" alone of the rankings looks at what features have in common.
-@pytest.mark.parametrize("method", [*MASKED, "mrmr", "sequential_forward", "sequential_backward"])
+# These alone of the rankings look at what features have in common.
+PARTING_COPIES = ["mrmr", "fcbf", "lasso"]
+
+
+@pytest.mark.parametrize(
+    "method", [*MASKED, *PARTING_COPIES, "sequential_forward", "sequential_backward"]
+)
 def test_a_copy_of_a_feature_is_not_needed_beside_it(method):
     """The lowest index wins a tie, so the copy further left goes first."""
     table = good_table(400)
@@ -124,7 +131,8 @@ def test_of_equal_scores_the_feature_further_left_leaves_first(method):
     table = good_table(400)
     table.insert(0, "income_again", table["income"])
     result = select(table, method, "linear")
-    assert method == "mrmr" or result.scores["income"] == result.scores["income_again"]
+    is_equal = result.scores["income"] == result.scores["income_again"]
+    assert is_equal == (method not in PARTING_COPIES)
     leaving = [name for name in result.path["feature"] if name.startswith("income")]
     assert leaving[:1] == ["income_again"]
 

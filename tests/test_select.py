@@ -6,6 +6,7 @@ import sys
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -239,6 +240,18 @@ def test_a_ranking_is_of_the_training_rows_and_of_no_others(tmp_path):
     numbers = train[ranked.candidates]
     expected = f_classif(numbers.fillna(numbers.mean()), train["churned"])[0]
     assert list(ranked.scores.values()) == pytest.approx(expected, rel=1e-9)
+
+
+def test_shap_values_are_those_of_the_base_model_on_the_rows_that_it_did_not_see(tmp_path):
+    table = good_table().drop(columns="colour").assign(w=np.linspace(1, 3, 240))
+    result = select(table, method="tree_shap", n_features=2, weight="w", store=tmp_path)
+    rows = part_of_rows(tmp_path, result, *result.candidates, "w")
+    rows = rows[rows["part"] == "mask_validation"]
+    (file,) = tmp_path.rglob("base_model/model.txt")
+    booster = lightgbm.Booster(model_file=str(file))
+    values = np.abs(booster.predict(rows[result.candidates].to_numpy(), pred_contrib=True))
+    expected = np.average(values[:, :-1], axis=0, weights=rows["w"])
+    assert list(result.scores.values()) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_ranking_that_finds_nothing_is_refused_rather_than_followed():

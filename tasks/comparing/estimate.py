@@ -112,7 +112,7 @@ def _fits_of(method: Method, n_features: int, n_folds: int) -> int:
         return method.individuals * method.generations
     if isinstance(method, Rfecv):
         return (n_folds + 1) * len(sizes_on_the_way(n_features, 1, method.step))
-    n_sizes = len(method.n_features)
+    n_sizes = len(method.n_features or ())
     if isinstance(method, Rfe):
         return n_sizes + len(sizes_on_the_way(n_features, 1, method.step))
     if isinstance(method, Sequential):

@@ -27,7 +27,7 @@ class ReportContent:
         is masked too; a ranking masks nothing, and its losses are None.
     candidates : sequence of mapping
         The sizes that stood for choice: ``n_features``, the ``settings`` that led there (slacks,
-        or sizes asked for), and the ``model_validation_loss``.
+        a lowest score, or sizes asked for), and the ``model_validation_loss``.
     tuning : sequence of mapping
         The hyper-parameters that were tried: ``parameters``, and the cross-validated ``loss``, or
         None where there was nothing to choose from.

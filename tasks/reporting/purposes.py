@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.selection.rivals.names import OF_ROWS_HELD_OUT
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING, SIZED
 
 _PURPOSE = {
@@ -15,7 +16,7 @@ _PURPOSE_IN_A_RANKING = {
     "train": "tuning, fitting, the ranking",
     "mask_validation": "fitting alone",
 }
-_PURPOSE_IN_A_PERMUTATION = {
+_PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT = {
     "train": "tuning, fitting",
     "mask_validation": "the ranking; then fitting",
 }
@@ -23,6 +24,7 @@ _PURPOSE_IN_REFITS = {
     "train": "tuning, fitting",
     "mask_validation": "the losses of the refits; then fitting",
 }
+_PURPOSE_BESIDE_A_LOWEST_SCORE = {"model_validation": "nothing: the lowest score set the size"}
 _PURPOSE_OF_A_SIZE_THAT_STANDS = {"model_validation": "the loss of the one candidate"}
 
 
@@ -35,10 +37,12 @@ def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
         Part -> purpose, in a few words.
     """
     purpose = _PURPOSE
-    if content.method == "permutation":
-        purpose = _PURPOSE | _PURPOSE_IN_A_PERMUTATION
+    if content.method in OF_ROWS_HELD_OUT:
+        purpose = _PURPOSE | _PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT
     elif content.scores is not None:
         purpose = _PURPOSE | _PURPOSE_IN_A_RANKING
     elif content.method in REFITTING:
         purpose = _PURPOSE | _PURPOSE_IN_REFITS
+    if content.contract["settings"]["method"].get("min_score") is not None:
+        purpose = purpose | _PURPOSE_BESIDE_A_LOWEST_SCORE
     return purpose | _PURPOSE_OF_A_SIZE_THAT_STANDS if content.method in SIZED else purpose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         ),
         "elimination_chart": _elimination_chart(content),
         "score": None if content.scores is None else _SCORES[content.method],
+        "lowest_score": _lowest_score(contract["settings"]["method"]),
         "refits": REFITTING.get(content.method),
         "is_sized": content.method in SIZED,
         "sizes": None if content.sizes is None else tables.cross_validated(content.sizes),
@@ -107,6 +109,12 @@ def _meaning(verdict: str, n_units: int, *, is_all: bool) -> str:
     if is_all:
         return _NOTHING_REMOVED
     return _TOO_FEW_UNITS if n_units < FEWEST_UNITS else _MEANING[verdict]
+
+
+def _lowest_score(method: Mapping[str, Any]) -> str | None:
+    """Return the lowest score that a ranking was to keep, or None where sizes were asked for."""
+    asked = method.get("min_score")
+    return None if asked is None else number(asked)
 
 
 def _elimination_chart(content: ReportContent) -> Any:

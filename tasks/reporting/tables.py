@@ -144,12 +144,14 @@ def dropped_features(content: ReportContent) -> Table:
 
 def candidate_sizes(content: ReportContent) -> Table:
     """Return the sizes that stood for choice."""
-    is_slack = content.method == "gbmo"
+    method = content.contract["settings"]["method"]
+    is_slack, is_score = content.method == "gbmo", method.get("min_score") is not None
+    asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
+    said = number if is_slack or is_score else _size
     rows = [
         (
             number(candidate["n_features"]),
-            ", ".join(number(s) if is_slack else _size(s) for s in candidate["settings"])
-            or NOTHING,
+            ", ".join(said(s) for s in candidate["settings"]) or NOTHING,
             number(candidate["model_validation_loss"]),
             "chosen" if candidate["n_features"] == content.n_kept else "",
         )
@@ -157,7 +159,7 @@ def candidate_sizes(content: ReportContent) -> Table:
     ]
     columns: dict[str, Kind] = {
         "Features": "number",
-        "Slack" if is_slack else "Size asked for": "number",
+        asked_for: "number",
         "Model-validation loss": "number",
         "Choice": "text",
     }

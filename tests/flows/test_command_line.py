@@ -50,7 +50,11 @@ def test_a_ranking_goes_the_same_way(home, table):
     assert ended.returncode == 0, ended.stderr
     contract = json.loads(ended.stdout)
     assert [feature["name"] for feature in contract["features"]] == ["first", "second"]
-    assert contract["settings"]["method"] == {"kind": "anova_f", "n_features": [2]}
+    assert contract["settings"]["method"] == {
+        "kind": "anova_f",
+        "n_features": [2],
+        "min_score": None,
+    }
     assert {entry["reason"] for entry in contract["dropped"]} == {"removed by anova_f"}
     result = chaffinch.load_run(contract["run"], store=home / "ranked")
     assert list(result.path.columns) == ["step", "feature", "score", "features_left"]

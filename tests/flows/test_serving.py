@@ -62,7 +62,7 @@ def test_a_run_started_from_the_form_gives_the_features(deployments, server, tab
 @pytest.mark.parametrize(
     ("path", "value", "reason"),
     [
-        ("method.kind", "lasso", "'lasso'"),
+        ("method.kind", "anova", "'anova'"),
         ("method.n_features", 0, "settings.method"),  # of a union the server knows no more
         ("model.folds", 1, "1 is less than the minimum of 2"),
         ("columns", {"kep": ["first"]}, "'kep' was unexpected"),

@@ -234,6 +234,7 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
         ("mrmr", "tuning, fitting, the ranking", "fitting alone"),
         ("select_from_model", "tuning, fitting, the ranking", "fitting alone"),
         ("permutation", "tuning, fitting", "the ranking; then fitting"),
+        ("tree_shap", "tuning, fitting", "the ranking; then fitting"),
     ],
 )
 def test_a_ranking_says_which_rows_it_is_of(method, train, mask_validation) -> None:
@@ -241,6 +242,27 @@ def test_a_ranking_says_which_rows_it_is_of(method, train, mask_validation) -> N
     rows = page.tables["Losses of the two final models (log loss)"]
     assert [rows[1][-1], rows[2][-1]] == [train, mask_validation]
     assert rows[4][-1] == "the verdict, and nothing else"
+
+
+def test_a_lowest_score_is_called_that_and_not_a_size() -> None:
+    content = ranked(made_up(numbered(12), 4, method="flbmo"))
+    method = {"kind": "anova_f", "n_features": None, "min_score": 107.5}
+    settings = {**content.contract["settings"], "method": method}
+    html = render_report(
+        replace(
+            with_contract(content, settings=settings),
+            candidates=[{"n_features": 4, "settings": [107.5], "model_validation_loss": 0.08}],
+        )
+    )
+    page = Page(html)
+    assert page.tables["Candidate sizes"] == [
+        ["Features", "Lowest score", "Model-validation loss", "Choice"],
+        ["4", "107.5", "0.08", "chosen"],
+    ]
+    assert b"at least the lowest score asked for, 107.5, are kept" in html
+    assert b"<dt>Size</dt>" not in html
+    losses = page.tables["Losses of the two final models (log loss)"]
+    assert losses[3][-1] == "nothing: the lowest score set the size"
 
 
 def test_thousands_of_features_make_a_small_page_quickly() -> None:

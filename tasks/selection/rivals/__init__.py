@@ -10,8 +10,12 @@ ranking                 what it looks at                    here
 ``mutual_information``  training rows                       `filters.mutual_information`
 ``mrmr``                training rows                       `mrmr.mrmr`
 ``relieff``             training rows                       `relieff.relieff`
+``fcbf``                training rows                       `fcbf.fcbf`
+``lasso``               training rows                       `penalised.lasso`
+``elastic_net``         training rows                       `penalised.elastic_net`
 ``select_from_model``   the base model                      `importances.select_from_model`
 ``permutation``         base model, mask-validation rows    `importances.permutation`
+``tree_shap``           base model, mask-validation rows    `shap.tree_shap`
 ======================  ==================================  =========================
 
 Each gives a score per feature, shape (d,), higher is better. `ranking.RankedPath` is the order in

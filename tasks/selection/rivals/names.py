@@ -11,8 +11,12 @@ RankingName = Literal[
     "mutual_information",
     "mrmr",
     "relieff",
+    "fcbf",
+    "lasso",
+    "elastic_net",
     "select_from_model",
     "permutation",
+    "tree_shap",
 ]
 
 SCORES: dict[RankingName, str] = {
@@ -25,12 +29,28 @@ SCORES: dict[RankingName, str] = {
     "chosen has the highest",
     "relieff": "how much more the feature differs between near rows of unlike targets than of "
     "like ones",
+    "fcbf": "the symmetrical uncertainty with the target, 0 to 1, less 1 if a better feature makes "
+    "it redundant",
+    "lasso": "the strength of the penalty at which a lasso first makes use of the feature, as the "
+    "penalty falls",
+    "elastic_net": "the same for an elastic net, half of whose penalty is the lasso's",
     "select_from_model": "the total gain in the base model's trees, or the sum of its absolute "
     "coefficients",
     "permutation": "how much the base model's loss on the mask-validation rows rises, on average, "
     "when the feature's values are shuffled",
+    "tree_shap": "the mean absolute SHAP value of the base model, lightgbm or xgboost, on the "
+    "mask-validation rows; for classes in log odds",
 }
 
 # The others are defined for rows that all count the same.
-WEIGHTED: tuple[RankingName, ...] = ("correlation", "select_from_model", "permutation")
+WEIGHTED: tuple[RankingName, ...] = (
+    "correlation",
+    "lasso",
+    "elastic_net",
+    "select_from_model",
+    "permutation",
+    "tree_shap",
+)
+# Those that look at the mask-validation rows rather than the training rows.
+OF_ROWS_HELD_OUT: tuple[RankingName, ...] = ("permutation", "tree_shap")
 IN_WORDS = "Features are ranked by " + "; ".join(f"{n}: {said}" for n, said in SCORES.items()) + "."

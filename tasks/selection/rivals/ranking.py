@@ -8,9 +8,11 @@ from typing import Self
 
 import numpy as np
 
+from chaffinch.tasks.selection.rivals.fcbf import fcbf
 from chaffinch.tasks.selection.rivals.filters import anova_f, correlation, mutual_information
 from chaffinch.tasks.selection.rivals.mrmr import mrmr
 from chaffinch.tasks.selection.rivals.names import WEIGHTED, RankingName
+from chaffinch.tasks.selection.rivals.penalised import elastic_net, lasso
 from chaffinch.tasks.selection.rivals.relieff import relieff
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mask_of_size
 
@@ -24,6 +26,9 @@ _FILTERS: dict[RankingName, Filter] = {
     "mutual_information": mutual_information,
     "mrmr": lambda rows, schema, seed: mrmr(rows, schema),
     "relieff": relieff,
+    "fcbf": lambda rows, schema, seed: fcbf(rows, schema),
+    "lasso": lasso,
+    "elastic_net": elastic_net,
 }
 _FEWEST_ROWS = 3
 
@@ -68,6 +73,13 @@ class RankedPath:
         """
         return mask_of_size(self.n_features, self.removed, n_features)
 
+    def size_at(self, min_score: float) -> int:
+        """Return how many features are left once all whose score is below `min_score` have left.
+
+        Those to keep never leave; without any, one is left whatever its score.
+        """
+        return self.n_features - sum(self.scores[j] < min_score for j in self.removed)
+
 
 def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score the features by a filter's name.
@@ -75,7 +87,8 @@ def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> F
     Parameters
     ----------
     name : str
-        "correlation", "anova_f", "mutual_information", "mrmr" or "relieff".
+        "correlation", "anova_f", "mutual_information", "mrmr", "relieff", "fcbf", "lasso" or
+        "elastic_net".
     rows : Rows
         Training rows; never changed.
     schema : Schema
