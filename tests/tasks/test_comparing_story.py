@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+import chaffinch
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import compare_methods
@@ -173,3 +174,23 @@ def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:
         compared([source, source], tmp_path / "store")
     with pytest.raises(InputError, match="there is no table to compare on"):
         compared([], tmp_path / "store")
+
+
+@pytest.mark.parametrize("kind", ["shuffled labels", "noise"])
+def test_where_nothing_is_to_be_found_no_method_helps(tmp_path, kind) -> None:
+    from sklearn.datasets import load_breast_cancer
+
+    random = np.random.default_rng(0)
+    table = load_breast_cancer(as_frame=True).frame.iloc[:200].rename(columns={"target": "y"})
+    if kind == "noise":
+        table = pd.DataFrame(random.normal(size=(120, 25)).round(6)).rename(columns=str)
+        table["y"] = [0, 1] * 60
+    table["y"] = random.permutation(table["y"])
+    found = chaffinch.compare(
+        table, "y", methods=["gbmo", "anova_f", "mrmr"], models=[LINEAR], folds=3, sizes=[2]
+    )
+    (summary,) = found.summary.tables
+    verdicts = {outcome.contender: outcome.verdict for outcome in summary.rivals}
+    assert set(verdicts.values()) == {"does not help"}, found.lines
+    # though some do better than with all features, which only shows how bad these are
+    assert min(outcome.mean_loss for outcome in summary.rivals) < summary.reference.mean_loss
