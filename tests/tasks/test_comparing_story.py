@@ -99,25 +99,25 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.tasks.test_comparing_story import compared
 compared(Path(sys.argv[1]), Path(sys.argv[2]), lambda *told: print(*told, flush=True),
-         cluster="local", workers=2, seeds=6)
+         cluster="local", workers=2, seeds=3)
 """
 
 
 @pytest.mark.xdist_group("dask")
 def test_nor_that_it_was_killed_twice(source, tmp_path) -> None:
-    whole = compared(source, tmp_path / "whole", seeds=6)
+    whole = compared(source, tmp_path / "whole", seeds=3)
     root = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", PROGRAM.format(root=root), source, tmp_path / "killed"]
-    for cells in (4, 11):
+    for cells in (3, 7):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
             for line in program.stdout:
                 if line.startswith("measure_cells") and int(line.split()[1]) >= cells:
                     os.kill(program.pid, signal.SIGKILL)
     time.sleep(0.5)  # the workers notice that they are orphans
     begun = []
-    done = compared(source, tmp_path / "killed", lambda *told: begun.append(told), seeds=6)
+    done = compared(source, tmp_path / "killed", lambda *told: begun.append(told), seeds=3)
     measured = [told for told in begun if told[0] == "measure_cells"]
-    assert measured[0][1] >= 11
+    assert measured[0][1] >= 7
     assert_same(done, whole)
 
 
