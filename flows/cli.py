@@ -159,8 +159,9 @@ def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **g
     prepare(quiet=True)
     server = Server()
     from chaffinch.flows import terminal
-    from chaffinch.tasks.comparing.story import STEPS
+    from chaffinch.tasks.comparing.story import STEPS, check_time_budget
 
+    check_time_budget(time_budget)
     settings = ComparisonSettings(**nested(given, _COMPARISON))
     execution = ExecutionSettings(**nested(given, _EXECUTION))
     with terminal.progress(STEPS) as (on_progress, _, say):
@@ -190,11 +191,17 @@ def runs(store: str | None, as_json: bool) -> None:
 @settings_options(ExecutionSettings, _STORE)
 @_as_json
 def show(run: str, store: str | None, as_json: bool) -> None:
-    """Show a finished RUN again."""
+    """Show a finished RUN again, or a comparison."""
     from chaffinch.flows import terminal
+    from chaffinch.tasks.comparing.result import load_comparison
     from chaffinch.tasks.result import load_result
 
-    terminal.show(load_result(_existing_store(store).existing(run)), as_json=as_json)
+    existing = _existing_store(store)
+    compared = {comparison.name: comparison for comparison in existing.comparisons()}
+    if run in compared:
+        terminal.show_comparison(load_comparison(compared[run]), as_json=as_json)
+    else:
+        terminal.show(load_result(existing.existing(run)), as_json=as_json)
 
 
 @cli.command(short_help="Serve the flow to the Prefect UI and every night.")

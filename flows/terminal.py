@@ -155,8 +155,9 @@ def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:
 
 
 def show_runs(store: Store, *, as_json: bool) -> None:
-    """Print the runs of a store, newest first."""
+    """Print the runs of a store, newest first, and the names of its comparisons."""
     console = _console()
+    compared = [comparison.name for comparison in store.comparisons()]
     catalog = [summary(run) for run in store.runs()]
     if as_json:
         console.out(json.dumps(catalog, indent=2), highlight=False)
@@ -174,6 +175,10 @@ def show_runs(store: Store, *, as_json: bool) -> None:
         states = {entry["state"] for entry in catalog}
         for state in sorted(states & _REMEDIES.keys()):
             console.print(Text(_REMEDIES[state]), soft_wrap=True)
+    if compared and not as_json:
+        console.print(
+            Text(f"Comparisons, for chaffinch show: {', '.join(compared)}"), soft_wrap=True
+        )
 
 
 def _in_words(entry: dict[str, Any]) -> dict[str, str]:

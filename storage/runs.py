@@ -157,10 +157,11 @@ class Store:
         StorageError
             If a ``run.json`` is damaged.
         """
-        if not self._runs.is_dir():
-            return []
-        runs = [run for folder in self._runs.iterdir() if (run := Run(folder)).exists]
-        return sorted(runs, key=lambda run: (run.created, run.name), reverse=True)
+        return _described(self._runs)
+
+    def comparisons(self) -> list[Run]:
+        """Return every comparison that was described, newest first; see `runs`."""
+        return _described(self._comparisons)
 
     @property
     def _runs(self) -> Path:
@@ -169,6 +170,14 @@ class Store:
     @property
     def _comparisons(self) -> Path:
         return self.path / "comparisons"
+
+
+def _described(folder: Path) -> list[Run]:
+    """Return the runs in a folder that were described, newest first."""
+    if not folder.is_dir():
+        return []
+    runs = [run for path in folder.iterdir() if (run := Run(path)).exists]
+    return sorted(runs, key=lambda run: (run.created, run.name), reverse=True)
 
 
 @dataclass(frozen=True)

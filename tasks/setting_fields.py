@@ -2,13 +2,25 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.refusals import refusal
 
+
+def _as_written(value: Any) -> Any:
+    """Refuse what is written as a share: 1.0 is no number of features, but all of them or none."""
+    if isinstance(value, float) or (isinstance(value, str) and not value.strip().isdigit()):
+        raise ValueError(
+            f"a size must be a whole number of features, or a share below 1, but is {value}"
+        )
+    return value
+
+
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+# Of a number or a share of features: 5, or 0.5.
+Size = Annotated[int, BeforeValidator(_as_written), Field(ge=1)] | Share
 
 
 def setting(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:

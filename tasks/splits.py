@@ -174,6 +174,7 @@ def fold_indices(
     *,
     groups: Keys | None = None,
     times: Keys | None = None,
+    anew: bool = False,
 ) -> list[tuple[Index, Index]]:
     """Return the folds of the training part as pairs of row numbers (to fit on, held out).
 
@@ -188,6 +189,9 @@ def fold_indices(
         Gives the number of folds and the seed.
     groups, times : ndarray, shape (n,), optional
         As in `split_rows`.
+    anew : bool
+        Whether groups are dealt anew for each seed even where there are no classes, at the price
+        of folds with less equal numbers of rows.
 
     Raises
     ------
@@ -208,7 +212,9 @@ def fold_indices(
         splitter = (
             model_selection.StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
             if by_class
-            else model_selection.GroupKFold(n_folds)
+            else model_selection.GroupKFold(
+                n_folds, shuffle=anew, random_state=seed if anew else None
+            )
         )
         folds = list(splitter.split(y, y, groups))
     elif times is not None:

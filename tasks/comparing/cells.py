@@ -54,7 +54,7 @@ class Compared:
         roles, settings = self.tables[cell.table].roles, self.plan.selection(cell)
         outer = settings.model.model_copy(update={"folds": self.plan.settings.folds})
         dealt = settings.model_copy(update={"model": outer})
-        folds = fold_indices(roles.y, dealt, groups=roles.groups, times=roles.times)
+        folds = fold_indices(roles.y, dealt, groups=roles.groups, times=roles.times, anew=True)
         return split_around(
             folds[cell.fold][1],
             roles.y,

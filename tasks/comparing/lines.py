@@ -60,6 +60,11 @@ def _of_table(table: TableSummary) -> Iterator[str]:
     cells = f"{counted(table.n_seeds, 'seed')}, {counted(table.n_folds, 'outer fold')}"
     yield f"{heading_of(table)}: {loss_in_words(table.loss_name)}, lower is better; {cells}"
     yield from _aligned([_COLUMNS, *map(_row, table.outcomes)])
+    if table.n_tested > 1:
+        yield (
+            f"Verdicts allow for all {table.n_tested} differences that were tested (Holm); "
+            "intervals stand for themselves."
+        )
     yield verdicts_of(table)
     yield from choices_of(table)
 

@@ -68,7 +68,7 @@ class Plan:
         s = self.settings
         return [
             Cell(table, model, seed, fold)
-            for seed in range(s.seeds)
+            for seed in range(s.n_seeds)
             for fold in range(s.folds)
             for table in range(len(self.sources))
             for model in range(len(s.models))
@@ -77,7 +77,7 @@ class Plan:
     @property
     def folds(self) -> list[tuple[int, int]]:
         """Every seed and fold."""
-        seeds, folds = range(self.settings.seeds), range(self.settings.folds)
+        seeds, folds = range(self.settings.n_seeds), range(self.settings.folds)
         return [(seed, fold) for seed in seeds for fold in folds]
 
     def method(self, name: str) -> Method | None:

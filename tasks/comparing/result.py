@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from chaffinch.storage.errors import StorageError
 from chaffinch.storage.runs import Run
 from chaffinch.tasks.comparing.lines import lines_of
+from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import Summary, summarise
 
 if TYPE_CHECKING:
@@ -75,6 +76,6 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
     if concluded is None:
         raise StorageError(f"comparison {run.name} is not finished; give its command again")
     table = pq.read_table(io.BytesIO(concluded.read("results.parquet")))
-    settings = run.description["settings"]
-    cells = tuple(product(range(settings["seeds"]), range(settings["folds"])))
+    settings = ComparisonSettings(**run.description["settings"])
+    cells = tuple(product(range(settings.n_seeds), range(settings.folds)))
     return ComparisonResult(run.name, run.folder if keep_folder else None, table, cells)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from chaffinch.tasks.setting_fields import Count, Settings, Share, setting
+from chaffinch.tasks.setting_fields import Count, Settings, Size, setting
 from chaffinch.tasks.settings import (
     Baseline,
     ColumnSettings,
@@ -40,9 +40,13 @@ class ComparisonSettings(Settings):
         5, 3, "Folds", "Outer folds: each is scored by what was selected without it."
     )
     seeds: Count = setting(
-        3, 4, "Seeds", "How often the folds are dealt anew, with the seeds from 0 on."
+        3,
+        4,
+        "Seeds",
+        "How often the folds are dealt anew, with the seeds from 0 on; in time order once, since "
+        "there is one way to deal them.",
     )
-    sizes: tuple[Count | Share, ...] = setting(
+    sizes: tuple[Size, ...] = setting(
         (),
         5,
         "Sizes",
@@ -79,6 +83,11 @@ class ComparisonSettings(Settings):
             for method in self.methods:
                 self.selection(model, 0, method)
         return self
+
+    @property
+    def n_seeds(self) -> int:
+        """How many seeds deal the rows out differently."""
+        return 1 if self.columns.time else self.seeds
 
     def selection(
         self, model: ModelSettings, seed: int, method: Method | None = None

@@ -161,10 +161,10 @@ def verdict_on(
 
 
 def is_no_better(over_constant: PairedDifference | None) -> bool:
-    """Return whether a loss is no lower than a constant's, over enough pairs to say so."""
-    if over_constant is None or over_constant.n_pairs < FEWEST_PAIRS:
+    """Return whether a loss is shown to be no lower than a constant's: by the whole interval."""
+    if over_constant is None or over_constant.interval is None:
         return False
-    return over_constant.mean >= 0
+    return over_constant.interval[0] >= 0
 
 
 def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source
-from chaffinch.tasks.checking import describe_table
+from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.estimate import estimate
@@ -79,8 +79,7 @@ def compare_methods(
     WorkersError
         If the workers die again and again.
     """
-    if time_budget is not None and not time_budget > 0:
-        raise InputError(f"the time budget must be above 0 but is {time_budget}; leave it out")
+    check_time_budget(time_budget)
     labels = _labels(sources)
     for model in settings.models:
         check_model(settings.selection(model, 0))
@@ -89,6 +88,7 @@ def compare_methods(
         through(read_table)(source, label, settings, store, on_progress)
         for source, label in zip(sources, labels, strict=True)
     ]
+    _refuse_copies(read)
     plan = Plan(settings, tuple(read))
     run = store.comparison(_name(plan))
     with run.lock():
@@ -104,6 +104,12 @@ def compare_methods(
     return run
 
 
+def check_time_budget(time_budget: float | None) -> None:
+    """Raise InputError unless there is no budget, or one above 0."""
+    if time_budget is not None and not time_budget > 0:
+        raise InputError(f"the time budget must be above 0 but is {time_budget:g}; leave it out")
+
+
 def read_table(
     source: Any, label: str, settings: ComparisonSettings, store: Store, on_progress: OnProgress
 ) -> Source:
@@ -117,6 +123,7 @@ def read_table(
     for model in settings.models:
         for method in settings.methods:
             check_fit(settings.selection(model, 0, method), description.schema)
+    _check_sizes(label, settings, description)
     on_progress("read_table", 1, 1)
     return Source(label, dataset, description)
 
@@ -204,11 +211,33 @@ def _keep(plan: Plan, asked: Asked, results: dict[str, dict[str, Any]], store: S
             writer.result = result
 
 
+def _check_sizes(label: str, settings: ComparisonSettings, description: TableDescription) -> None:
+    """Refuse a number of features that a table does not have, or that `keep` does not leave."""
+    n_features, fewest = len(description.features), max(1, len(settings.columns.keep))
+    for size in settings.sizes:
+        if isinstance(size, int) and not fewest <= size <= n_features:
+            raise InputError(
+                f"sizes must be in {fewest}..{n_features} for table {label!r} but one is {size}; "
+                "a share such as 0.5 goes for every table"
+            )
+
+
+def _refuse_copies(read: Sequence[Source]) -> None:
+    """Refuse tables of the same content: they are no independent evidence."""
+    label_of: dict[str, str] = {}
+    for source in read:
+        other = label_of.setdefault(source.dataset.hash, source.label)
+        if other != source.label:
+            raise InputError(
+                f"tables {other!r} and {source.label!r} hold the same rows; give one of them"
+            )
+
+
 def _labels(sources: Sequence[Any]) -> list[str]:
     """Return what each table is called; InputError if there is none, or two are called the same."""
     if not sources:
         raise InputError("there is no table to compare on; name one")
-    labels = [source_label(source).split(".")[0] for source in sources]
+    labels = [_label(source_label(source)) for source in sources]
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(
@@ -218,11 +247,18 @@ def _labels(sources: Sequence[Any]) -> list[str]:
     return labels
 
 
+def _label(name: str) -> str:
+    """Return a file's name without the endings that say how it is written."""
+    bare = re.sub(r"(\.(csv|tsv|txt|parquet|pq|gz))+$", "", name, flags=re.IGNORECASE)
+    return bare.strip(".") or name
+
+
 def _name(plan: Plan) -> str:
     """Return the name of a comparison: what a person recognises, then what makes it this one."""
     sources = plan.sources
     words = [source.label for source in sources[:3]] + ["and_more"] * (len(sources) > 3)
-    readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
+    clean = (re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
+    readable = "-".join(word or "table" for word in clean)
     same = {
         "tables": [(source.label, source.dataset.hash) for source in sources],
         "settings": plan.settings.model_dump(mode="json"),

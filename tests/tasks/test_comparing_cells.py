@@ -201,11 +201,25 @@ def test_the_same_cell_gives_the_same(loaded) -> None:
     assert without_seconds(one) == without_seconds(other)
 
 
-def test_seeds_deal_the_folds_anew(loaded) -> None:
-    table = numbers(100, 6).assign(y=lambda t: t["x0"])
-    compared = loaded(table, folds=2, seeds=2)
-    one, other = (compared.splits(Cell(0, 0, seed, 0)).test.tolist() for seed in (0, 1))
-    assert one != other
+@pytest.mark.parametrize("columns", [{}, {"group": "x1"}], ids=["rows", "groups"])
+@pytest.mark.parametrize("n_classes", [0, 2])
+def test_seeds_deal_the_folds_anew(loaded, columns, n_classes) -> None:
+    table = numbers(120, 6).assign(y=lambda t: t["x0"] > 0 if n_classes else t["x0"])
+    table["x1"] = np.arange(120) % 30
+    compared = loaded(table, folds=3, seeds=4, columns=ColumnSettings(**columns))
+    tested = {
+        tuple(compared.splits(Cell(0, 0, seed, fold)).test)
+        for seed in range(4)
+        for fold in range(3)
+    }
+    assert len(tested) == 12
+
+
+def test_in_time_order_there_is_one_way_to_deal_them(loaded) -> None:
+    table = numbers(120, 3).assign(y=lambda t: t["x0"], t=np.arange(120))
+    compared = loaded(table, folds=3, seeds=4, columns=ColumnSettings(time="t"))
+    assert compared.plan.cells == [Cell(0, 0, 0, fold) for fold in range(3)]
+    assert compared.plan.folds == [(0, 0), (0, 1), (0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +229,9 @@ def test_seeds_deal_the_folds_anew(loaded) -> None:
         ({"methods": ["best"]}, "method must be one of"),
         ({"models": ["linear", "linear"]}, "model linear is given 2 times; give it once"),
         ({"folds": 1}, "folds must be at least 2"),
-        ({"sizes": [0]}, "sizes"),
+        ({"sizes": [0]}, "sizes must be at least 1 but is 0"),
+        ({"sizes": [1.0]}, "a whole number of features, or a share below 1, but is 1.0"),
+        ({"sizes": ["1.5"]}, "a whole number of features, or a share below 1, but is 1.5"),
         ({"methods": ["mrmr"], "columns": ColumnSettings(weight="w")}, "takes no sample weights"),
     ],
 )

@@ -17,6 +17,7 @@ from chaffinch.tasks.comparing.rank_statistics import (
 )
 from chaffinch.tasks.comparing.stability import stability_of
 from chaffinch.tasks.comparing.statistics import (
+    PairedDifference,
     holm,
     paired_difference,
     pareto_front,
@@ -297,3 +298,25 @@ def test_the_interval_of_stability_holds_the_true_one_about_as_often_as_it_says(
         low, high = stability_of(rng.uniform(size=(15, 40)) < frequency).interval
         held += low <= truth <= high
     assert 0.89 * 400 <= held <= 0.97 * 400
+
+
+def against(mean: float, reach: float | None = 0.1) -> PairedDifference:
+    interval = None if reach is None else (mean - reach, mean + reach)
+    return PairedDifference(mean, interval, None, 15, is_constant=False)
+
+
+@pytest.mark.parametrize(
+    ("over_all", "over_constant", "verdict"),
+    [
+        (-1.0, against(-0.5), "helps"),
+        (-1.0, against(-0.05), "cannot tell"),  # it may be no better than a constant
+        (-1.0, against(0.05), "cannot tell"),  # it may be better than a constant
+        (-1.0, against(0.5), "does not help"),  # better than all features, and than nothing not
+        (-1.0, against(-0.5, None), "cannot tell"),
+        (+1.0, against(-0.5), "does not help"),
+        (-1.0, None, "helps"),
+    ],
+)
+def test_what_helps_beats_a_constant_as_well(over_all, over_constant, verdict) -> None:
+    difference = against(over_all)
+    assert verdict_on(difference, 0.01, is_all=False, over_constant=over_constant) == verdict
