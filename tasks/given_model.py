@@ -53,8 +53,8 @@ def masked_loss(
         torch module, which computes in float64 here; or a function from X to values (K,) or
         class probabilities (K, n_classes). It must not change as long as the result is in use.
     X : array of numbers (K, M) or pandas.DataFrame
-        The rows to judge by, best ones that the model has not seen. Of an array, a float64 copy
-        is what the model is given; a frame keeps its columns' types.
+        The rows to judge by, best ones that the model has not seen. The model is given fresh
+        copies, which it may change: of an array in float64, of a frame with its columns' types.
     y : array, shape (K,)
         What is true: numbers, or labels as in the model's `classes_` (0, 1, ... for Boosters,
         torch modules and functions).

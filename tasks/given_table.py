@@ -41,7 +41,11 @@ class GivenTable:
     frame: pd.DataFrame | None
 
     def as_given(self, matrix: Floats) -> Any:
-        """Return a matrix (n, M) as a table of the kind, names and types that was given."""
+        """Return a matrix (n, M) as a table of the kind, names and types that was given.
+
+        It is a copy: a model may change what it is given.
+        """
+        matrix = matrix.copy(order="K")
         if self.frame is None:
             return matrix
         columns = [

@@ -21,22 +21,11 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
 from chaffinch.tasks.selection.models import ScikitLearnModel
+from chaffinch.tasks.selection.models.estimators import is_made_of_trees
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Predictor, Rows
 
 _BYTES_AT_ONCE = 1 << 24  # of changed rows of several masks
-_TREES = frozenset(
-    f"{family}{task}"
-    for family in (
-        "DecisionTree",
-        "ExtraTree",
-        "ExtraTrees",
-        "HistGradientBoosting",
-        "RandomForest",
-    )
-    for task in ("Classifier", "Regressor")
-)
-
 EvaluateMasks = Callable[[Sequence[Mask]], Floats]
 
 
@@ -151,8 +140,7 @@ class _Predictor:
 def _rows_are_independent(model: Predictor) -> bool:
     """Return whether a row's prediction is the same to the last bit in any company."""
     if isinstance(model, ScikitLearnModel):
-        kind = type(model.estimator)
-        return kind.__module__.startswith("sklearn.") and kind.__name__ in _TREES
+        return is_made_of_trees(model.estimator)
     return model.kind in ("lightgbm", "xgboost")
 
 

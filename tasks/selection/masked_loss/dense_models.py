@@ -192,6 +192,7 @@ def _own_name(estimator: Any) -> str:
 
 
 def _transformed(steps: Sequence[Any], X: Floats) -> Floats:
+    X = X.copy()  # a scaler may change what it is given
     for step in steps:
         X = step.transform(X)
     return np.asarray(X, dtype=np.float64)

@@ -33,6 +33,17 @@ from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task, UnusableError
 
 _FILE = "model.skops"
+_TREES = frozenset(
+    f"{family}{task}"
+    for family in (
+        "DecisionTree",
+        "ExtraTree",
+        "ExtraTrees",
+        "HistGradientBoosting",
+        "RandomForest",
+    )
+    for task in ("Classifier", "Regressor")
+)
 
 
 def fit(
@@ -50,7 +61,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
     estimator : object with the scikit-learn API
         Any classifier or regressor, a Pipeline for example. It is cloned and never changed.
     rows : Rows
-        What to train on.
+        What to train on; never changed.
     schema : Schema
         What the columns mean.
     seed : int
@@ -79,14 +90,14 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
         ) from error
     check_task(copy, schema.task)
     _make_reproducible(copy, seed)
-    weights = {} if rows.weight is None else {_weight_argument(copy): rows.weight}
+    weights = {} if rows.weight is None else {_weight_argument(copy): rows.weight.copy()}
     columns = _columns(copy, rows.X, schema)
     with single_thread():
-        X = rows.X if columns == "passthrough" else columns.fit_transform(rows.X)
+        X = _to_give(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
         n_codes = len(given_features(columns, schema)["codes"])
         if n_codes and _takes_codes(copy):
             copy.set_params(categorical_features=list(range(n_codes)))
-        copy.fit(X, rows.y, **weights)
+        copy.fit(X, rows.y.copy(), **weights)
     return ScikitLearnModel(schema, Pipeline([("columns", columns), ("estimator", copy)]))
 
 
@@ -156,13 +167,15 @@ class ScikitLearnModel:
     def predict(self, X: Floats) -> Floats:
         """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
 
-        A class that the training rows did not have gets probability 0.
+        A class that the training rows did not have gets probability 0. X is never changed.
         """
         check_matrix(X, self.schema)
         n_classes = self.schema.n_classes
         prediction = np.zeros((len(X), n_classes) if n_classes else len(X))
         if not len(X):
             return prediction
+        if self.pipeline.named_steps["columns"] == "passthrough":
+            X = _to_give(X, self.estimator)
         try:
             with single_thread():
                 if n_classes:
@@ -216,6 +229,20 @@ class ScikitLearnModel:
         first = pipeline.named_steps["estimator"] if columns == "passthrough" else columns
         check_width(first.n_features_in_, schema)
         return cls(schema, pipeline)
+
+
+def is_made_of_trees(estimator: Any) -> bool:
+    """Return whether this is one of scikit-learn's own trees or forests of them.
+
+    Such a one reads each row by itself, to the last bit, and changes nothing of it.
+    """
+    kind = type(estimator)
+    return kind.__module__.startswith("sklearn.") and kind.__name__ in _TREES
+
+
+def _to_give(X: Floats, estimator: Any) -> Floats:
+    """Return X, or a copy if the estimator may change what it is given, as with copy=False."""
+    return X if is_made_of_trees(estimator) else X.copy(order="K")
 
 
 def _copy(estimator: Any) -> Any:
