@@ -73,14 +73,17 @@ class LinearMaskedLoss(MaskState):
     @property
     def loss(self) -> float:
         """Loss under the present mask."""
+        self._make_whole()
         return float(self._checked(np.array([self._loss]), self._mask.sum())[0])
 
     def without_each(self) -> Floats:
         """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        self._make_whole()
         self._checked(np.array([self._loss]), self._mask.sum())
         losses, doubtful = self._by_slopes()
         if doubtful.any() and not self._is_new:
-            self._start_anew()
+            self._is_whole = False
+            self._make_whole()
             losses, doubtful = self._by_slopes()
         for feature in np.flatnonzero(doubtful):
             residual = self._residual + self._changes[feature]

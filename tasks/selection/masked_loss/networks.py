@@ -71,8 +71,7 @@ class NetworkMaskedLoss(RowSums):
         self._first = FirstLayer(model, evaluator.rows.X, evaluator.baseline)
         weight = float(self._output_loss.weight.sum())
         super().__init__(evaluator.loss.name, self._first.used, weight)
-        self._present = self._under(self._mask)
-        self._drift = Drift(self._sizes())
+        self._start_anew()
         sample = np.maximum(self._present, self._floor)[np.newaxis]
         check_agreement(evaluator, self._output_loss, self._outputs(sample)[0])
 
@@ -80,6 +79,7 @@ class NetworkMaskedLoss(RowSums):
         """See `RowSums.block_sums`."""
         if masks is not None:
             return np.hstack([self._sums_of(self._under(mask)) for mask in masks])
+        self._make_whole()
         present = self._sums_of(self._present)
         if question == "present":
             return present
@@ -100,6 +100,10 @@ class NetworkMaskedLoss(RowSums):
             self._present[:, rows] = self._first.present(self._mask, rows)
         if is_due.any():
             self._drift.renewed(self._sizes())
+
+    def _start_anew(self) -> None:
+        self._present = self._under(self._mask)
+        self._drift = Drift(self._sizes())
 
     def _under(self, mask: Mask) -> Floats:
         """Return the first layer under a mask, made block by block, shape (width, n)."""

@@ -116,9 +116,7 @@ class NetworkMaskedLossOnDevice(RowSums):
             self._send(first)
             self._loss_of = LossOnDevice(model, rows, evaluator.loss, output_loss, self._by_run)
             self._present = self._empty(self._n_runs, self._widths[0], self._rows_in_run)
-            for run in range(self._n_runs):
-                self._present[run] = self._under(self._mask, run)
-            self._drift = Drift(self._sizes())
+            self._start_anew()
             layer = self._empty(1, *self._present.shape[1:])
             self._write_present(0, slice(0, 1), layer)
             sample = self._outputs(layer)[0, :, : len(rows)].cpu().numpy()
@@ -129,6 +127,7 @@ class NetworkMaskedLossOnDevice(RowSums):
         with single_torch_thread():
             if masks is not None:
                 return self._sums(len(masks), partial(self._write_under, masks))
+            self._make_whole()
             present = self._sums(1, self._write_present)
             if question == "present":
                 return present
@@ -210,6 +209,12 @@ class NetworkMaskedLossOnDevice(RowSums):
                 self._present[run] = anew.where(rows, self._present[run])
             if is_due.any():
                 self._drift.renewed(self._sizes())
+
+    def _start_anew(self) -> None:
+        with single_torch_thread():
+            for run in range(self._n_runs):
+                self._present[run] = self._under(self._mask, run)
+            self._drift = Drift(self._sizes())
 
     def _sizes(self) -> Floats:
         """Return the largest pre-activation of each block's units, shape (n_blocks, width)."""

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
@@ -81,15 +83,15 @@ class Part:
         NotCovered
             If no engine that adds up rows holds for these rows.
         """
-        engine = self._engine
+        engine, self._engine = self._engine, None  # whoever is interrupted leaves none behind
         if engine is None or asked.removed[: len(self._removed)] != self._removed:
             made = masked_loss(*self._made_of)
             if not isinstance(made, RowSums):
                 raise NotCovered("some rows are not covered")
-            engine, self._engine, self._removed = made, made, ()
+            engine, self._removed = made, ()
         for feature in asked.removed[len(self._removed) :]:
             engine.remove(feature)
-        self._removed = asked.removed
+        self._engine, self._removed = engine, asked.removed
         sums = engine.block_sums(asked.question, asked.masks)
         return nodes_of(sums, self._first, self._n_blocks)
 
@@ -140,7 +142,12 @@ class PartedLoss(RowSums):
     def _after_removal(self, feature: int) -> None:
         self._removed = (*self._removed, int(feature))
 
+    def _start_anew(self) -> None:
+        told = set(self._removed)
+        self._removed += tuple(f for f in np.flatnonzero(~self._mask).tolist() if f not in told)
+
     def _totals(self, question: Question, masks: Mask | None) -> Floats:
+        self._make_whole()
         answers = self._ask(Asked(question, self._removed, masks))
         if question == "without each" and not self._has_told:
             moved = sum(node.nbytes for nodes in answers for node in nodes.values())

@@ -12,6 +12,9 @@ from chaffinch.tasks.selection.vocabulary import Floats, Mask, UnusableError
 class MaskState:
     """The present mask, which starts with every feature kept.
 
+    What an engine keeps beside it stands for it or is marked as unwhole, and is then made anew
+    before it is read. So a removal is all or nothing, whichever line of it is interrupted.
+
     Parameters
     ----------
     n_features : int
@@ -20,6 +23,7 @@ class MaskState:
 
     def __init__(self, n_features: int) -> None:
         self._mask = np.ones(n_features, dtype=bool)
+        self._is_whole = True
 
     @property
     def mask(self) -> Mask:
@@ -38,12 +42,23 @@ class MaskState:
             raise ValueError(f"feature must be in 0..{len(self._mask) - 1} but is {feature}")
         if not self._mask[feature]:
             raise ValueError(f"feature {feature} is masked already; name one that is kept")
+        self._make_whole()
+        self._is_whole = False
         self._mask[feature] = False
         self._after_removal(feature)
+        self._is_whole = True
+
+    def _make_whole(self) -> None:
+        """Make what is kept anew if it may not stand for the mask; call this before it is read."""
+        if not self._is_whole:
+            self._start_anew()
+            self._is_whole = True
 
     def _after_removal(self, feature: int) -> None:
-        """Bring what an engine keeps up to the mask without `feature`."""
-        raise NotImplementedError
+        """Bring what is kept up to the mask without `feature`; nothing may be kept."""
+
+    def _start_anew(self) -> None:
+        """Make what is kept from the mask alone; nothing may be kept."""
 
     def _as_masks(self, masks: Sequence[Mask] | Mask) -> Mask:
         """Return masks as one array (m, d); ValueError if they have another shape."""

@@ -11,9 +11,9 @@ then exact, whatever their order: the same bits for any number of threads, no dr
 and a change of exactly 0 where a feature has none. Rounding to units is finer than the library's
 own rounding of its sums.
 
-A removal waits until losses are next asked for. Then each run of blocks is brought up to the mask
-and its losses are summed while a processor's cache holds its changes: with several threads the
-memory, and not the processors, is what they would wait for.
+A removal writes nothing but the mask, and waits until losses are next asked for. Then each run of
+blocks is brought up to the mask and its losses are summed while a processor's cache holds its
+changes: with several threads the memory, and not the processors, is what they would wait for.
 
 Kept per row: 8 bytes for each used feature and output (the changes), 8 for each tree of up to 64
 inner nodes (its word) and, if there are deeper ones, 8 for each column. Keeping the changes, and
@@ -90,8 +90,8 @@ class TreeEngine(RowSums):
         self._y = self._in_blocks(rows.y.astype(np.float64))
         self._weight = self._in_blocks(weight)
         self._pool = None if threads == 1 else ThreadPoolExecutor(threads)
-        self._removed: list[int] = []  # used features, by their numbers among these
-        self._n_visited = 0  # of the removed ones: those whose trees were visited again
+        # by their numbers among the used features: whether it is masked in the state as well
+        self._is_visited = np.zeros(len(self._used), dtype=bool)
         self._state = self._first_state()
 
     @property
@@ -112,11 +112,6 @@ class TreeEngine(RowSums):
         self._brought_up(of_run)
         return sums
 
-    def _after_removal(self, feature: int) -> None:
-        used = int(np.searchsorted(self._used, feature))
-        if used < len(self._used) and self._used[used] == feature:
-            self._removed.append(used)
-
     def _brought_up(self, then: Callable[[State, int, int], None] | None = None) -> State:
         """Return the state under the present mask.
 
@@ -125,17 +120,17 @@ class TreeEngine(RowSums):
         then : callable, optional
             Called with the state and each run of blocks, start..stop-1, as soon as these are so.
         """
-        waiting = self._removed[self._n_visited :]
+        waiting = np.flatnonzero(~self._mask[self._used] & ~self._is_visited)
 
         def of_run(start: int, stop: int) -> None:
-            for used in waiting:
+            for used in waiting.tolist():
                 self._mask_run(used, start, stop)
             if then is not None:
                 then(self._state, start, stop)
 
-        if waiting or then is not None:
+        if len(waiting) or then is not None:
             self._over_runs(of_run)
-        self._n_visited = len(self._removed)  # at last: what is interrupted is done again
+        self._is_visited[waiting] = True  # at last: what is interrupted is done again
         return self._state
 
     def _mask_run(self, used: int, start: int, stop: int) -> None:
