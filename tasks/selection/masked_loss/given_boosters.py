@@ -21,7 +21,8 @@ _NO_CLASSES: NDArray[Any] = np.zeros(0)
 def of_lightgbm(model: Any) -> Given:
     """Read a Booster, or the scikit-learn interface of one.
 
-    What is asked is a copy, cut at the best iteration where training stopped early.
+    It is asked itself, with its own parameters; what engines read is a copy, cut at the best
+    iteration where training stopped early.
 
     Raises
     ------
@@ -34,24 +35,33 @@ def of_lightgbm(model: Any) -> Given:
     text = own.model_to_string()
     booster = lightgbm.Booster(model_str=text)
     classes = _lightgbm_classes(text)
+    asked = model.predict
     if isinstance(model, lightgbm.LGBMClassifier):
         if len(classes) != len(model.classes_):
             raise ValueError(
                 "the LGBMClassifier gives no class probabilities with its objective; "
                 "give a function that does"
             )
-        classes = np.asarray(model.classes_)
+        classes, asked = np.asarray(model.classes_), model.predict_proba
+    is_own = _is_own_class(model, "lightgbm")
+    how = {"num_threads": 1} if is_own else {}
 
     def predict(table: Any) -> Floats:
-        return _of_two_classes(booster.predict(table, num_threads=1), len(classes))
+        return _of_two_classes(asked(table, **how), len(classes))
 
     def translate(schema: Schema) -> Predictor:
+        _check_own_class(model, "lightgbm")
         if not booster.num_trees():
             raise NotCovered("it has no trees")
+        settings = {} if model is own else model.get_params()
+        for name, value in settings.items():
+            if name.startswith("pred") and value:
+                raise NotCovered(f"it predicts with {name}={value}")
         return LightGBMModel(schema, booster)
 
     def used_features(n_features: int) -> Mask:
-        return np.asarray(booster.feature_importance("split") > 0)
+        used = np.asarray(booster.feature_importance("split") > 0)
+        return used if is_own else np.ones(n_features, dtype=bool)
 
     return Given(
         name=type(model).__name__,
@@ -62,6 +72,16 @@ def of_lightgbm(model: Any) -> Given:
         translate=translate,
         used_features=used_features,
     )
+
+
+def _is_own_class(model: Any, library: str) -> bool:
+    return type(model).__module__.partition(".")[0] == library
+
+
+def _check_own_class(model: Any, library: str) -> None:
+    """Raise NotCovered for a class derived from a library's, which may predict in another way."""
+    if not _is_own_class(model, library):
+        raise NotCovered(f"{type(model).__name__} is no class of {library}'s own")
 
 
 def _lightgbm_classes(text: str) -> NDArray[Any]:
@@ -108,6 +128,7 @@ def of_xgboost(model: Any) -> Given:
             return _of_two_classes(booster.predict(matrix), len(classes))
 
     def translate(schema: Schema) -> Predictor:
+        _check_own_class(model, "xgboost")
         if learner["gradient_booster"]["name"] == "gblinear":
             raise NotCovered("its booster is 'gblinear'")
         if not is_booster and not np.isnan(model.missing):
