@@ -41,10 +41,14 @@ def masked_loss(
 
     A *masked* feature is one whose whole column is set to its baseline value, missing values
     included. Every loss is that of the model's own prediction on such a table, up to the order of
-    a sum: to 1e-6 for XGBoost, which adds in float32, and 1e-5 with a thousand trees. Trees,
-    networks and linear models are answered by exact engines that need not predict anew for each
-    feature; whatever else predicts is asked mask by mask. The log of `chaffinch`, at level INFO,
-    says which it was.
+    a sum. Trees, networks and linear models are answered by exact engines that need not predict
+    anew for each feature; whatever else predicts is asked mask by mask. The log of `chaffinch`, at
+    level INFO, says which it was.
+
+    XGBoost adds in float32, engines do not. Of squared and absolute error they then give 1e-5 or
+    better, 1e-6 commonly; of log loss 1e-6, or 1e-5 where next to all probabilities are 1. Where
+    XGBoost's rounding moves the rows' losses by more than 5e-5 of them (a target far from 0 for
+    its spread, or next to no loss at all) it is asked mask by mask.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 # Seconds below which a batch of masks, or what is saved of a step, is not worth asking workers for:
 # a batch is scheduled, which takes about 15 ms, and a step goes straight to them, which takes 3.
 _WORTH_A_BATCH, _WORTH_A_STEP = 0.02, 0.005
-_ROWS_TO_TIME = 4096
+_ROWS_TO_TIME = 4096  # no fewer than `check_rounding` reads: these decide for all
 _BYTES_A_SECOND = 1e8  # that rows are sent with over a gigabit network; one machine has twice that
 
 

@@ -1,8 +1,8 @@
 """One question asked of any trained model: what is the loss when these features are masked.
 
 `masked_loss` picks the fastest engine that gives the losses of the model's own predictions, up to
-the order of a sum. What no engine covers goes to `BlackBox`, which only needs a `predict`, and the
-reason is logged.
+the order of a sum. What no engine covers goes to `BlackBox`, which only needs a `predict`, and so
+does a loss in which XGBoost's own rounding shows; the reason is logged.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvalua
 from chaffinch.tasks.selection.masked_loss.dense import dense_engine
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees import tree_engine
+from chaffinch.tasks.selection.masked_loss.trees.rounding import check_rounding
 from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Predictor, Rows
 
 __all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
@@ -63,18 +64,30 @@ def masked_loss(
     if threads < 1:
         raise ValueError(f"threads must be at least 1 but is {threads}")
     evaluator = MaskEvaluator(model, rows, loss, baseline)
+    try:
+        engine = exact_engine(model, rows, loss, baseline, threads=threads)
+        check_rounding(engine, model, rows, loss)
+    except NotCovered as reason:
+        logger.info("masked losses of the %s model by one prediction each: %s", model.kind, reason)
+        return BlackBox(evaluator)
+    logger.info("masked losses of the %s model by %s", model.kind, type(engine).__name__)
+    return engine
+
+
+def exact_engine(
+    model: Predictor, rows: Rows, loss: Loss, baseline: Floats, *, threads: int = 1
+) -> MaskedLoss:
+    """Return the first exact engine that covers a model; parameters are those of `masked_loss`.
+
+    Raises
+    ------
+    NotCovered
+        If none does; whether its rounding suits the loss is not looked at.
+    """
     reasons = []
     for build in _ENGINES.get(model.kind, ()):
         try:
-            engine = build(model, rows, loss, baseline, threads)
+            return build(model, rows, loss, baseline, threads)
         except NotCovered as reason:
             reasons.append(str(reason))
-        else:
-            logger.info("masked losses of the %s model by %s", model.kind, type(engine).__name__)
-            return engine
-    logger.info(
-        "masked losses of the %s model by one prediction each: %s",
-        model.kind,
-        "; ".join(reasons) or "no engine knows how it is made",
-    )
-    return BlackBox(evaluator)
+    raise NotCovered("; ".join(reasons) or "no engine knows how it is made")

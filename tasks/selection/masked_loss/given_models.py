@@ -22,6 +22,7 @@ from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvalua
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.torch_layers import frozen
 from chaffinch.tasks.selection.masked_loss.torch_layers import predict as predict_by_module
+from chaffinch.tasks.selection.masked_loss.trees.rounding import MOST_ROUNDING
 from chaffinch.tasks.selection.models import ScikitLearnModel
 from chaffinch.tasks.selection.models.given import GivenModule
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Predictor, Schema
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _DISAGREES = "the engine does not give its own predictions"
 _AGREEMENT, _AGREEMENT_IN_SINGLE_PRECISION = 1e-9, 1e-4
+_ROUNDING = 1e-12  # of the greatest prediction: what float64 leaves of a row's error
 
 
 def _every_feature(n_features: int) -> Mask:
@@ -189,18 +191,22 @@ def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, kind: str) -> bool:
     """Compare with the model's own predictions, and its losses with everything kept and masked."""
     from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 
-    within = _AGREEMENT_IN_SINGLE_PRECISION if kind == "xgboost" else _AGREEMENT
-
-    def close(found: Floats, expected: Floats) -> bool:
-        return np.allclose(found, expected, rtol=within, atol=within * np.abs(expected).max())
-
-    if isinstance(engine, TreeEngine) and not close(
-        engine.prediction, evaluator.model.predict(evaluator.rows.X)
-    ):
-        return False
-    both = np.array([engine.mask, ~engine.mask])
-    # a rank can turn on the last bit, and with it any other score
-    return not evaluator.loss.is_mean_over_rows or close(engine(both), evaluator(list(both)))
+    own = evaluator.model.predict(evaluator.rows.X)
+    greatest = np.abs(own).max()
+    if isinstance(engine, TreeEngine):
+        within = _AGREEMENT_IN_SINGLE_PRECISION if kind == "xgboost" else _AGREEMENT
+        if not np.allclose(engine.prediction, own, rtol=within, atol=within * greatest):
+            return False
+    loss = evaluator.loss
+    if not loss.is_mean_over_rows:
+        return True  # a rank can turn on the last bit, and with it any other score
+    masks = [engine.mask, ~engine.mask]
+    found, expected = engine(masks), evaluator(masks)
+    if loss.name == "squared_error":  # so that each is of the size of a row's error
+        found, expected = np.sqrt(found), np.sqrt(expected)
+    # each by itself: a small loss may stand beside a large one
+    within = MOST_ROUNDING if kind == "xgboost" else _AGREEMENT
+    return np.allclose(found, expected, rtol=within, atol=_ROUNDING * greatest)
 
 
 def _is_of(model: Any, library: str, *names: str) -> bool:

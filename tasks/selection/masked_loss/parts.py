@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss import exact_engine
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.row_sums import (
     Nodes,
@@ -85,7 +85,7 @@ class Part:
         """
         engine, self._engine = self._engine, None  # whoever is interrupted leaves none behind
         if engine is None or asked.removed[: len(self._removed)] != self._removed:
-            made = masked_loss(*self._made_of)
+            made = exact_engine(*self._made_of)  # all rows were asked whether it suits them
             if not isinstance(made, RowSums):
                 raise NotCovered("some rows are not covered")
             engine, self._removed = made, ()
