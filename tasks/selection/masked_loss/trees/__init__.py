@@ -6,6 +6,7 @@ from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees import lightgbm, scikit_learn, xgboost
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest
+from chaffinch.tasks.selection.masked_loss.trees.ties import settle_ties
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
 from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Predictor, Rows
 
@@ -22,7 +23,8 @@ def tree_engine(
     """
     from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 
-    return TreeEngine(forest_of(model), rows, loss, baseline, threads=threads)
+    settle = settle_ties(model, rows, loss, baseline)
+    return TreeEngine(forest_of(model), rows, loss, baseline, settle, threads=threads)
 
 
 def forest_of(model: Predictor) -> Forest:

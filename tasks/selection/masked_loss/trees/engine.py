@@ -36,6 +36,7 @@ from chaffinch.tasks.selection.masked_loss.trees import by_test, by_word, row_lo
 from chaffinch.tasks.selection.masked_loss.trees.arrays import BLOCK, State
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
 from chaffinch.tasks.selection.masked_loss.trees.packing import pack, tests_by_feature
+from chaffinch.tasks.selection.masked_loss.trees.ties import Settle
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
 _PREPARED_ROWS = 8 * BLOCK  # rows whose columns are made at a time
@@ -65,6 +66,8 @@ class TreeEngine(RowSums):
         How predictions are judged.
     baseline : ndarray of float64, shape (d,)
         What a masked feature is set to.
+    settle : callable, optional
+        See `settle_ties`, for a loss in which ranks or classes count.
     threads : int, at least 1
         How many blocks of rows are worked on at a time; never changes a bit of the result.
     """
@@ -72,7 +75,14 @@ class TreeEngine(RowSums):
     rows_in_block = BLOCK
 
     def __init__(
-        self, forest: Forest, rows: Rows, loss: Loss, baseline: Floats, *, threads: int = 1
+        self,
+        forest: Forest,
+        rows: Rows,
+        loss: Loss,
+        baseline: Floats,
+        settle: Settle | None = None,
+        *,
+        threads: int = 1,
     ) -> None:
         if threads < 1:
             raise ValueError(f"threads must be at least 1 but is {threads}")
@@ -80,7 +90,7 @@ class TreeEngine(RowSums):
         relevant = np.isin(np.arange(rows.X.shape[1]), forest.used_features)
         super().__init__(loss.name, relevant, float(weight.sum()))
         self.forest, self._rows, self._loss, self._threads = forest, rows, loss, threads
-        self._used = forest.used_features
+        self._settle, self._used = settle, forest.used_features
         self._kind = _KINDS.get((loss.name, forest.link), _NOT_SUMMED)
         self.is_summed = self._kind != _NOT_SUMMED
         self._baseline = forest.prepare(baseline[np.newaxis])[0]
@@ -278,14 +288,17 @@ class TreeEngine(RowSums):
         if self.is_summed:
             return super()._means(question, masks)
         if masks is not None:
-            return np.array([self._any_loss(self._score_under(mask)) for mask in masks])
-        state = self._brought_up()
-        without = (state.change[:, used] for used in self._features(question).tolist())
-        each = [self._any_loss(state.score + change) for change in without]
-        return np.array([*each, self._any_loss(state.score)])
+            return np.array([self._any_loss(self._score_under(mask), mask) for mask in masks])
+        state, losses = self._brought_up(), []
+        for used in self._features(question).tolist():
+            mask = self._mask & (np.arange(len(self._mask)) != self._used[used])
+            losses.append(self._any_loss(state.score + state.change[:, used], mask))
+        return np.array([*losses, self._any_loss(state.score, self._mask)])
 
-    def _any_loss(self, score: Integers) -> float:
-        return self._loss(self._rows.y, self._predictions(score), self._rows.weight)
+    def _any_loss(self, score: Integers, mask: Mask) -> float:
+        prediction = self._predictions(score)
+        settled = prediction if self._settle is None else self._settle(prediction, mask)
+        return self._loss(self._rows.y, settled, self._rows.weight)
 
     def _predictions(self, score: Integers) -> Floats:
         by_row = score.transpose(0, 2, 1).reshape(-1, score.shape[1])[: len(self._rows)]
