@@ -84,7 +84,9 @@ def masked_loss(
     MaskedLoss
         ``.loss`` under the present ``.mask``; ``.without_each()``, the losses (M,) of masking one
         more feature each, inf where already masked; ``.remove(j)`` masks feature j for good; and
-        a call with masks (m, M), True for a kept feature, returns their losses (m,).
+        a call with masks (m, M), True for a kept feature, returns their losses (m,). Threads that
+        ask at the same time are answered one after the other; after a fork each process has its
+        own; it can be copied but not pickled: make it again from the model.
 
     Raises
     ------

@@ -166,27 +166,34 @@ class BlackBox(MaskState):
     @property
     def loss(self) -> float:
         """Loss under the present mask."""
-        return float(self([self._mask])[0])
+        with self._alone.lock:
+            return float(self([self._mask])[0])
 
     def without_each(self) -> Floats:
         """Losses of masking one more feature each, shape (d,); inf where already masked."""
-        losses = np.full(len(self._mask), np.inf)
-        kept = np.flatnonzero(self._mask)
-        masks = np.repeat(self._mask[np.newaxis], len(kept), axis=0)
-        masks[np.arange(len(kept)), kept] = False
-        losses[kept] = self(masks)
-        return losses
+        with self._alone.lock:
+            losses = np.full(len(self._mask), np.inf)
+            kept = np.flatnonzero(self._mask)
+            masks = np.repeat(self._mask[np.newaxis], len(kept), axis=0)
+            masks[np.arange(len(kept)), kept] = False
+            losses[kept] = self(masks)
+            return losses
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
         """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
         effective = self._as_masks(masks) & self._used
         keys = [mask.tobytes() for mask in effective]
-        new = {
-            key: mask for key, mask in zip(keys, effective, strict=True) if key not in self._known
-        }
-        if new:
-            self._known.update(zip(new, self._evaluate(list(new.values())).tolist(), strict=True))
-        return np.array([self._known[key] for key in keys])
+        with self._alone.lock:
+            new = {
+                key: mask
+                for key, mask in zip(keys, effective, strict=True)
+                if key not in self._known
+            }
+            if new:
+                self._known.update(
+                    zip(new, self._evaluate(list(new.values())).tolist(), strict=True)
+                )
+            return np.array([self._known[key] for key in keys])
 
     def _after_removal(self, feature: int) -> None:
         present = (self._mask & self._used).tobytes()

@@ -73,24 +73,26 @@ class LinearMaskedLoss(MaskState):
     @property
     def loss(self) -> float:
         """Loss under the present mask."""
-        self._make_whole()
-        return float(self._checked(np.array([self._loss]), self._mask.sum())[0])
+        with self._alone.lock:
+            self._make_whole()
+            return float(self._checked(np.array([self._loss]), self._mask.sum())[0])
 
     def without_each(self) -> Floats:
         """Losses of masking one more feature each, shape (d,); inf where already masked."""
-        self._make_whole()
-        self._checked(np.array([self._loss]), self._mask.sum())
-        losses, doubtful = self._by_slopes()
-        if doubtful.any() and not self._is_new:
-            self._is_whole = False
+        with self._alone.lock:
             self._make_whole()
+            self._checked(np.array([self._loss]), self._mask.sum())
             losses, doubtful = self._by_slopes()
-        for feature in np.flatnonzero(doubtful):
-            residual = self._residual + self._changes[feature]
-            losses[feature] = residual @ residual
-        self._checked(losses[self._mask], self._mask.sum() - 1)
-        losses[~self._mask] = np.inf
-        return losses
+            if doubtful.any() and not self._is_new:
+                self._is_whole = False
+                self._make_whole()
+                losses, doubtful = self._by_slopes()
+            for feature in np.flatnonzero(doubtful):
+                residual = self._residual + self._changes[feature]
+                losses[feature] = residual @ residual
+            self._checked(losses[self._mask], self._mask.sum() - 1)
+            losses[~self._mask] = np.inf
+            return losses
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
         """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""

@@ -114,21 +114,24 @@ class RowSums(MaskState):
     @property
     def loss(self) -> float:
         """Loss under the present mask."""
-        return float(self._losses("present", self._mask.sum())[0])
+        with self._alone.lock:
+            return float(self._losses("present", self._mask.sum())[0])
 
     def without_each(self) -> Floats:
         """Losses of masking one more feature each, shape (d,); inf where already masked."""
-        losses = self._losses("without each", self._mask.sum() - 1)
-        everywhere = np.where(self._mask, losses[-1], np.inf)
-        everywhere[self._mask & self.relevant] = losses[:-1]
-        return everywhere
+        with self._alone.lock:
+            losses = self._losses("without each", self._mask.sum() - 1)
+            everywhere = np.where(self._mask, losses[-1], np.inf)
+            everywhere[self._mask & self.relevant] = losses[:-1]
+            return everywhere
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
         """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
         seen = self._as_masks(masks)
         if not len(seen):
             return np.empty(0)
-        return self._losses("under", seen.sum(axis=1).min(), seen)
+        with self._alone.lock:
+            return self._losses("under", seen.sum(axis=1).min(), seen)
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         """Return the weighted sums of every block's losses, shape (n_blocks, m).

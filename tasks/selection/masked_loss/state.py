@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
+from chaffinch.tasks.selection.masked_loss.sharing import Alone
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, UnusableError
 
 
@@ -13,7 +16,8 @@ class MaskState:
     """The present mask, which starts with every feature kept.
 
     What an engine keeps beside it stands for it or is marked as unwhole, and is then made anew
-    before it is read. So a removal is all or nothing, whichever line of it is interrupted.
+    before it is read. So a removal is all or nothing, whichever line of it is interrupted. Threads
+    that ask at the same time are answered one after the other.
 
     Parameters
     ----------
@@ -24,6 +28,7 @@ class MaskState:
     def __init__(self, n_features: int) -> None:
         self._mask = np.ones(n_features, dtype=bool)
         self._is_whole = True
+        self._alone = Alone()
 
     @property
     def mask(self) -> Mask:
@@ -38,15 +43,20 @@ class MaskState:
         ValueError
             If `feature` is no index of a kept feature.
         """
-        if not 0 <= feature < len(self._mask):
-            raise ValueError(f"feature must be in 0..{len(self._mask) - 1} but is {feature}")
-        if not self._mask[feature]:
-            raise ValueError(f"feature {feature} is masked already; name one that is kept")
-        self._make_whole()
-        self._is_whole = False
-        self._mask[feature] = False
-        self._after_removal(feature)
-        self._is_whole = True
+        with self._alone.lock:
+            if not 0 <= feature < len(self._mask):
+                raise ValueError(f"feature must be in 0..{len(self._mask) - 1} but is {feature}")
+            if not self._mask[feature]:
+                raise ValueError(f"feature {feature} is masked already; name one that is kept")
+            self._make_whole()
+            self._is_whole = False
+            self._mask[feature] = False
+            self._after_removal(feature)
+            self._is_whole = True
+
+    def __copy__(self) -> Self:
+        """Return a deep copy: two engines cannot share what one of them changes."""
+        return copy.deepcopy(self)
 
     def _make_whole(self) -> None:
         """Make what is kept anew if it may not stand for the mask; call this before it is read."""

@@ -23,8 +23,7 @@ a removal is one reading of the changes: 8 bytes a row and kept feature.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +31,7 @@ import numpy as np
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
+from chaffinch.tasks.selection.masked_loss.sharing import Threads
 from chaffinch.tasks.selection.masked_loss.trees import by_test, by_word, row_losses
 from chaffinch.tasks.selection.masked_loss.trees.arrays import BLOCK, State
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
@@ -89,7 +89,7 @@ class TreeEngine(RowSums):
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         relevant = np.isin(np.arange(rows.X.shape[1]), forest.used_features)
         super().__init__(loss.name, relevant, float(weight.sum()))
-        self.forest, self._rows, self._loss, self._threads = forest, rows, loss, threads
+        self.forest, self._rows, self._loss = forest, rows, loss
         self._settle, self._used = settle, forest.used_features
         self._kind = _KINDS.get((loss.name, forest.link), _NOT_SUMMED)
         self.is_summed = self._kind != _NOT_SUMMED
@@ -99,7 +99,7 @@ class TreeEngine(RowSums):
         self._n_blocks = -(-len(rows) // BLOCK)
         self._y = self._in_blocks(rows.y.astype(np.float64))
         self._weight = self._in_blocks(weight)
-        self._pool = None if threads == 1 else ThreadPoolExecutor(threads)
+        self._threads = Threads(threads)
         # by their numbers among the used features: whether it is masked in the state as well
         self._is_visited = np.zeros(len(self._used), dtype=bool)
         self._state = self._first_state()
@@ -107,7 +107,8 @@ class TreeEngine(RowSums):
     @property
     def prediction(self) -> Floats:
         """Predictions under the present mask: values (n,), or probabilities (n, n_classes)."""
-        return self._predictions(self._brought_up().score)
+        with self._alone.lock:
+            return self._predictions(self._brought_up().score)
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         """See `RowSums.block_sums`."""
@@ -222,35 +223,17 @@ class TreeEngine(RowSums):
                 column[:, : len(rows)] = rows.T
                 of_block((begin + at) // BLOCK, column)
 
-        self._in_threads(of_rows, range(0, len(self._rows), _PREPARED_ROWS))
+        self._threads.each(of_rows, range(0, len(self._rows), _PREPARED_ROWS))
 
     def _over_runs(self, work: Callable[[int, int], None]) -> None:
         """Call ``work(start, stop)`` for runs of blocks that cover all of them."""
         bytes_a_block = 8 * BLOCK * max(1, len(self._used) * len(self._base))
         n_runs = max(
             -(-self._n_blocks * bytes_a_block // _RUN_BYTES),
-            1 if self._pool is None else _RUNS * self._threads,
+            1 if self._threads.count == 1 else _RUNS * self._threads.count,
         )
         bounds = np.linspace(0, self._n_blocks, min(n_runs, self._n_blocks) + 1).astype(np.int64)
-        self._in_threads(lambda run: work(*run), list(pairwise(bounds.tolist())))
-
-    def _in_threads(self, work: Callable[[Any], None], pieces: Sequence[Any]) -> None:
-        if self._pool is None or len(pieces) == 1:
-            for piece in pieces:
-                work(piece)
-            return
-        left = iter(pieces)  # shared: each thread takes the next one
-
-        def take() -> None:
-            for piece in left:
-                work(piece)
-
-        taking = [self._pool.submit(take) for _ in range(self._threads)]
-        try:
-            for thread in taking:
-                thread.result()
-        finally:
-            wait(taking)  # whoever is interrupted must not find them at work still
+        self._threads.each(lambda run: work(*run), list(pairwise(bounds.tolist())))
 
     def _sums_under(self, mask: Mask) -> Floats:
         """Return every block's sums under a mask, shape (n_blocks, 1)."""
