@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import types
 
 import lightgbm
 import numpy as np
@@ -81,3 +82,20 @@ def test_a_derived_class_is_asked_itself(model, message: str, caplog) -> None:
         engine = masked_loss(model, X, Y, loss="squared_error", baseline=BASELINE)
     assert message in caplog.text
     check(engine, of)
+
+
+def xgboost_like(table) -> np.ndarray:
+    return table[:, 0] - table.mean(axis=0)[1]
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "sklearn"])
+def test_a_functions_name_does_not_say_how_it_predicts(name: str) -> None:
+    # one that reads all rows together must be given all rows
+    function = types.FunctionType(xgboost_like.__code__, globals(), name)
+    rare = X.copy()
+    rare[20:, :3] = BASELINE[:3]
+    engine = masked_loss(function, rare, Y, loss="squared_error", baseline=BASELINE)
+    for feature, loss in enumerate(engine.without_each()):
+        table = rare.copy()
+        table[:, feature] = BASELINE[feature]
+        assert loss == pytest.approx(np.mean((xgboost_like(table) - Y) ** 2), rel=1e-12)

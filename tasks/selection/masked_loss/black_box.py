@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
-from chaffinch.tasks.selection.models import ScikitLearnModel
+from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
 from chaffinch.tasks.selection.models.estimators import is_made_of_trees
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Predictor, Rows
@@ -141,7 +141,7 @@ def _rows_are_independent(model: Predictor) -> bool:
     """Return whether a row's prediction is the same to the last bit in any company."""
     if isinstance(model, ScikitLearnModel):
         return is_made_of_trees(model.estimator)
-    return model.kind in ("lightgbm", "xgboost")
+    return isinstance(model, LightGBMModel | XGBoostModel)
 
 
 class BlackBox(MaskState):
