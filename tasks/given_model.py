@@ -32,7 +32,7 @@ def masked_loss(
     y: ArrayLike,
     *,
     loss: str,
-    baseline: str | ArrayLike | Mapping[str, Any] = "zero",
+    baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
     sample_weight: ArrayLike | None = None,
     threads: int = 1,
     device: str = "cpu",
@@ -65,10 +65,11 @@ def masked_loss(
     loss : str
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name,
         which is negated, so that lower is better. A predicted class is the likeliest one.
-    baseline : "zero", "mean", "median", array (M,) or mapping
-        What a masked feature is set to; a mapping gives values by feature, the others the mean.
-        Means and medians are those of X. A category has neither, nor a zero: it is set to the
-        most frequent one, or to the one given.
+    baseline : "zero", "mean", "median", array (M,), mapping or pandas.Series
+        What a masked feature is set to. A mapping, and a Series by its index, give values by
+        feature, the others the mean; a Series whose index is 0, 1, 2, ... gives them in order.
+        Means and medians are those of X, weighted where `sample_weight` is given. A category has
+        neither, nor a zero: it is set to the most frequent one, or to the one given.
     sample_weight : array, shape (K,), optional
         Above 0.
     threads : int, at least 1

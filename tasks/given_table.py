@@ -63,7 +63,7 @@ class GivenTable:
 
         Parameters
         ----------
-        asked : str, mapping or sequence
+        asked : str, mapping, sequence or pandas.Series
             See `chaffinch.masked_loss`.
         rows : Rows
             The table's own.
@@ -79,7 +79,7 @@ class GivenTable:
             if asked not in ("mean", "median", "zero"):
                 raise InputError(f"baseline must be zero, mean, median or values but is {asked!r}")
             return baseline_values(rows, schema, asked)  # type: ignore[arg-type]
-        if isinstance(asked, Mapping):
+        if isinstance(asked, Mapping) or self._has_names(asked):
             values = baseline_values(rows, schema, "mean")
             for name, value in asked.items():
                 if str(name) not in self.names:
@@ -97,6 +97,18 @@ class GivenTable:
                 f"shape {np.shape(asked)}"
             )
         return np.array([self._value(j, value) for j, value in enumerate(given)])
+
+    def _has_names(self, asked: Any) -> bool:
+        """Return whether a baseline is a Series with an index that is more than 0, 1, 2, ..."""
+        if not isinstance(asked, pd.Series):
+            return False
+        twice = asked.index[asked.index.duplicated()]
+        if len(twice):
+            raise InputError(
+                f"baseline must name a feature once but names {twice[0]!r} twice; drop one"
+            )
+        is_numbered = asked.index.equals(pd.RangeIndex(len(asked)))
+        return not is_numbered or any(str(name) in self.names for name in asked.index)
 
     def _value(self, position: int, value: Any) -> float:
         known = self.categories[position]
