@@ -287,7 +287,7 @@ def test_rows_that_no_engine_covers_are_found_wherever_they_are(
         InProcess().masked_loss(model, rows, loss, baseline).without_each()
     with caplog.at_level(logging.INFO, "chaffinch"):
         there = two_workers.masked_loss(model, rows, loss, baseline)
-    assert "by one prediction each: some rows are not covered" in caplog.text
+    assert "by one prediction each: an encoded value is not finite" in caplog.text
     with pytest.raises(ValueError, match="absolute_error must be finite"):
         there.without_each()
 
