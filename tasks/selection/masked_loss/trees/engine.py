@@ -100,6 +100,7 @@ class TreeEngine(RowSums):
         self._y = self._in_blocks(rows.y.astype(np.float64))
         self._weight = self._in_blocks(weight)
         self._threads = Threads(threads)
+        self._runs = self._runs_of_blocks()
         # by their numbers among the used features: whether it is masked in the state as well
         self._is_visited = np.zeros(len(self._used), dtype=bool)
         self._state = self._first_state()
@@ -227,13 +228,16 @@ class TreeEngine(RowSums):
 
     def _over_runs(self, work: Callable[[int, int], None]) -> None:
         """Call ``work(start, stop)`` for runs of blocks that cover all of them."""
+        self._threads.each(lambda run: work(*run), self._runs)
+
+    def _runs_of_blocks(self) -> list[tuple[int, int]]:
         bytes_a_block = 8 * BLOCK * max(1, len(self._used) * len(self._base))
         n_runs = max(
             -(-self._n_blocks * bytes_a_block // _RUN_BYTES),
             1 if self._threads.count == 1 else _RUNS * self._threads.count,
         )
         bounds = np.linspace(0, self._n_blocks, min(n_runs, self._n_blocks) + 1).astype(np.int64)
-        self._threads.each(lambda run: work(*run), list(pairwise(bounds.tolist())))
+        return list(pairwise(bounds.tolist()))
 
     def _sums_under(self, mask: Mask) -> Floats:
         """Return every block's sums under a mask, shape (n_blocks, 1)."""
