@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.given_table import GivenTable, read_given_table
+from chaffinch.tasks.given_table import (
+    GivenTable,
+    as_real_numbers,
+    check_mask,
+    read_given_table,
+)
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -24,6 +30,8 @@ from chaffinch.tasks.selection.masked_loss.given_models import (
 from chaffinch.tasks.selection.models.given import GivenModel
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Rows, Schema
+
+_ROUNDING_OF_A_SUM = 1e-3  # of probabilities, which may be of float16
 
 
 def masked_loss(
@@ -61,7 +69,7 @@ def masked_loss(
         copies, which it may change: of an array in float64, of a frame with its columns' types.
     y : array, shape (K,)
         What is true: numbers, or labels as in the model's `classes_` (0, 1, ... for Boosters,
-        torch modules and functions).
+        torch modules and functions). False and True may stand for 0 and 1.
     loss : str
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name,
         which is negated, so that lower is better. A predicted class is the likeliest one.
@@ -111,6 +119,7 @@ def masked_loss(
     True
     """
     with said_to_the_user():
+        _check_settings(loss, threads)
         on_device = device_named(device)
         given = read_model(model, loss)
         table = read_given_table(X, given.categories)
@@ -144,11 +153,27 @@ def masked_loss(
         return engine_of(given, evaluator, plain=plain, threads=threads)
 
 
+def _check_settings(loss: Any, threads: Any) -> None:
+    """Raise InputError for what is neither the name of a loss nor a number of threads."""
+    if not isinstance(loss, str):
+        raise InputError(
+            f"loss must be the name of a loss or of a scikit-learn scorer but is {loss!r}"
+        )
+    if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 1:
+        raise InputError(f"threads must be a whole number of at least 1 but is {threads!r}")
+
+
 def _first_prediction(given: Given, table: GivenTable) -> Floats:
     """Return the prediction of the table as it is; InputError if it is none."""
     with single_thread():
         prediction = np.asarray(given.predict(table.as_given(table.matrix)), dtype=np.float64)
     n_rows = len(table.matrix)
+    n_values = prediction.shape[1] if prediction.ndim == 2 else 1
+    if given.classes is not None and not len(given.classes) and n_values > 1:
+        raise InputError(
+            f"the model must predict one value for each row but predicts {n_values}; give a "
+            "function that predicts one of them"
+        )
     if prediction.ndim not in (1, 2) or len(prediction) != n_rows:
         raise InputError(
             f"the model must predict {n_rows} rows, as many as X has, but predicts an array of "
@@ -162,13 +187,29 @@ def _first_prediction(given: Given, table: GivenTable) -> Floats:
             f"the model must predict finite numbers but does not for row {wrong[0]} of X{where}; "
             "leave such rows out, or fill them in"
         )
+    if given.classes is None and n_values > 1:
+        _check_probabilities(prediction)
     return prediction
+
+
+def _check_probabilities(prediction: Floats) -> None:
+    """Raise InputError unless what a function predicts of classes are probabilities."""
+    is_one = np.abs(prediction.sum(axis=1) - 1) <= _ROUNDING_OF_A_SUM
+    wrong = np.flatnonzero(~is_one | (prediction < 0).any(axis=1) | (prediction > 1).any(axis=1))
+    if len(wrong):
+        raise InputError(
+            "the model must predict probabilities, in 0..1 and with sum 1, but predicts "
+            f"{prediction[wrong[0]].tolist()} for row {wrong[0]} of X"
+        )
 
 
 def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> Rows:
     """Return the rows with their targets as numbers or as positions among the classes."""
+    check_mask(y, "y")
     truth = np.asarray(y)
-    weight = None if sample_weight is None else np.array(sample_weight, dtype=np.float64)
+    weight = None
+    if sample_weight is not None:
+        weight = as_real_numbers(sample_weight, "sample_weight", "hold numbers")
     for name, values in (("y", truth), ("sample_weight", weight)):
         if values is not None and values.shape != (len(matrix),):
             raise InputError(
@@ -177,6 +218,8 @@ def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> 
     if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
         raise InputError("sample_weight must be above 0 and finite; leave out rows of no weight")
     if len(classes):
+        if classes.dtype.kind in "iuf" and pd.api.types.infer_dtype(truth) == "boolean":
+            truth = truth.astype(np.int64)
         position = pd.Index(classes).get_indexer(pd.Index(truth))
         if (position < 0).any():
             raise InputError(
@@ -184,10 +227,7 @@ def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> 
                 f"{truth[position < 0][0]}"
             )
         return Rows(matrix, position.astype(np.int64), weight)
-    try:
-        numbers = truth.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"y must hold numbers for a model of numbers: {error}") from error
+    numbers = as_real_numbers(y, "y", "hold numbers for a model of numbers")
     if not np.isfinite(numbers).all():
         raise InputError("y must be finite; leave out the rows without a target")
     return Rows(matrix, numbers, weight)

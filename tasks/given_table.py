@@ -18,6 +18,8 @@ from chaffinch.storage.names import nearest
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
+_COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
+
 
 @dataclass(frozen=True)
 class GivenTable:
@@ -144,18 +146,54 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
     Raises
     ------
     InputError
-        If X is no table, or a column holds neither numbers nor categories.
+        If X is no table, or holds what is no number and, in a frame, no category either.
     """
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
-    try:
-        matrix = np.array(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"X must be an array of numbers or a pandas frame: {error}") from error
+    matrix = as_real_numbers(X, "X", "be an array of numbers or a pandas frame")
     if matrix.ndim != 2 or not matrix.size:
         raise InputError(f"X must have rows and features, (K, M), but has shape {matrix.shape}")
     names = tuple(f"x{j}" for j in range(matrix.shape[1]))
     return GivenTable(matrix, names, (None,) * matrix.shape[1], None)
+
+
+def as_real_numbers(values: Any, name: str, must: str) -> Floats:
+    """Return an array as float64, a copy, of which nothing is lost without a word.
+
+    Parameters
+    ----------
+    values : array of numbers
+        What was given.
+    name : str
+        What it is called in messages.
+    must : str
+        What it must be or hold.
+
+    Raises
+    ------
+    InputError
+        If it holds text, complex numbers or masked ones, or is no array of numbers.
+    """
+    check_mask(values, name)
+    try:
+        plain = np.asarray(values)
+        matrix = None if plain.dtype.kind in "USc" else np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must {must}: {error}") from error
+    if plain.dtype.kind == "c":
+        raise InputError(_COMPLEX.format(name))
+    if matrix is None or (plain.dtype == object and any(isinstance(v, str) for v in plain.flat)):
+        raise InputError(f"{name} must {must} but holds text; give numbers, as astype(float) does")
+    return matrix
+
+
+def check_mask(values: Any, name: str) -> None:
+    """Raise InputError for an array with masked values, which no model sees as such."""
+    if np.ma.is_masked(values):
+        raise InputError(
+            f"{name} must not be a masked array, whose mask models do not see; leave the masked "
+            f"values out, or give {name}.filled(numpy.nan)"
+        )
 
 
 def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> GivenTable:
@@ -185,6 +223,8 @@ def _codes_or_numbers(
     column: Any, name: str, known: Sequence[Any] | None
 ) -> tuple[Floats, Sequence[Any] | None]:
     """Return a column as float64, and the categories if these are codes."""
+    if pd.api.types.is_complex_dtype(column.dtype):
+        raise InputError(_COMPLEX.format(f"column {name!r} of X"))
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan), None
     if known is None and isinstance(column.dtype, pd.CategoricalDtype):

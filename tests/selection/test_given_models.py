@@ -732,7 +732,7 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, y, loss="r2", threads=0),
-            "threads must be at least 1 but is 0",
+            "threads must be a whole number of at least 1 but is 0",
         ),
     ],
 )

@@ -99,12 +99,18 @@ def of_xgboost(model: Any) -> Given:
     Raises
     ------
     ValueError
-        If it is not fitted, or predicts the numbers of classes.
+        If it is not trained, or predicts the numbers of classes.
     """
     import xgboost
 
     is_booster = isinstance(model, xgboost.Booster)
-    booster = model.copy() if is_booster else model.get_booster()
+    try:
+        booster = model.copy() if is_booster else model.get_booster()
+        n_features = booster.num_features()
+    except xgboost.core.XGBoostError as error:
+        raise ValueError(
+            "the Booster is not trained; train it, or load it with load_model"
+        ) from error
     learner = json.loads(booster.save_config())["learner"]
     objective = learner["objective"]["name"]
     classes: NDArray[Any] = _NO_CLASSES
@@ -124,6 +130,12 @@ def of_xgboost(model: Any) -> Given:
             classes = np.arange(int(learner["learner_model_param"]["num_class"]))
 
         def predict(table: Any) -> Floats:
+            if booster.feature_names and isinstance(table, np.ndarray):
+                names = ", ".join(booster.feature_names[:10])
+                raise ValueError(
+                    f"the Booster knows its columns by name, {names}; give X as a pandas frame "
+                    "with them"
+                )
             matrix = xgboost.DMatrix(table, enable_categorical=True, nthread=1)
             return _of_two_classes(booster.predict(matrix), len(classes))
 
@@ -148,7 +160,7 @@ def of_xgboost(model: Any) -> Given:
         name=type(model).__name__,
         predict=predict,
         classes=classes,
-        n_features=booster.num_features(),
+        n_features=n_features,
         categories=None,
         translate=translate,
         used_features=used_features,

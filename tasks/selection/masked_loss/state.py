@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Self
 
 import numpy as np
@@ -43,9 +44,12 @@ class MaskState:
         ValueError
             If `feature` is no index of a kept feature.
         """
+        last = len(self._mask) - 1
+        if not isinstance(feature, Integral) or isinstance(feature, bool):
+            raise ValueError(f"feature must be a whole number in 0..{last} but is {feature!r}")
+        if not 0 <= feature <= last:
+            raise ValueError(f"feature must be in 0..{last} but is {feature}")
         with self._alone.lock:
-            if not 0 <= feature < len(self._mask):
-                raise ValueError(f"feature must be in 0..{len(self._mask) - 1} but is {feature}")
             if not self._mask[feature]:
                 raise ValueError(f"feature {feature} is masked already; name one that is kept")
             self._make_whole()
@@ -71,11 +75,17 @@ class MaskState:
         """Make what is kept from the mask alone; nothing may be kept."""
 
     def _as_masks(self, masks: Sequence[Mask] | Mask) -> Mask:
-        """Return masks as one array (m, d); ValueError if they have another shape."""
-        array = np.asarray(masks, dtype=bool)
+        """Return masks as one array (m, d); ValueError if they are none, or have another shape."""
+        array = np.asarray(masks)
+        if array.shape == (0,):  # a list of none
+            array = array.reshape(0, len(self._mask))
         if array.ndim != 2 or array.shape[1] != len(self._mask):
             raise ValueError(f"masks must have shape (m, {len(self._mask)}) but are {array.shape}")
-        return array
+        if array.dtype != bool and not np.isin(array, (0, 1)).all():
+            raise ValueError(
+                "masks must hold True for a feature that is kept and False for one that is masked"
+            )
+        return array.astype(bool)
 
 
 def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> None:
