@@ -25,6 +25,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 
 CONFIDENCE = 0.95
 FEWEST_PAIRS = 3
+NEGLIGIBLE = 0.05  # of a constant's loss: what explains no more than that, if any, is no use
 _ROUNDING = 1e-12  # of a loss; what varies by less does not vary
 
 
@@ -42,6 +43,8 @@ class PairedDifference:
         Two-sided, of a mean of 0; None where there is no interval.
     n_pairs : int
         Number of cells.
+    other_mean : float
+        Of the other loss over the same cells.
     is_constant : bool
         Whether the difference is the same in every pair, but for rounding. A few folds may well
         differ by one row each, and so by the same accuracy: that is no certainty.
@@ -51,6 +54,7 @@ class PairedDifference:
     interval: Interval | None
     p_value: float | None
     n_pairs: int
+    other_mean: float
     is_constant: bool
 
 
@@ -82,15 +86,15 @@ def paired_difference(
         return None
     first, second = losses[both], others[both]
     differences = first - second
-    n, mean = len(differences), float(differences.mean())
+    n, mean, other = len(differences), float(differences.mean()), float(second.mean())
     largest = max(np.abs(first).max(), np.abs(second).max())
     is_constant = bool(np.ptp(differences) <= _ROUNDING * largest)
     if is_constant or n < FEWEST_PAIRS:
-        return PairedDifference(mean, None, None, n, is_constant)
+        return PairedDifference(mean, None, None, n, other, is_constant)
     error = standard_error(differences, test_share[both])
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
     p_value = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
-    return PairedDifference(mean, (mean - reach, mean + reach), p_value, n, False)
+    return PairedDifference(mean, (mean - reach, mean + reach), p_value, n, other, False)
 
 
 def standard_error(values: Floats, test_share: Floats) -> float:
@@ -148,16 +152,13 @@ def verdict_on(
     over_constant : PairedDifference, optional
         Of its loss to that of a constant; without it, it is not asked to beat that.
     """
-    if is_all or is_no_better(over_constant):
+    if is_all or is_no_better(over_constant) or is_hardly_better(over_constant):
         return "does not help"
     if difference is None or not corrected_p <= 1 - CONFIDENCE + _ROUNDING:
         return "cannot tell"
     if difference.mean >= 0:
         return "does not help"
-    if over_constant is None:
-        return "helps"
-    beaten = over_constant.interval is not None and over_constant.interval[1] < 0
-    return "helps" if beaten else "cannot tell"
+    return "helps" if over_constant is None or _is_better(over_constant) else "cannot tell"
 
 
 def is_no_better(over_constant: PairedDifference | None) -> bool:
@@ -165,6 +166,22 @@ def is_no_better(over_constant: PairedDifference | None) -> bool:
     if over_constant is None or over_constant.interval is None:
         return False
     return over_constant.interval[0] >= 0
+
+
+def is_hardly_better(over_constant: PairedDifference | None) -> bool:
+    """Return whether a loss may be no lower than a constant's, and is at best a little lower.
+
+    With labels that mean nothing a frugal model does next to no harm, which no number of rows
+    shows to be more than none. So the interval decides from its other end: it holds 0, and nothing
+    in it saves more than `NEGLIGIBLE` of the constant's loss.
+    """
+    if over_constant is None or over_constant.interval is None or _is_better(over_constant):
+        return False
+    return over_constant.interval[0] >= -NEGLIGIBLE * abs(over_constant.other_mean)
+
+
+def _is_better(difference: PairedDifference) -> bool:
+    return difference.interval is not None and difference.interval[1] < 0
 
 
 def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | None:

@@ -9,7 +9,13 @@ from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.comparing.scores import ALL_IN_WORDS, Contender
-from chaffinch.tasks.comparing.statistics import CONFIDENCE, FEWEST_PAIRS, is_no_better
+from chaffinch.tasks.comparing.statistics import (
+    CONFIDENCE,
+    FEWEST_PAIRS,
+    NEGLIGIBLE,
+    is_hardly_better,
+    is_no_better,
+)
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.reporting.wording import listed, number, visible
 
@@ -60,6 +66,8 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
         return "it keeps every feature"
     if is_no_better(outcome.over_constant):
         return "no better than a constant, which looks at no feature"
+    if is_hardly_better(outcome.over_constant):
+        return f"{NEGLIGIBLE:.0%} better than a constant at best, if at all"
     if difference is None:
         return "no cell has both its loss and that with all features"
     if difference.n_pairs < FEWEST_PAIRS:

@@ -302,7 +302,7 @@ def test_the_interval_of_stability_holds_the_true_one_about_as_often_as_it_says(
 
 def against(mean: float, reach: float | None = 0.1) -> PairedDifference:
     interval = None if reach is None else (mean - reach, mean + reach)
-    return PairedDifference(mean, interval, None, 15, is_constant=False)
+    return PairedDifference(mean, interval, None, 15, other_mean=2.0, is_constant=False)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,10 @@ def against(mean: float, reach: float | None = 0.1) -> PairedDifference:
     [
         (-1.0, against(-0.5), "helps"),
         (-1.0, against(-0.05), "cannot tell"),  # it may be no better than a constant
-        (-1.0, against(0.05), "cannot tell"),  # it may be better than a constant
+        (-1.0, against(0.05, 0.16), "cannot tell"),  # it may be better than a constant by 0.11
+        (-1.0, against(0.05, 0.14), "does not help"),  # by 0.09, which is less than 5 % of 2
+        (-1.0, against(-0.05, 0.05), "does not help"),  # by 0.1, if at all
+        (-1.0, against(-0.05, 0.04), "helps"),  # by little, but for sure
         (-1.0, against(0.5), "does not help"),  # better than all features, and than nothing not
         (-1.0, against(-0.5, None), "cannot tell"),
         (+1.0, against(-0.5), "does not help"),
