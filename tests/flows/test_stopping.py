@@ -74,7 +74,6 @@ def send_again_and_again(program: subprocess.Popen[str], number: int) -> None:
     [
         (send_to_all, signal.SIGINT, 130),  # Ctrl-C in a terminal
         (send_again_and_again, signal.SIGINT, 130),  # by somebody impatient
-        (send_to_all, signal.SIGTERM, 143),  # a service manager
         (send_to_it_alone, signal.SIGTERM, 143),  # `kill`
     ],
 )

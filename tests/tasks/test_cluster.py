@@ -212,8 +212,11 @@ def identity_of_engine(part: Part, _: None) -> tuple[int, int]:
     return os.getpid(), id(part._engine)
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[5], CASES[7]], ids=["trees", "network", "any"])
-@pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.parametrize(
+    ("case", "n_workers"),
+    [(CASES[0], 2), (CASES[0], 1), (CASES[5], 2), (CASES[7], 2)],
+    ids=["trees", "trees on the only one", "network", "any"],
+)
 def test_a_worker_killed_between_removals_changes_no_bit(always_spread, case, n_workers) -> None:
     asked = trained(*case)
     expected = eliminate(InProcess().masked_loss(*asked))
