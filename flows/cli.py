@@ -1,4 +1,4 @@
-"""The command line: ``chaffinch run | compare | runs | show | serve``.
+"""The command line: ``chaffinch run | compare | reproduce | runs | show | serve``.
 
 Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctrl-C, 143 by SIGTERM,
 129 by SIGHUP. Whatever is heavy is imported by the command that needs it, so that help is quick.
@@ -16,46 +16,17 @@ from typing import Any
 
 import click
 
+from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, WORKERS
 from chaffinch.flows.options import nested, settings_options
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import Stopped, stop_once, stopped_by_signals
+from chaffinch.tasks.reproducing.names import IN_WORDS
 from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
-
-# Option -> the field of the settings behind it.
-_SELECTION = {
-    "--target": "target",
-    "--model": "model.name",
-    "--keep": "columns.keep",
-    "--drop": "columns.drop",
-    "--categorical": "columns.categorical",
-    "--numeric": "columns.numeric",
-    "--weight": "columns.weight",
-    "--group": "columns.group",
-    "--time": "columns.time",
-    "--task": "task",
-    "--loss": "loss",
-    "--baseline": "baseline",
-    "--tuning": "model.tuning",
-    "--folds": "model.folds",
-    "--seed": "seed",
-}
-_COMPARISON = {
-    "--target": "target",
-    "--methods": "methods",
-    "--models": "models",
-    "--folds": "folds",
-    "--seeds": "seeds",
-    "--sizes": "sizes",
-    **{option: _SELECTION[option] for option in _SELECTION if "columns." in _SELECTION[option]},
-    **{option: _SELECTION[option] for option in ("--task", "--loss", "--baseline")},
-}
-_STORE = {"--store": "store"}
-_EXECUTION = {**_STORE, "--cluster": "cluster", "--workers": "workers"}
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
@@ -91,8 +62,8 @@ def cli() -> None:
     metavar="SCORE",
     help="A ranking, in place of --n-features: keep the features whose score is at least SCORE.",
 )
-@settings_options(SelectionSettings, _SELECTION)
-@settings_options(ExecutionSettings, _EXECUTION)
+@settings_options(SelectionSettings, SELECTION)
+@settings_options(ExecutionSettings, EXECUTION)
 @_as_json
 def run(
     data: str,
@@ -118,9 +89,9 @@ def run(
     from chaffinch.tasks.story import check
 
     asked = method_settings(method, n_features, min_score)
-    chosen = {**nested(given, _SELECTION), "method": asked}
+    chosen = {**nested(given, SELECTION), "method": asked}
     settings = SelectionSettings(**chosen)
-    execution = ExecutionSettings(**nested(given, _EXECUTION))
+    execution = ExecutionSettings(**nested(given, EXECUTION))
     with terminal.progress() as (on_progress, warn, _):
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
@@ -139,14 +110,14 @@ def run(
 
 @cli.command(short_help="Compare methods on tables.")
 @click.argument("data", nargs=-1, required=True, metavar="TABLES")
-@settings_options(ComparisonSettings, _COMPARISON)
+@settings_options(ComparisonSettings, COMPARISON)
 @click.option(
     "--time-budget",
     type=float,
     metavar="MINUTES",
     help="Minutes after which what is done by then is concluded from. By default all is done.",
 )
-@settings_options(ExecutionSettings, _EXECUTION)
+@settings_options(ExecutionSettings, EXECUTION)
 @_as_json
 def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **given: Any) -> None:
     """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
@@ -162,8 +133,8 @@ def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **g
     from chaffinch.tasks.comparing.story import STEPS, check_time_budget
 
     check_time_budget(time_budget)
-    settings = ComparisonSettings(**nested(given, _COMPARISON))
-    execution = ExecutionSettings(**nested(given, _EXECUTION))
+    settings = ComparisonSettings(**nested(given, COMPARISON))
+    execution = ExecutionSettings(**nested(given, EXECUTION))
     with terminal.progress(STEPS) as (on_progress, _, say):
         server.check()
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -176,8 +147,47 @@ def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **g
     terminal.show_comparison(result, as_json=as_json)
 
 
+@cli.command(
+    short_help="Run a published experiment again.",
+    help="Run a published experiment again with many seeds, and set its figures beside ours. "
+    f"PAPER_TABLE is one of: {IN_WORDS}.",
+)
+@click.argument("paper_table")
+@click.option(
+    "--seeds",
+    type=int,
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Run it with the seeds 0 to N-1, and with the authors' own where that is known.",
+)
+@click.option(
+    "--data",
+    metavar="FOLDER",
+    help="Folder that holds the real tables which some need; synthetic ones are made.",
+)
+@settings_options(ExecutionSettings, WORKERS)
+@_as_json
+def reproduce(paper_table: str, seeds: int, data: str | None, as_json: bool, **given: Any) -> None:
+    """Run a published experiment again."""
+    from chaffinch.flows import terminal
+    from chaffinch.tasks import reproduce as reproducing
+
+    execution = ExecutionSettings(**nested(given, WORKERS))
+    with terminal.progress(reproducing.STEPS) as (on_progress, _, _):
+        found = reproducing.reproduce(
+            paper_table,
+            seeds=seeds,
+            data=data,
+            cluster=execution.cluster,
+            workers=execution.workers,
+            on_progress=on_progress,
+        )
+    terminal.show_reproduction(found, as_json=as_json)
+
+
 @cli.command()
-@settings_options(ExecutionSettings, _STORE)
+@settings_options(ExecutionSettings, STORE)
 @_as_json
 def runs(store: str | None, as_json: bool) -> None:
     """List the runs of a store, newest first."""
@@ -188,7 +198,7 @@ def runs(store: str | None, as_json: bool) -> None:
 
 @cli.command()
 @click.argument("run")
-@settings_options(ExecutionSettings, _STORE)
+@settings_options(ExecutionSettings, STORE)
 @_as_json
 def show(run: str, store: str | None, as_json: bool) -> None:
     """Show a finished RUN again, or a comparison."""
@@ -209,7 +219,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 @click.option("--target", metavar="NAME", help="Column to predict.", required=True)
 @click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
 @click.option("--timezone", default="UTC", show_default=True, help="Time zone of the schedule.")
-@settings_options(ExecutionSettings, _STORE)
+@settings_options(ExecutionSettings, STORE)
 def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -> None:
     """Serve the flow, so that it can be started from the Prefect UI and every night.
 

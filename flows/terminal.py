@@ -16,6 +16,7 @@ from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
+from chaffinch.tasks.reproducing.outcome import Reproduction
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, Say
@@ -152,6 +153,38 @@ def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:
         console.out(line, highlight=False)
     if result.folder is not None:
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
+
+
+def show_reproduction(found: Reproduction, *, as_json: bool) -> None:
+    """Print published figures beside ours: as a table, or with every seed's in JSON."""
+    console = _console()
+    if as_json:
+        console.out(json.dumps(found.as_json(), indent=2), highlight=False)
+        return
+    console.print(Text(found.source, style="bold"), soft_wrap=True)
+    console.print(Text(f"{found.title}; ours with {len(found.seeds)} seeds"), soft_wrap=True)
+    table = Table()
+    for heading in ("", "", "published", "ours", "lowest", "highest", "inside"):
+        table.add_column(heading, justify="right" if heading else "left")
+    if found.authors_seed is not None:
+        table.add_column(f"ours, seed {found.authors_seed}", justify="right")
+    above = None
+    for figure in found.figures:
+        table.add_row(
+            "" if figure.row == above else figure.row,
+            figure.column,
+            _short(figure.published),
+            f"{figure.mean:.4g} \N{PLUS-MINUS SIGN} {figure.deviation:.2g}",
+            _short(figure.lowest),
+            _short(figure.highest),
+            {True: "yes", False: "no", None: ""}[figure.is_inside],
+            *([] if found.authors_seed is None else [_short(figure.at_authors_seed)]),
+        )
+        above = figure.row
+    console.print(table)
+    said = "Ours is the mean and the deviation over seeds; inside: between the lowest and highest."
+    for note in (said, *found.notes):
+        console.print(Text(note), soft_wrap=True)
 
 
 def show_runs(store: Store, *, as_json: bool) -> None:

@@ -10,6 +10,8 @@ from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
 from .tasks.refit_settings import Rfe as Rfe
 from .tasks.refit_settings import Rfecv as Rfecv
 from .tasks.refit_settings import Sequential as Sequential
+from .tasks.reproduce import reproduce as reproduce
+from .tasks.reproducing.outcome import Reproduction as Reproduction
 from .tasks.result import SelectionResult as SelectionResult
 from .tasks.result import load_run as load_run
 from .tasks.select import select as select

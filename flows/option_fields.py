@@ -1,0 +1,32 @@
+"""Which options each command has: option -> the field of the settings behind it."""
+
+SELECTION = {
+    "--target": "target",
+    "--model": "model.name",
+    "--keep": "columns.keep",
+    "--drop": "columns.drop",
+    "--categorical": "columns.categorical",
+    "--numeric": "columns.numeric",
+    "--weight": "columns.weight",
+    "--group": "columns.group",
+    "--time": "columns.time",
+    "--task": "task",
+    "--loss": "loss",
+    "--baseline": "baseline",
+    "--tuning": "model.tuning",
+    "--folds": "model.folds",
+    "--seed": "seed",
+}
+COMPARISON = {
+    "--target": "target",
+    "--methods": "methods",
+    "--models": "models",
+    "--folds": "folds",
+    "--seeds": "seeds",
+    "--sizes": "sizes",
+    **{option: SELECTION[option] for option in SELECTION if "columns." in SELECTION[option]},
+    **{option: SELECTION[option] for option in ("--task", "--loss", "--baseline")},
+}
+STORE = {"--store": "store"}
+WORKERS = {"--cluster": "cluster", "--workers": "workers"}
+EXECUTION = {**STORE, **WORKERS}

@@ -1,0 +1,78 @@
+"""`chaffinch.reproduce`: a published experiment again, over many seeds instead of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.cluster import open_workers
+from chaffinch.tasks.reproducing.experiments import experiment_named
+from chaffinch.tasks.reproducing.outcome import Reproduction, beside
+from chaffinch.tasks.settings import ExecutionSettings
+from chaffinch.tasks.stage import OnProgress, tell_nobody
+
+MEASURE = "measure_seeds"
+STEPS = (MEASURE,)
+
+
+def reproduce(
+    table: str,
+    *,
+    seeds: int = 20,
+    data: str | Path | None = None,
+    cluster: str = "none",
+    workers: int | None = None,
+    on_progress: OnProgress = tell_nobody,
+) -> Reproduction:
+    """Run a published experiment again with many seeds, and set its figures beside ours.
+
+    The protocol is the paper's own, with what its published runs did beyond it; the searches are
+    ours. A figure that a paper printed is one draw of a distribution: this shows the distribution.
+
+    Parameters
+    ----------
+    table : str
+        Which: ``"gbmo-table-2"``, ``"gbmo-tables-3-5-sonar"`` or ``"gbmo-tables-4-6-sonar"``.
+    seeds : int, at least 1
+        It is run with the seeds 0, 1, ..., seeds - 1, and with the authors' where that is known.
+    data : path, optional
+        Folder that holds the real tables which some experiments need; synthetic ones are made.
+    cluster : "none", "local" or a scheduler's address
+        Who computes; never changes the result.
+    workers : int, optional
+        Processes of a local cluster; by default one per core.
+    on_progress : callable, optional
+        Called with a step's name, its items done, and their number in all.
+
+    Returns
+    -------
+    Reproduction
+
+    Raises
+    ------
+    InputError
+        If there is no such table, its data are not there, or there are no seeds.
+
+    Examples
+    --------
+    >>> import chaffinch
+    >>> found = chaffinch.reproduce("gbmo-table-2", cluster="local")  # doctest: +SKIP
+    >>> found.to_frame()  # doctest: +SKIP
+    """
+    experiment = experiment_named(table)
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise InputError(f"seeds must be a whole number of at least 1 but is {seeds!r}")
+    execution = ExecutionSettings(cluster=cluster, workers=workers)
+    shared = experiment.read(None if data is None else Path(data))
+    wanted = list(range(seeds))
+    if experiment.authors_seed is not None and experiment.authors_seed not in wanted:
+        wanted.append(experiment.authors_seed)
+    on_progress(MEASURE, 0, len(wanted))
+    with open_workers(execution.cluster, execution.workers) as those:
+        measured = those.map(
+            experiment.measure,
+            shared,
+            wanted,
+            lambda done, total: on_progress(MEASURE, done, total),
+        )
+    return beside(experiment, dict(zip(wanted, measured, strict=True)), seeds)

@@ -1,0 +1,23 @@
+"""The experiments that can be reproduced, by name."""
+
+from __future__ import annotations
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.reproducing.experiment import Experiment
+from chaffinch.tasks.reproducing.gbmo_sonar import BY_NETWORK, BY_TREES
+from chaffinch.tasks.reproducing.gbmo_synthetic import TABLE_2
+
+EXPERIMENTS = {experiment.name: experiment for experiment in (TABLE_2, BY_NETWORK, BY_TREES)}
+
+
+def experiment_named(name: str) -> Experiment:
+    """Return an experiment.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    if name not in EXPERIMENTS:
+        raise InputError(f"table must be one of {', '.join(EXPERIMENTS)} but is {name!r}")
+    return EXPERIMENTS[name]

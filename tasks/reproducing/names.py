@@ -1,0 +1,8 @@
+"""Which published experiments can be run again: their names and what they show."""
+
+TITLES = {
+    "gbmo-table-2": "features found where ten of a hundred make the target (eq 22), LightGBM",
+    "gbmo-tables-3-5-sonar": "test log loss and number of features on sonar, a network",
+    "gbmo-tables-4-6-sonar": "test log loss and number of features on sonar, LightGBM",
+}
+IN_WORDS = "; ".join(f"{name}: {title}" for name, title in TITLES.items())

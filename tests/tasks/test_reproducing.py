@@ -1,0 +1,181 @@
+"""Published experiments again: the authors' protocol, many seeds, their figures beside ours."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Ridge
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.flows.cli import main
+from chaffinch.tasks.reproducing.experiment import Experiment, Figure
+from chaffinch.tasks.reproducing.experiments import EXPERIMENTS
+from chaffinch.tasks.reproducing.gbmo_sonar import cut as cut_sonar
+from chaffinch.tasks.reproducing.gbmo_synthetic import cut, equation_22
+from chaffinch.tasks.reproducing.names import TITLES
+from chaffinch.tasks.reproducing.outcome import beside
+from chaffinch.tasks.reproducing.protocol import Learner, Parts, results
+from chaffinch.tasks.selection.vocabulary import Rows
+
+LINE = Learner(lambda **p: Ridge(**p), {"alpha": [0.1, 1.0]}, "r2", "squared_error")
+SLACKS, SIZES = (0.001, 0.1), (2, 4)
+
+
+def made_up_parts(seed=0) -> Parts:
+    random = np.random.default_rng(seed)
+    X = random.uniform(size=(160, 8))
+    y = 4 * X[:, 1] - 3 * X[:, 5] + 0.1 * random.normal(size=160)
+    return Parts(*(Rows(X[rows::4], y[rows::4]) for rows in range(4)))
+
+
+def found(parts) -> dict:
+    return dict(results(LINE, parts, 0, slacks=SLACKS, sizes=SIZES, with_rfe=True))
+
+
+def test_every_method_finds_what_the_target_is_made_of_at_a_size_that_it_tries() -> None:
+    chosen = found(made_up_parts())
+    assert list(chosen) == ["GBMO", "FLBMO", "All features", "CC", "MI", "RFE"]
+    for name, choice in chosen.items():
+        assert choice.mask[[1, 5]].all()
+        if name in ("FLBMO", "CC", "MI", "RFE"):
+            assert choice.mask.sum() in SIZES
+    assert chosen["All features"].mask.all()
+
+
+def test_the_test_part_plays_no_part_in_the_choice() -> None:
+    parts = made_up_parts()
+    junk = Rows(parts.test.X[::-1] * 100, -parts.test.y)
+    others = found(Parts(parts.train, parts.mask_validation, parts.model_validation, junk))
+    for name, choice in found(parts).items():
+        assert (choice.mask == others[name].mask).all()
+        assert choice.test_loss != others[name].test_loss
+
+
+def test_the_loss_is_that_of_a_model_fitted_on_what_its_method_may_train_on() -> None:
+    parts = made_up_parts()
+    chosen = found(parts)
+    both = parts.train_of_rivals
+    assert len(both) == len(parts.train) + len(parts.mask_validation)
+    for name, rows in (("FLBMO", parts.train), ("RFE", both)):
+        mask = chosen[name].mask
+        losses = [
+            np.mean((fitted.predict(parts.test.X[:, mask]) - parts.test.y) ** 2)
+            for fitted in (Ridge(alpha=a).fit(rows.X[:, mask], rows.y) for a in (0.1, 1.0))
+        ]
+        assert min(abs(chosen[name].test_loss - loss) for loss in losses) < 1e-12
+
+
+def test_the_synthetic_rows_are_cut_as_published() -> None:
+    X, y = equation_22(42)
+    assert (X.shape, y.shape) == ((300, 100), (300,))
+    assert X[0, :2] == pytest.approx([0.3745401188, 0.9507143064])  # numpy's seed 42
+    assert y[0] == pytest.approx((X[0, :10] ** 2 + np.sin(X[0, :10])).sum())
+    parts = cut(X, y, 42)
+    rows = [len(p) for p in vars(parts).values()]
+    assert rows == [135, 81, 40, 44]
+    assert sorted(np.concatenate([p.y for p in vars(parts).values()])) == sorted(y)
+
+
+def test_rows_of_a_table_are_scaled_by_the_first_part_alone() -> None:
+    random = np.random.default_rng(1)
+    table = pd.DataFrame(random.normal(size=(200, 60))).assign(target=["rock", "mine"] * 100)
+    parts = cut_sonar(table, 3)
+    assert [len(p) for p in vars(parts).values()] == [90, 60, 20, 30]
+    assert (parts.train.X.min(axis=0) == 0).all()
+    assert (parts.train.X.max(axis=0) == 1).all()
+    assert parts.test.X.min() < 0
+    shuffled = table.sample(frac=1, random_state=3)["target"]
+    assert parts.train.y.tolist() == (shuffled == "rock").astype(int).tolist()[:90]
+
+
+def made_up(published: float | None, authors_seed: int | None = None) -> Experiment:
+    return Experiment(
+        name="gbmo-table-2",
+        source="",
+        figures=(Figure("a", "b", published),),
+        read=lambda folder: None,
+        measure=lambda shared, seed: {("a", "b"): float(seed)},
+        authors_seed=authors_seed,
+    )
+
+
+@pytest.mark.parametrize(
+    ("published", "below", "equal", "inside"),
+    [
+        (2.0, 2 / 4, 1 / 4, True),  # of 0, 1, 2 and 3
+        (1.5, 2 / 4, 0, True),
+        (3.4, 1, 0, False),
+        (-1.0, 0, 0, False),
+        (0.0, 0, 1 / 4, True),
+        (None, None, None, None),
+    ],
+)
+def test_where_the_published_figure_lies_among_ours(published, below, equal, inside) -> None:
+    measured = {seed: {("a", "b"): float(seed)} for seed in range(4)}
+    (figure,) = beside(made_up(published), measured, 4).figures
+    assert (figure.share_below, figure.share_equal, figure.is_inside) == (below, equal, inside)
+    assert (figure.mean, figure.lowest, figure.highest) == (1.5, 0, 3)
+    assert figure.deviation == pytest.approx(np.std([0, 1, 2, 3], ddof=1))
+    assert figure.at_authors_seed is None
+
+
+def test_a_figure_is_equal_if_it_is_so_to_the_digits_that_were_printed() -> None:
+    measured = {seed: {("a", "b"): 0.4563 + seed * 4e-5} for seed in range(3)}
+    (figure,) = beside(made_up(0.4563), measured, 3).figures
+    assert figure.share_equal == pytest.approx(2 / 3)
+    assert figure.share_below == 0
+
+
+def test_the_authors_seed_is_run_as_well_and_is_none_of_the_others(monkeypatch) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", made_up(1.0, authors_seed=7))
+    told = []
+    outcome = chaffinch.reproduce(
+        "gbmo-table-2", seeds=2, on_progress=lambda *progress: told.append(progress)
+    )
+    (figure,) = outcome.figures
+    assert (figure.at_authors_seed, figure.mean, outcome.seeds) == (7, 0.5, (0, 1))
+    assert told == [("measure_seeds", done, 3) for done in range(4)]
+
+
+def test_every_experiment_has_a_title_and_says_it_in_the_help() -> None:
+    assert list(EXPERIMENTS) == list(TITLES)
+    assert all(name == experiment.name for name, experiment in EXPERIMENTS.items())
+
+
+def test_what_cannot_be_is_refused_in_one_line(tmp_path) -> None:
+    sonar = "gbmo-tables-4-6-sonar"
+    refused = {
+        "table must be one of gbmo-table-2, .* but is 'table 2'": ("table 2", {}),
+        "seeds must be a whole number of at least 1 but is 0": ("gbmo-table-2", {"seeds": 0}),
+        "needs the table sonar; name the folder that holds it": (sonar, {}),
+        f"there is no sonar in {tmp_path}; it must end in": (sonar, {"data": tmp_path}),
+    }
+    for message, (table, options) in refused.items():
+        with pytest.raises(InputError, match=message) as error:
+            chaffinch.reproduce(table, **options)
+        assert "\n" not in str(error.value)
+    pd.DataFrame({"a": [1.0], "target": [0]}).to_csv(tmp_path / "sonar.csv", index=False)
+    with pytest.raises(InputError, match="must have 60 features and a column 'target' but has"):
+        chaffinch.reproduce(sonar, data=tmp_path)
+
+
+def test_the_command_prints_a_table_or_every_seed(monkeypatch, capfd) -> None:
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    command = ["chaffinch", "reproduce", "gbmo-table-2", "--seeds", "1", "--cluster", "none"]
+    printed = []
+    for extra in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", [*command, *extra])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 0
+        printed.append(capfd.readouterr().out)
+    assert "published" in printed[0]
+    assert "ours, seed 42" in printed[0]
+    contents = json.loads(printed[1])
+    by_seed = {(v["seed"], v["row"], v["column"]): v["value"] for v in contents["by_seed"]}
+    assert by_seed[42, "GBMO", "informative"] == 10
+    assert by_seed[42, "GBMO", "redundant"] == 0
+    assert {seed for seed, *_ in by_seed} == {0, 42}
