@@ -162,7 +162,8 @@ def show_reproduction(found: Reproduction, *, as_json: bool) -> None:
         console.out(json.dumps(found.as_json(), indent=2), highlight=False)
         return
     console.print(Text(found.source, style="bold"), soft_wrap=True)
-    console.print(Text(f"{found.title}; ours with {len(found.seeds)} seeds"), soft_wrap=True)
+    title = found.title[:1].upper() + found.title[1:]
+    console.print(Text(f"{title}; ours over {len(found.seeds)} seeds"), soft_wrap=True)
     table = Table()
     for heading in ("", "", "published", "ours", "lowest", "highest", "inside"):
         table.add_column(heading, justify="right" if heading else "left")
