@@ -99,7 +99,7 @@ TABLE_2 = Experiment(
     notes=(
         "Every seed makes a table, cuts it and tunes anew; the model has LightGBM's own seed.",
         "A method exactly finds the ten where it keeps them and nothing else: 1 or 0 a seed.",
-        "At the authors' seed mutual information keeps 7 and 13, which is what the paper prints for "
-        "cross-correlation.",
+        "At the authors' seed mutual information keeps 7 and 13, which is what the paper prints "
+        "for cross-correlation.",
     ),
 )
