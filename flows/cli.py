@@ -46,15 +46,15 @@ def cli() -> None:
     "--method",
     default="gbmo",
     metavar="METHOD",
-    help="gbmo finds the number of features by itself, flbmo keeps a fixed number; to compare "
-    f"with, {', '.join(SCORES)} rank the features once and keep the best, and "
+    help="gbmo and afs_bm find the number of features by themselves, flbmo keeps a fixed number; "
+    f"to compare with, {', '.join(SCORES)} rank the features once and keep the best, and "
     f"{', '.join(REFITTING)} fit the model again and again as they search.  [default: gbmo]",
 )
 @click.option(
     "--n-features",
     type=int,
     metavar="K",
-    help="gbmo, rfecv, particle_swarm: keep at most K; any other: keep exactly K.",
+    help="gbmo, afs_bm, rfecv, particle_swarm: keep at most K; any other: keep exactly K.",
 )
 @click.option(
     "--min-score",

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaffinch.tasks.mask_settings import Gbmo
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfecv
+from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
 from chaffinch.tasks.selection.vocabulary import Mask, mask_of_size
-from chaffinch.tasks.settings import Gbmo, Method, Ranking
+from chaffinch.tasks.settings import Method, Ranking
 
 # A CrossValidatedPath is a RankedPath.
-Path = EliminationPath | RankedPath | FoundMasks
+Path = EliminationPath | MaskingWalks | RankedPath | FoundMasks
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ def candidates(path: Path, method: Method) -> list[Candidate]:
     ValueError
         If the path is not one that the method walks.
     """
+    if isinstance(path, MaskingWalks):
+        return _ends(path)
     if isinstance(path, FoundMasks):
         if isinstance(method, ParticleSwarm):
             return [Candidate(path.masks[-1], [])]
@@ -50,6 +54,19 @@ def candidates(path: Path, method: Method) -> list[Candidate]:
     return [
         Candidate(mask_of_size(path.n_features, path.removed, size), sizes[size])
         for size in sorted(sizes)
+    ]
+
+
+def _ends(path: MaskingWalks) -> list[Candidate]:
+    """Return the masks at which walks ended, and the slacks that led to each."""
+    masks: dict[bytes, Mask] = {}
+    slacks: dict[bytes, list[float]] = {}
+    for walk in path.walks:
+        masks[walk.mask.tobytes()] = walk.mask
+        slacks.setdefault(walk.mask.tobytes(), []).append(walk.slack)
+    return [
+        Candidate(mask, slacks[key])
+        for key, mask in sorted(masks.items(), key=lambda item: int(item[1].sum()))
     ]
 
 

@@ -23,6 +23,7 @@ from chaffinch.tasks.arrow_columns import (
 )
 from chaffinch.tasks.findings import Findings
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
+from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
 from chaffinch.tasks.roles import check_roles
 from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
@@ -131,6 +132,8 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
     features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
     _check_features(features, excluded, settings)
     _check_baseline(features, categories, settings)
+    for name in settings.method.start if isinstance(settings.method, AfsBm) else ():
+        _require_feature("start", name, features)
     return TableDescription(
         features=features,
         n_categories=tuple(len(categories.get(name, ())) for name in features),
@@ -264,9 +267,7 @@ def _check_baseline(
     if isinstance(settings.baseline, str):
         return
     for name, value in settings.baseline.items():
-        if name not in features:
-            near = nearest(name, features) or f"; there are {quoted(features)}"
-            raise InputError(f"baseline names {name!r}, which is no feature of the table{near}")
+        _require_feature("baseline", name, features)
         known = categories.get(name)
         if known is not None and str(value) not in known:
             raise InputError(
@@ -279,6 +280,12 @@ def _check_baseline(
             raise InputError(
                 f"baseline of {name!r} must lie within -{LARGEST:g}..{LARGEST:g} but is {value!r}"
             )
+
+
+def _require_feature(role: str, name: str, features: tuple[str, ...]) -> None:
+    if name not in features:
+        near = nearest(name, features) or f"; there are {quoted(features)}"
+        raise InputError(f"{role} names {name!r}, which is no feature of the table{near}")
 
 
 def _sizes(method: Method) -> list[int]:

@@ -15,7 +15,7 @@ from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.vocabulary import Mask
 from chaffinch.tasks.splits import fold_indices
 from chaffinch.tasks.stage import Context, stage
-from chaffinch.tasks.training import Fold, loss_of, read_model, tuned_recipe
+from chaffinch.tasks.training import Fold, Tuner, loss_of, read_model, recipe_of, tuned_recipe
 
 
 @stage
@@ -94,6 +94,7 @@ def _material(
     return Material(
         schema=schema,
         recipe=tuned_recipe(context, trained),
+        tuner=Tuner(recipe_of(settings, context.estimator), settings),
         model=read_model(context, trained, "base_model", trained.result["kind"], schema),
         baseline=np.array(trained.result["baseline"]),
         loss=loss_of(context.settings, schema),

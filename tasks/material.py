@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from chaffinch.tasks.selection.losses import Loss
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
-from chaffinch.tasks.training import Fold, Recipe
+from chaffinch.tasks.training import Fold, Recipe, Tuner
 from chaffinch.tasks.workers import OnDone, Workers
 
 Seen = Literal["train", "mask_validation"]
@@ -24,6 +25,8 @@ class Material:
         What the d columns mean.
     recipe : Recipe
         How to fit the model, with the hyper-parameters that tuning chose.
+    tuner : Tuner
+        Chooses hyper-parameters for other columns, as they were chosen for all.
     model : FittedModel
         The base model, fitted by the recipe on the training part with every feature.
     baseline : ndarray of float64, shape (d,)
@@ -48,6 +51,7 @@ class Material:
 
     schema: Schema
     recipe: Recipe
+    tuner: Tuner
     model: FittedModel
     baseline: Floats
     loss: Loss
@@ -58,3 +62,22 @@ class Material:
     workers: Workers
     on_progress: OnDone
     warnings: tuple[str, ...] = ()
+
+
+def no_use_made(material: Material, loss: float) -> InputError:
+    """Return what is said of a model to which every mask is the same.
+
+    Parameters
+    ----------
+    material : Material
+        What was searched.
+    loss : float
+        Whatever is masked.
+    """
+    odd = "; ".join(material.warnings)
+    return InputError(
+        f"model {material.recipe.name} makes no use of any of the "
+        f"{len(material.schema.features)} features: whichever are masked, its "
+        f"{loss_in_words(material.loss.name)} is {loss:.4g}; "
+        + (f"mend what is odd ({odd})" if odd else "give more rows, or another model or loss")
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,19 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.candidates import Path
+from chaffinch.tasks.selection.afs_bm import MaskingRound, MaskingWalk, MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
-from chaffinch.tasks.selection.vocabulary import Schema
+from chaffinch.tasks.selection.vocabulary import Mask, Schema
 
 PATH_FILE = "elimination.parquet"
+_NAMES, _FLOATS = pa.list_(pa.string()), pa.list_(pa.float64())
 
 
 def write_path(writer: StageWriter, schema: Schema, path: Path, unmasked_loss: float) -> None:
-    """Write a row per removal, or per mask found, and the stage's result.
+    """Write a row per removal, per round or per mask found, and the stage's result.
 
     Parameters
     ----------
@@ -28,20 +31,23 @@ def write_path(writer: StageWriter, schema: Schema, path: Path, unmasked_loss: f
         Of the stage that searched.
     schema : Schema
         The d features.
-    path : EliminationPath, RankedPath or FoundMasks
+    path : EliminationPath, MaskingWalks, RankedPath or FoundMasks
         What was found.
     unmasked_loss : float
         Of the base model on the mask-validation part, with every feature.
     """
     result: dict[str, Any] = {"unmasked_loss": unmasked_loss}
     columns: dict[str, pa.Array]
-    if isinstance(path, FoundMasks):
-        names = [[schema.features[j] for j in np.flatnonzero(mask)] for mask in path.masks]
-        columns = {
-            "features": pa.array(names, pa.list_(pa.string())),
-            "loss": pa.array(path.losses, pa.float64()),
-        }
-        left = [len(kept) for kept in names]
+    if isinstance(path, MaskingWalks):
+        rounds = [one for walk in path.walks for one in walk.rounds]
+        columns = _columns_of_rounds(path, schema)
+        columns |= _columns_of_masks(
+            [one.mask for one in rounds], [one.loss for one in rounds], schema
+        )
+        left = [int(one.mask.sum()) for one in rounds]
+    elif isinstance(path, FoundMasks):
+        columns = _columns_of_masks(path.masks, path.losses, schema)
+        left = [int(mask.sum()) for mask in path.masks]
     else:
         columns = {"feature": pa.array([schema.features[j] for j in path.removed], pa.string())}
         if isinstance(path, RankedPath):
@@ -70,6 +76,8 @@ def path_of(eliminated: StageRecord, schema: Schema) -> Path:
     """Return what `write_path` wrote."""
     steps = pq.read_table(eliminated.path(PATH_FILE))
     result = eliminated.result
+    if "tried" in steps.column_names:
+        return _walks_of(steps.to_pylist(), schema)
     if "features" in steps.column_names:
         masks = [np.isin(schema.features, names) for names in steps["features"].to_pylist()]
         return FoundMasks(tuple(masks), tuple(steps["loss"].to_pylist()))
@@ -96,3 +104,51 @@ def step_of_each(steps: pa.Table) -> dict[str, int]:
     if "feature" not in steps.column_names:
         return {}
     return dict(zip(steps["feature"].to_pylist(), steps["step"].to_pylist(), strict=True))
+
+
+def _columns_of_masks(
+    masks: Sequence[Mask], losses: Sequence[float], schema: Schema
+) -> dict[str, pa.Array]:
+    names = [_names(np.flatnonzero(mask).tolist(), schema) for mask in masks]
+    return {"features": pa.array(names, _NAMES), "loss": pa.array(losses, pa.float64())}
+
+
+def _columns_of_rounds(path: MaskingWalks, schema: Schema) -> dict[str, pa.Array]:
+    rows = [(walk.slack, n, one) for walk in path.walks for n, one in enumerate(walk.rounds, 1)]
+    return {
+        "slack": pa.array([slack for slack, _, _ in rows], pa.float64()),
+        "round": pa.array([number for _, number, _ in rows], pa.int64()),
+        "trained_loss": pa.array([one.trained_loss for _, _, one in rows], pa.float64()),
+        "tried": pa.array([_names(one.tried, schema) for _, _, one in rows], _NAMES),
+        "tried_losses": pa.array([one.losses for _, _, one in rows], _FLOATS),
+        "rejected": pa.array([_names(one.rejected, schema) for _, _, one in rows], _NAMES),
+        "removed": pa.array([_names(one.removed, schema) for _, _, one in rows], _NAMES),
+    }
+
+
+def _names(features: Sequence[int], schema: Schema) -> list[str]:
+    return [schema.features[j] for j in features]
+
+
+def _walks_of(rows: list[dict[str, Any]], schema: Schema) -> MaskingWalks:
+    position = {name: j for j, name in enumerate(schema.features)}
+    walks: list[tuple[float, list[MaskingRound]]] = []
+    for row in rows:
+        if row["round"] == 1:
+            walks.append((row["slack"], []))
+        tried, rejected, removed = (
+            tuple(position[name] for name in row[column])
+            for column in ("tried", "rejected", "removed")
+        )
+        walks[-1][1].append(
+            MaskingRound(
+                np.isin(schema.features, row["features"]),
+                row["trained_loss"],
+                tried,
+                tuple(row["tried_losses"]),
+                rejected,
+                removed,
+                row["loss"],
+            )
+        )
+    return MaskingWalks(tuple(MaskingWalk(slack, tuple(rounds)) for slack, rounds in walks))

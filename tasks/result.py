@@ -52,12 +52,13 @@ class SelectionResult:
         Which of `candidates` are kept.
     steps : ndarray of int, shape (d,)
         Step of the elimination path at which each candidate is removed, from 1; 0 for those that
-        outlast the path, and for all where the search found whole masks. The later, the more
+        outlast the path, and for all where none has one of its own. The later, the more
         useful.
     path : pandas.DataFrame
         One row per step: step, feature, loss, features_left. A ranking masks nothing and has the
         feature's score in place of the loss. A search that finds whole masks has one row per mask,
-        and in place of the feature all features of the mask.
+        and in place of the feature all features of the mask. AFS-BM has one row per round, with
+        what was tried, put back and masked for good, and the losses.
     scores : dict or None
         Score of each candidate, higher is better, where the method is a ranking.
     losses : dict

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from chaffinch.storage.errors import InputError
+from chaffinch.tasks.alternating import search_by_alternation
 from chaffinch.tasks.candidates import Path
-from chaffinch.tasks.material import Material
+from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
+from chaffinch.tasks.material import Material, no_use_made
 from chaffinch.tasks.ranking import rank
 from chaffinch.tasks.refitting import search_by_refits
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
-from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.vocabulary import MaskedLoss
-from chaffinch.tasks.settings import Flbmo, Gbmo, Method, Ranking
+from chaffinch.tasks.settings import Method, Ranking
 
 
 def search(method: Method, material: Material) -> Path:
@@ -31,6 +31,8 @@ def search(method: Method, material: Material) -> Path:
     """
     if isinstance(method, Ranking):
         return rank(method, material)
+    if isinstance(method, AfsBm):
+        return search_by_alternation(method, material)
     if not isinstance(method, Gbmo | Flbmo):
         return search_by_refits(method, material)
     engine = material.workers.masked_loss(
@@ -49,10 +51,4 @@ def _check_that_features_matter(
         return
     if walked.without_each().min() != path.unmasked_loss:
         return  # it uses one feature, and that is the one that is left
-    odd = "; ".join(material.warnings)
-    raise InputError(
-        f"model {material.recipe.name} makes no use of any of the {path.n_features} features: "
-        f"whichever are masked, its {loss_in_words(material.loss.name)} is "
-        f"{path.unmasked_loss:.4g}; "
-        + (f"mend what is odd ({odd})" if odd else "give more rows, or another model or loss")
-    )
+    raise no_use_made(material, path.unmasked_loss)

@@ -59,19 +59,20 @@ def select(
         CSV or TSV (plain or gz), a Parquet file or folder, or a table in memory.
     target : str
         Column to predict.
-    method : str, Gbmo, Flbmo, Ranking, Rfe, Rfecv, Sequential or ParticleSwarm
-        ``"gbmo"`` finds the number of features by itself; ``"flbmo"`` keeps a fixed number. To
-        compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
-        ``"relieff"``, ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``,
-        ``"permutation"`` and ``"tree_shap"`` rank the features once and keep the best; ``"rfe"``,
-        ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and ``"particle_swarm"``
-        fit the model again and again as they search.
+    method : str, Gbmo, Flbmo, AfsBm, Ranking, Rfe, Rfecv, Sequential or ParticleSwarm
+        ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
+        and masks in turn; ``"flbmo"`` keeps a fixed number. To compare with: ``"correlation"``,
+        ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"lasso"``,
+        ``"elastic_net"``, ``"select_from_model"``, ``"permutation"`` and ``"tree_shap"`` rank the
+        features once and keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``,
+        ``"sequential_backward"`` and ``"particle_swarm"`` fit the model again and again as they
+        search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
     n_features : int, optional
-        GBMO, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any other method: keep
-        exactly this many.
+        GBMO, AFS-BM, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any other
+        method: keep exactly this many.
     min_score : float, optional
         A ranking, in place of a number: keep the features whose score is at least this, in the
         ranking's own unit; those on the keep list in any case.

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
@@ -25,47 +26,6 @@ BaselineValues = Annotated[
 Baseline = Literal["mean", "median", "zero"] | BaselineValues
 
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
-
-
-class Gbmo(Settings):
-    """General binary mask optimisation: remove features while the loss allows it."""
-
-    model_config = ConfigDict(title="GBMO")
-
-    kind: Literal["gbmo"] = setting(
-        "gbmo",
-        0,
-        "Kind",
-        "General binary mask optimisation finds the number of features itself.",
-    )
-    slacks: tuple[Annotated[float, Field(ge=0)], ...] = setting(
-        (0.00025, 0.001, 0.01, 0.05),
-        1,
-        "Slacks",
-        "A removal is accepted while loss <= previous loss x (1 + slack); the slack whose mask "
-        "does best on the model-validation rows wins.",
-        min_length=1,
-    )
-    n_features: Count | None = setting(
-        None, 2, "At most this many features", "Go on removing until no more than these are left."
-    )
-    drift_cap: Annotated[float, Field(ge=0)] | None = setting(
-        None,
-        3,
-        "Drift cap",
-        "Stop as well once the loss exceeds the unmasked loss x (1 + cap). By default no cap.",
-    )
-
-
-class Flbmo(Settings):
-    """Fixed-length binary mask optimisation: remove features until a size is reached."""
-
-    model_config = ConfigDict(title="FLBMO")
-
-    kind: Literal["flbmo"] = setting(
-        "flbmo", 0, "Kind", "Fixed-length binary mask optimisation keeps the number it is told."
-    )
-    n_features: tuple[Count | Share, ...] = SIZES
 
 
 class Ranking(Settings):
@@ -110,11 +70,11 @@ class Ranking(Settings):
         return self
 
 
-Method = Gbmo | Flbmo | Ranking | Rfe | Rfecv | Sequential | ParticleSwarm
+Method = Gbmo | Flbmo | AfsBm | Ranking | Rfe | Rfecv | Sequential | ParticleSwarm
 # Those that find the number of features themselves, and can be told a largest one.
-AtMost = Gbmo | Rfecv | ParticleSwarm
+AtMost = Gbmo | AfsBm | Rfecv | ParticleSwarm
 _METHODS: dict[str, type[Method]]
-_METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, **dict.fromkeys(SCORES, Ranking)}
+_METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORES, Ranking)}
 _METHODS |= {"rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
 _METHODS |= {"sequential_backward": Sequential, "particle_swarm": ParticleSwarm}
 
@@ -260,6 +220,16 @@ class SelectionSettings(Settings):
                 raise ValueError(
                     f"target {self.target!r} is said to be {role} as well; name it once"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _there_is_a_tuning_to_repeat(self) -> "SelectionSettings":
+        method = self.method
+        if isinstance(method, AfsBm) and method.tune_every_round and self.model.tuning == "none":
+            raise ValueError(
+                "tune_every_round needs hyper-parameters to choose from but tuning is none; leave "
+                "it out, or set tuning to small"
+            )
         return self
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Sche
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import fold_indices
 from chaffinch.tasks.stage import Context, stage
-from chaffinch.tasks.workers import OnDone, Workers
+from chaffinch.tasks.workers import InProcess, OnDone, Workers
 
 # The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
 MOST_CANDIDATES = 20
@@ -85,6 +85,28 @@ class Tuned:
     recipe: Recipe
     candidates: list[dict[str, Any]]
     losses: list[float] | None
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Chooses hyper-parameters in this process, whatever the columns.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        With the hyper-parameters that are fixed.
+    settings : SelectionSettings
+        Says what to try.
+    """
+
+    recipe: Recipe
+    settings: SelectionSettings
+
+    def recipe_for(self, rows: Rows, schema: Schema, folds: Sequence[Fold]) -> Recipe:
+        """Return the recipe with the hyper-parameters that do best over the folds of `rows`."""
+        return tune(
+            self.recipe, self.settings, rows, schema, lambda: list(folds), InProcess()
+        ).recipe
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@ from .tasks.compare import compare as compare
 from .tasks.comparing.result import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.given_model import masked_loss as masked_loss
+from .tasks.mask_settings import AfsBm as AfsBm
+from .tasks.mask_settings import Flbmo as Flbmo
+from .tasks.mask_settings import Gbmo as Gbmo
 from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
 from .tasks.refit_settings import Rfe as Rfe
 from .tasks.refit_settings import Rfecv as Rfecv
@@ -17,8 +20,6 @@ from .tasks.result import load_run as load_run
 from .tasks.select import select as select
 from .tasks.settings import ColumnSettings as ColumnSettings
 from .tasks.settings import ExecutionSettings as ExecutionSettings
-from .tasks.settings import Flbmo as Flbmo
-from .tasks.settings import Gbmo as Gbmo
 from .tasks.settings import ModelSettings as ModelSettings
 from .tasks.settings import Ranking as Ranking
 from .tasks.settings import SelectionSettings as SelectionSettings

@@ -13,18 +13,20 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.candidates import Path, candidates
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.results import NONE
+from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.matrix import Roles
 from chaffinch.tasks.refit_settings import ParticleSwarm, Sequential
 from chaffinch.tasks.refitting import Refit, refitted_loss
 from chaffinch.tasks.searching import search
+from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.settings import Method
 from chaffinch.tasks.splits import Splits, fold_indices, split_around
 from chaffinch.tasks.stage import tell_nobody
-from chaffinch.tasks.training import Recipe, baseline_of, loss_of, recipe_of, tune
+from chaffinch.tasks.training import Recipe, Tuner, baseline_of, loss_of, recipe_of, tune
 from chaffinch.tasks.workers import InProcess
 
 
@@ -141,6 +143,7 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
     material = Material(
         schema=schema,
         recipe=recipe,
+        tuner=Tuner(recipe_of(settings), settings),
         model=recipe.fit(train, schema),
         baseline=baseline_of(settings, train, description),
         loss=loss,
@@ -221,8 +224,8 @@ def _chosen(bench: _Bench, method: Method | None) -> tuple[Mask, dict[int, Mask]
     if method is None:
         return np.ones(d, dtype=bool), {}
     path = search(_with_sizes(method, bench.sizes), bench.material)
-    # a swarm moves whole masks about: that one of some size came by says nothing of that size
-    sizes = () if isinstance(method, ParticleSwarm) else bench.sizes
+    # whole masks are moved about, or drawn: that one of some size came by says nothing of that size
+    sizes = () if isinstance(method, ParticleSwarm | AfsBm) else bench.sizes
     of_size = {size: mask for size in sizes if (mask := _of_size(path, size)) is not None}
     standing = [candidate.mask for candidate in candidates(path, method)]
     if len(standing) == 1:
@@ -241,6 +244,8 @@ def _with_sizes(method: Method, sizes: tuple[int, ...]) -> Method:
 
 def _of_size(path: Path, size: int) -> Mask | None:
     """Return a search's mask of a size; None where it has none."""
+    if isinstance(path, MaskingWalks):
+        return None
     if isinstance(path, FoundMasks):
         return path.of_size(size) if any(mask.sum() == size for mask in path.masks) else None
     if not path.n_features - len(path.removed) <= size <= path.n_features:

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from chaffinch.tasks.candidates import sizes_asked_for
 from chaffinch.tasks.comparing.cells import Asked, Compared
 from chaffinch.tasks.comparing.results import ALL
+from chaffinch.tasks.mask_settings import AfsBm, Gbmo
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.rivals.elimination_by_refits import sizes_on_the_way
 from chaffinch.tasks.selection.rivals.sequential import n_refits_backward, n_refits_forward
-from chaffinch.tasks.settings import Gbmo, Method, SelectionSettings
+from chaffinch.tasks.settings import Method, SelectionSettings
 from chaffinch.tasks.training import MOST_CANDIDATES, recipe_of
+
+# Of AFS-BM, for each slack: a few rounds mask nearly all that can go.
+_TRAININGS_OF_A_WALK = 6
 
 
 @dataclass(frozen=True)
@@ -86,15 +90,16 @@ def _fits(compared: Compared, asked: Asked) -> int:
     source = plan.sources[asked.cell.table]
     settings = plan.selection(asked.cell)
     n_features, n_folds = len(source.description.features), settings.model.folds
+    n_tuning = _tuning(settings, source.description.task, source.dataset.n_rows)
     per_method = 0
     for name in asked.methods:
         method = plan.method(name)
         if method is not None:
             n_scored = 1 + len(plan.settings.sizes)
-            per_method += _fits_of(method, n_features, n_folds) + n_scored
+            per_method += _fits_of(method, n_features, n_folds, n_tuning) + n_scored
         elif name == ALL:
             per_method += 1
-    return _tuning(settings, source.description.task, source.dataset.n_rows) + 1 + per_method
+    return n_tuning + 1 + per_method
 
 
 def _tuning(settings: SelectionSettings, task: str, n_rows: int) -> int:
@@ -104,10 +109,16 @@ def _tuning(settings: SelectionSettings, task: str, n_rows: int) -> int:
     return n * model.folds if n > 1 else 0
 
 
-def _fits_of(method: Method, n_features: int, n_folds: int) -> int:
-    """Return how often a search and the choice from what it finds fit a model, at most."""
+def _fits_of(method: Method, n_features: int, n_folds: int, n_tuning: int) -> int:
+    """Return how often a search and the choice from what it finds fit a model, at most.
+
+    Of AFS-BM nobody knows the most; it is about what it takes.
+    """
     if isinstance(method, Gbmo):
         return len(method.slacks)
+    if isinstance(method, AfsBm):
+        n_fits = 1 + (n_tuning if method.tune_every_round else 0)
+        return len(method.slacks) * (_TRAININGS_OF_A_WALK * n_fits + 1)
     if isinstance(method, ParticleSwarm):
         return method.individuals * method.generations
     if isinstance(method, Rfecv):

@@ -46,6 +46,9 @@ class ReportContent:
         ``loss`` over the folds and its ``standard_error``.
     masks : sequence of (step, number of features, loss), optional
         Where the method found whole masks, in place of a path.
+    rounds : sequence of mapping, optional
+        Where the method trains and masks in turn, in place of a path: ``slack``, ``round``,
+        ``trained_loss``, ``tried``, ``rejected``, ``removed``, ``loss`` and ``features_left``.
     """
 
     title: str
@@ -60,6 +63,12 @@ class ReportContent:
     scores: Mapping[str, float] | None = None
     sizes: Sequence[Mapping[str, Any]] | None = None
     masks: Sequence[MaskStep] | None = None
+    rounds: Sequence[Mapping[str, Any]] | None = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether each feature that left did so at a step of its own."""
+        return self.masks is None and self.rounds is None
 
     @property
     def method(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.tasks.comparison import FEWEST_UNITS
-from chaffinch.tasks.reporting import charts, tables
+from chaffinch.tasks.reporting import charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.wording import interval, number
@@ -83,15 +83,18 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "lowest_score": _lowest_score(contract["settings"]["method"]),
         "refits": REFITTING.get(content.method),
         "is_sized": content.method in SIZED,
-        "sizes": None if content.sizes is None else tables.cross_validated(content.sizes),
-        "masks": None if content.masks is None else tables.masks_found(content.masks),
+        "sizes": None if content.sizes is None else search_tables.cross_validated(content.sizes),
+        "masks": None if content.masks is None else search_tables.masks_found(content.masks),
+        "rounds": None
+        if content.rounds is None
+        else search_tables.rounds_of_masking(content.rounds),
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
         "method": content.method,
         "losses_by_part": tables.losses_by_part(content),
         "kept": tables.kept_features(content),
         "dropped": tables.dropped_features(content),
-        "candidates": tables.candidate_sizes(content),
+        "candidates": search_tables.candidate_sizes(content),
         "warnings": content.warnings,
         "profile": tables.profile(content),
         "n_columns": number(len(content.profile)),

@@ -1,4 +1,7 @@
-"""The report's tables: rows of text made from the content, strongest or most recent first."""
+"""The report's tables: rows of text made from the content, strongest or most recent first.
+
+Those of what a search found are in `search_tables`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from chaffinch.tasks.reporting.content import MaskStep, ReportContent
+from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.purposes import purpose_of_each_part
 from chaffinch.tasks.reporting.wording import (
     NOTHING,
     flattened,
     number,
     plain,
-    share,
 )
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING
@@ -142,56 +144,6 @@ def dropped_features(content: ReportContent) -> Table:
     return _without_steps(content, Table(caption, columns, rows), 2)
 
 
-def candidate_sizes(content: ReportContent) -> Table:
-    """Return the sizes that stood for choice."""
-    method = content.contract["settings"]["method"]
-    is_slack, is_score = content.method == "gbmo", method.get("min_score") is not None
-    asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
-    said = number if is_slack or is_score else _size
-    rows = [
-        (
-            number(candidate["n_features"]),
-            ", ".join(said(s) for s in candidate["settings"]) or NOTHING,
-            number(candidate["model_validation_loss"]),
-            "chosen" if candidate["n_features"] == content.n_kept else "",
-        )
-        for candidate in content.candidates
-    ]
-    columns: dict[str, Kind] = {
-        "Features": "number",
-        asked_for: "number",
-        "Model-validation loss": "number",
-        "Choice": "text",
-    }
-    chosen = next((i for i, row in enumerate(rows) if row[-1]), None)
-    return Table("Candidate sizes", columns, rows, chosen)
-
-
-def cross_validated(sizes: Sequence[Mapping[str, Any]]) -> Table:
-    """Return what the folds say of each size."""
-    rows = [
-        (number(size["n_features"]), number(size["loss"]), number(size["standard_error"]))
-        for size in sizes
-    ]
-    columns: dict[str, Kind] = {
-        "Features": "number",
-        "Mean loss over the folds": "number",
-        "Standard error": "number",
-    }
-    return Table("Cross-validated sizes", columns, rows)
-
-
-def masks_found(masks: Sequence[MaskStep]) -> Table:
-    """Return the masks that a search found, in its order."""
-    rows = [(number(step), number(size), number(loss)) for step, size, loss in masks]
-    columns: dict[str, Kind] = {
-        "Step": "number",
-        "Features": "number",
-        "Mask-validation loss": "number",
-    }
-    return Table("Masks found", columns, rows)
-
-
 def profile(content: ReportContent) -> Table:
     """Return what is in each column of the table, for the first columns of a wide one."""
     rows = [
@@ -270,8 +222,8 @@ def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:
 
 
 def _without_steps(content: ReportContent, table: Table, n_columns: int) -> Table:
-    """Return the first columns alone where whole masks were found, which no feature leaves."""
-    if content.masks is None:
+    """Return the first columns alone where no feature left at a step of its own."""
+    if content.has_steps:
         return table
     columns = dict(islice(table.columns.items(), n_columns))
     return Table(table.caption, columns, [row[:n_columns] for row in table.rows])
@@ -287,10 +239,6 @@ def _type(feature: Mapping[str, Any]) -> str:
     if not categories:
         return str(feature["type"])
     return f"{feature['type']} ({number(len(categories))} values)"
-
-
-def _size(asked: float) -> str:
-    return number(asked) if isinstance(asked, int) else share(asked)
 
 
 def _named(model: Mapping[str, Any]) -> str:

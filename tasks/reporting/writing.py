@@ -28,7 +28,9 @@ def write_report(
 ) -> None:
     """Write ``report.html``."""
     description = description_of(described)
-    steps = pq.read_table(eliminated.path(PATH_FILE)).to_pydict()
+    table = pq.read_table(eliminated.path(PATH_FILE))
+    steps = table.to_pydict()
+    has_rounds = "round" in steps
     numbers, left = steps["step"], steps["features_left"]
     losses = steps.get("loss", [None] * len(numbers))  # a ranking has scores instead
     features = steps.get("feature")  # whole masks have several
@@ -37,7 +39,8 @@ def write_report(
         contract=json.loads(evaluated.path("selection.json").read_bytes()),
         unmasked_loss=eliminated.result["unmasked_loss"],
         path=[] if features is None else list(zip(numbers, features, losses, left, strict=True)),
-        masks=list(zip(numbers, left, losses, strict=True)) if features is None else None,
+        masks=None if features or has_rounds else list(zip(numbers, left, losses, strict=True)),
+        rounds=table.to_pylist() if has_rounds else None,
         candidates=chosen.result["candidates"],
         tuning=trained.result["candidates"],
         warnings=description.warnings,

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, mask_of_size
+from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, loosened, mask_of_size
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class EliminationPath:
             raise ValueError(f"slack must be at least 0 but is {slack}")
         if drift_cap is not None and drift_cap < 0:
             raise ValueError(f"drift_cap must be at least 0 but is {drift_cap}")
-        ceiling = np.inf if drift_cap is None else _loosened(self.unmasked_loss, drift_cap)
+        ceiling = np.inf if drift_cap is None else loosened(self.unmasked_loss, drift_cap)
         previous, accepted = np.inf, 0
         for loss in self.losses:
-            if loss > _loosened(previous, slack) or loss > ceiling:
+            if loss > loosened(previous, slack) or loss > ceiling:
                 break
             previous, accepted = loss, accepted + 1
         size = self.n_features - accepted
@@ -139,7 +139,3 @@ def eliminate(
         if on_removal is not None:
             on_removal(done, n_removals)
     return EliminationPath(n_features, unmasked_loss, tuple(removed), tuple(losses))
-
-
-def _loosened(loss: float, slack: float) -> float:
-    return loss * (1 + slack) if loss >= 0 else loss * (1 - slack)

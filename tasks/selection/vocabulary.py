@@ -48,6 +48,22 @@ def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
     return mask
 
 
+def loosened(loss: float, slack: float) -> float:
+    """Return the highest loss that is within a slack of another: loss + slack |loss|.
+
+    It is relative to the absolute value, so that it loosens losses below zero, which negated
+    scores are, as well.
+
+    Parameters
+    ----------
+    loss : float
+        The other.
+    slack : float, at least 0
+        Share by which it may be exceeded.
+    """
+    return loss * (1 + slack) if loss >= 0 else loss * (1 - slack)
+
+
 @dataclass(frozen=True)
 class Schema:
     """What the columns of a feature matrix and its target mean.

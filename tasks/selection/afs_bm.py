@@ -1,0 +1,285 @@
+"""AFS-BM: train the model and mask features at random, in turn.
+
+Turali, Lorasdagi, Koc and Kozat, "AFS-BM: Enhancing Model Performance through Adaptive Feature
+Selection with Binary Masking", arXiv 2401.11250 (2024).
+
+===================================  ========================================================
+paper, Algorithm 1                   here
+===================================  ========================================================
+line 1: mu, beta, Delta L            `Rules.rejections`, `Rules.patience`, `Rules.slack`
+lines 6-10: fit (eq 7, 8)            `train`, asked for the features still kept
+lines 11-14: L_th (eq 9-12)          `MaskingRound.trained_loss`
+lines 17-21: an index not yet drawn  the permutation in `_Walk.round`
+lines 22-27: L_mask (eq 14-19)       `losses_ahead`
+lines 28-34: keep it masked or not   `_Walk._is_accepted` (eq 21, 22)
+line 36: DeleteColumns (eq 23)       the next `train` has the other features alone
+lines 5, 37-39: a stable mask        the loop of `alternate`
+===================================  ========================================================
+
+Where the paper is silent, or its text and its published runs differ: an index is drawn uniformly
+("Gaussian" in the text), out of those still kept and not yet drawn in the round. mu is set anew in
+every round, beta whenever the mask shrinks. The loss that a trial is compared with is that of the
+last one accepted in the round, at first of the model just trained. A slack is relative to its
+absolute value, so that it loosens negated scores as well, and of a loss of 0 it is nothing. The
+last feature is always put back. The published runs also compare with the very first loss: the
+optional drift cap does.
+
+Departs: a mask that did not change is not trained on again, since the same seed would give the
+same model; such a round only draws anew. A search that would end with more features than it may
+keep masks the one that costs least, and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaffinch.tasks.selection.masked_loss.asking import losses_ahead
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, loosened
+
+# Takes a mask (d,) to the masked loss of a model trained on its k features alone, of length k.
+Train = Callable[[Mask], MaskedLoss]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is accepted, and when a round and the search end.
+
+    Attributes
+    ----------
+    slack : float, at least 0
+        Delta L: a feature stays masked while loss <= last accepted loss (1 + slack).
+    rejections : int, at least 1
+        mu: a round ends when this many features were put back.
+    patience : int, at least 1
+        beta: the search ends after this many rounds in a row that masked nothing.
+    drift_cap : float, at least 0, optional
+        A feature stays masked only while loss <= very first loss (1 + drift_cap) as well.
+
+    Raises
+    ------
+    ValueError
+        If one is below its least.
+    """
+
+    slack: float
+    rejections: int
+    patience: int
+    drift_cap: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("slack", 0), ("rejections", 1), ("patience", 1), ("drift_cap", 0)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ValueError(f"{name} must be at least {least} but is {value}")
+
+
+@dataclass(frozen=True)
+class MaskingRound:
+    """One training, and the features that were masked on trial after it.
+
+    Attributes
+    ----------
+    mask : ndarray of bool, shape (d,)
+        What is kept at its end.
+    trained_loss : float
+        Of the model trained on what was kept at its beginning.
+    tried : tuple of int
+        Features in the order in which they were drawn.
+    losses : tuple of float
+        `losses[i]` is that with `tried[i]` masked beside all that this round had masked by then.
+    rejected : tuple of int
+        Those of them that were put back.
+    removed : tuple of int
+        Features that stay masked, in their order.
+    loss : float
+        Of the same model with these masked.
+    """
+
+    mask: Mask
+    trained_loss: float
+    tried: tuple[int, ...]
+    losses: tuple[float, ...]
+    rejected: tuple[int, ...]
+    removed: tuple[int, ...]
+    loss: float
+
+
+@dataclass(frozen=True)
+class MaskingWalk:
+    """What one slack led to.
+
+    Attributes
+    ----------
+    slack : float
+        Of its rules.
+    rounds : tuple of MaskingRound
+        At least one.
+    """
+
+    slack: float
+    rounds: tuple[MaskingRound, ...]
+
+    @property
+    def mask(self) -> Mask:
+        """What is kept at its end, shape (d,)."""
+        return self.rounds[-1].mask
+
+    @property
+    def n_trainings(self) -> int:
+        """How many models it took: one, and one more after each round that masked something."""
+        return 1 + sum(bool(one.removed) for one in self.rounds[:-1])
+
+
+@dataclass(frozen=True)
+class MaskingWalks:
+    """What each of several slacks led to.
+
+    Attributes
+    ----------
+    walks : tuple of MaskingWalk
+        At least one.
+    """
+
+    walks: tuple[MaskingWalk, ...]
+
+    @property
+    def n_features(self) -> int:
+        """d, the number of features."""
+        return len(self.walks[0].mask)
+
+
+def alternate(
+    train: Train,
+    start: Mask,
+    rules: Rules,
+    seed: int,
+    *,
+    keep: Collection[int] = (),
+    at_most: int | None = None,
+) -> MaskingWalk:
+    """Train and mask in turn until the mask is stable (Algorithm 1).
+
+    Parameters
+    ----------
+    train : callable
+        Takes a mask (d,) to the masked loss of a model trained on its features alone, fresh, on the
+        rows that masks are judged on. Asked once for each mask.
+    start : ndarray of bool, shape (d,)
+        The features to begin with, at least one.
+    rules : Rules
+        What is accepted, and when it ends.
+    seed : int
+        The only source of randomness.
+    keep : collection of int
+        Features of `start` that are never masked.
+    at_most : int, optional
+        Most features to keep, at least 1 and at least `keep`; by default any number.
+
+    Returns
+    -------
+    MaskingWalk
+        Its mask is the result.
+
+    Raises
+    ------
+    ValueError
+        If `start` is empty, `keep` is not in it, or `at_most` does not fit.
+    """
+    start, kept = np.asarray(start, dtype=bool), sorted(set(keep))
+    if not start.any():
+        raise ValueError(f"start must keep at least 1 of {len(start)} features but keeps none")
+    if any(not 0 <= j < len(start) or not start[j] for j in kept):
+        raise ValueError(f"keep must name features of start but is {kept}")
+    fewest, most = max(1, len(kept)), len(start) if at_most is None else at_most
+    if not fewest <= most <= len(start):
+        raise ValueError(f"at_most must be in {fewest}..{len(start)} but is {at_most}")
+    walk = _Walk(train, start, rules, seed, kept)
+    rounds: list[MaskingRound] = []
+    n_unchanged = 0
+    while n_unchanged < rules.patience:
+        is_last = n_unchanged == rules.patience - 1
+        rounds.append(walk.round(must_shrink=is_last and walk.mask.sum() > most))
+        n_unchanged = 0 if rounds[-1].removed else n_unchanged + 1
+    return MaskingWalk(rules.slack, tuple(rounds))
+
+
+class _Walk:
+    """The mask on its way down, and the model that was trained on it last."""
+
+    def __init__(self, train: Train, start: Mask, rules: Rules, seed: int, keep: list[int]) -> None:
+        self.mask = start.copy()
+        self._train, self._rules, self._keep = train, rules, keep
+        self._random = np.random.default_rng(seed)
+        self._is_trained = False
+        self._first_loss: float | None = None
+
+    def round(self, *, must_shrink: bool) -> MaskingRound:
+        """Train if the mask has changed, and mask on trial.
+
+        Parameters
+        ----------
+        must_shrink : bool
+            Whether to mask the feature that costs least if none is accepted.
+        """
+        if not self._is_trained:
+            self._engine, self._features = self._train(self.mask.copy()), np.flatnonzero(self.mask)
+            self._is_trained = True
+        engine, features = self._engine, self._features
+        trained_loss = loss = engine.loss
+        if self._first_loss is None:
+            self._first_loss = loss
+        order = self._random.permutation(np.flatnonzero(~np.isin(features, self._keep))).tolist()
+        tried: list[int] = []
+        losses: list[float] = []
+        rejected: list[int] = []
+        removed: list[int] = []
+        known: dict[int, float] = {}
+        n_sure = 1
+        for place, candidate in enumerate(order):
+            n_left = self._rules.rejections - len(rejected)
+            if candidate not in known:
+                known = losses_ahead(engine, order[place:], min(n_sure, n_left))
+                n_sure *= 2  # what is asked ahead is of use until something is accepted
+            tried.append(candidate)
+            losses.append(known[candidate])
+            if len(removed) + 1 < len(features) and self._is_accepted(known[candidate], loss):
+                engine.remove(candidate)
+                removed.append(candidate)
+                loss, known, n_sure = known[candidate], {}, 1
+                continue
+            rejected.append(candidate)
+            if n_left == 1:
+                break
+        if must_shrink and not removed:
+            candidate, loss = self._cheapest(engine.without_each())
+            removed.append(candidate)
+        self._mask(removed)
+        return MaskingRound(
+            self.mask.copy(),
+            trained_loss,
+            tuple(features[tried].tolist()),
+            tuple(losses),
+            tuple(features[rejected].tolist()),
+            tuple(features[removed].tolist()),
+            loss,
+        )
+
+    def _is_accepted(self, loss: float, last: float) -> bool:
+        rules = self._rules
+        ceiling = loosened(last, rules.slack)
+        if rules.drift_cap is not None and self._first_loss is not None:
+            ceiling = min(ceiling, loosened(self._first_loss, rules.drift_cap))
+        return loss <= ceiling
+
+    def _cheapest(self, losses: Floats) -> tuple[int, float]:
+        """Return which of the model's features costs least, and the loss without it."""
+        losses[np.isin(self._features, self._keep)] = np.inf
+        candidate = int(np.argmin(losses))
+        return candidate, float(losses[candidate])
+
+    def _mask(self, removed: list[int]) -> None:
+        self.mask[self._features[removed]] = False
+        self._is_trained = not removed
