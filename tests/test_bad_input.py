@@ -174,6 +174,23 @@ RANKINGS = [
         "social": -1}),
     bad("no inertia", "inertia must be a finite number but is inf",
         method={"kind": "particle_swarm", "inertia": float("inf")}),
+    bad("more than there are, trained and masked in turn", "n_features must be in 1..3 but is 4",
+        method="afs_bm", n_features=4, at_command=True),
+    bad("no rejections", "rejections must be at least 1 but is 0",
+        method={"kind": "afs_bm", "rejections": 0}),
+    bad("no patience", "patience must be at least 1 but is 0",
+        method={"kind": "afs_bm", "patience": 0}),
+    bad("slack below zero", "slacks must be at least 0.0 but is -0.1",
+        method={"kind": "afs_bm", "slacks": [0.1, -0.1]}),
+    bad("no slack", "slacks must hold at least 1 but is []",
+        method={"kind": "afs_bm", "slacks": []}),
+    bad("start of none such", "start names 'z', which is no feature of the table; there are 'a', "
+        "'b' and 'c'", method={"kind": "afs_bm", "start": ["a", "z"]}),
+    bad("start misspelt", "start names 'heigth', which is no feature of the table; nearest: "
+        "height", bad_table(height=AMOUNTS), method={"kind": "afs_bm", "start": ["heigth"]}),
+    bad("nothing to tune every round", "tune_every_round needs hyper-parameters to choose from but "
+        "tuning is none; leave it out, or set tuning to small", tuning="none",
+        method={"kind": "afs_bm", "tune_every_round": True}),
     bad("all in one step", "step must be below 1.0 but is 1", method={"kind": "rfe", "step": 1}),
     bad("neither true nor false", "within_one_standard_error must be true or false but is 'maybe'",
         method={"kind": "rfecv", "within_one_standard_error": "maybe"}),
@@ -182,9 +199,9 @@ RANKINGS = [
 ]  # fmt: skip
 
 WORDS = [
-    bad("method", "method must be one of gbmo, flbmo, correlation, anova_f, mutual_information, "
-        "mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, permutation, tree_shap, rfe, "
-        "rfecv, sequential_forward, sequential_backward, particle_swarm but is 'gmbo'",
+    bad("method", "method must be one of gbmo, flbmo, afs_bm, correlation, anova_f, "
+        "mutual_information, mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, "
+        "permutation, tree_shap, rfe, rfecv, sequential_forward, sequential_backward, particle_swarm but is 'gmbo'",
         method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "

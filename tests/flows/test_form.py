@@ -55,6 +55,7 @@ def test_the_method_is_a_toggle_of_forms(schema):
     assert [schema["definitions"][form]["title"] for form in forms] == [
         "GBMO",
         "FLBMO",
+        "AFS-BM",
         "Ranking",
         "RFE",
         "RFECV",

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.checking import describe_table
 from chaffinch.tasks.leakage import PerfectPredictors
+from chaffinch.tasks.mask_settings import Flbmo, Gbmo
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.settings import (
     ColumnSettings,
-    Flbmo,
-    Gbmo,
     ModelSettings,
     SelectionSettings,
 )

@@ -23,8 +23,8 @@ from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
-from chaffinch.tasks.settings import method_of
-from chaffinch.tasks.training import Recipe
+from chaffinch.tasks.settings import SelectionSettings, method_of
+from chaffinch.tasks.training import Recipe, Tuner
 from chaffinch.tasks.workers import InProcess
 from tests.made_up import good_table
 from tests.tasks.made_up_report import Page
@@ -142,6 +142,7 @@ def test_workers_change_no_bit() -> None:
         material = Material(
             schema=schema,
             recipe=recipe,
+            tuner=Tuner(recipe, SelectionSettings(target="y")),
             model=models.fit("lightgbm", rows, schema, recipe.parameters, seed=0),
             baseline=np.zeros(8),
             loss=Loss("squared_error", "regression"),
