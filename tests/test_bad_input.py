@@ -201,7 +201,8 @@ RANKINGS = [
 WORDS = [
     bad("method", "method must be one of gbmo, flbmo, afs_bm, correlation, anova_f, "
         "mutual_information, mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, "
-        "permutation, tree_shap, rfe, rfecv, sequential_forward, sequential_backward, particle_swarm but is 'gmbo'",
+        "permutation, tree_shap, rfe, rfecv, sequential_forward, sequential_backward, "
+        "particle_swarm but is 'gmbo'",
         method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "

@@ -19,6 +19,7 @@ from chaffinch.storage.runs import Store
 from chaffinch.tasks.alternating import search_by_alternation
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.material import Material
+from chaffinch.tasks.recorded_path import path_of, write_path
 from chaffinch.tasks.reporting.search_tables import candidate_sizes
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.losses import Loss
@@ -165,7 +166,7 @@ def test_a_run_can_tune_every_round() -> None:
 
 
 def test_the_path_has_a_row_for_each_round_of_each_slack(kept) -> None:
-    store, result = kept
+    _, result = kept
     path = result.path
     assert path["step"].tolist() == list(range(1, len(path) + 1))
     assert sorted(set(path["slack"])) == [0.01, 0.02, 0.03, 0.05]
@@ -210,6 +211,14 @@ def test_a_run_is_read_back_and_goes_on_from_what_was_found(kept) -> None:
         (stages / f"{later}.json").unlink()
     assert select(store=store).contract == result.contract
     assert (stages / "optimise_mask.json").read_bytes() == searched  # it tells the time as well
+
+
+def test_what_is_written_of_a_search_is_read_back_whole(tmp_path) -> None:
+    material, found = made_of(AfsBm(slacks=(0.02, 0.1)))
+    with Store.open(tmp_path).run("made_up").stage("optimise_mask", "key") as writer:
+        write_path(writer, material.schema, found, 1.5)
+    assert repr(path_of(writer.record, material.schema)) == repr(found)
+    assert len({losses for walk in found.walks for losses in walk.rounds[0].losses}) > 2
 
 
 # What is asked for
@@ -274,7 +283,7 @@ def test_in_a_comparison_it_has_its_own_choice_and_no_other_size(tmp_path) -> No
 
 
 def test_the_report_shows_the_rounds_and_nothing_that_was_not(kept, tmp_path) -> None:
-    store, result = kept
+    _, result = kept
     page = Page(result.report(tmp_path / "report.html").read_bytes())
     assert page.open == []
     assert page.headings[1] == "The rounds"
