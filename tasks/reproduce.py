@@ -32,7 +32,7 @@ def reproduce(
     Parameters
     ----------
     table : str
-        Which: ``"gbmo-table-2"``, ``"gbmo-tables-3-5-sonar"`` or ``"gbmo-tables-4-6-sonar"``.
+        Which: a name of `chaffinch.tasks.reproducing.names`, such as ``"gbmo-table-2"``.
     seeds : int, at least 1
         It is run with the seeds 0, 1, ..., seeds - 1, and with the authors' where that is known.
     data : path, optional

@@ -9,6 +9,8 @@ file                     what it holds
 `protocol.py`            how the authors of GBMO cut rows, tune, select and score
 `gbmo_synthetic.py`      GBMO, Table 2
 `gbmo_sonar.py`          GBMO, Tables 3 to 6, on sonar
+`afs_bm_synthetic.py`    AFS-BM, Tables 2 and 3
+`user_tables.py`         real tables, from a folder of the user's
 `outcome.py`             published figures beside ours
 =======================  =====================================================================
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.reproducing.afs_bm_synthetic import BY_LIGHTGBM, BY_XGBOOST
 from chaffinch.tasks.reproducing.experiment import Experiment
 from chaffinch.tasks.reproducing.gbmo_sonar import BY_NETWORK, BY_TREES
 from chaffinch.tasks.reproducing.gbmo_synthetic import TABLE_2
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (TABLE_2, BY_NETWORK, BY_TREES)}
+_ALL = (TABLE_2, BY_NETWORK, BY_TREES, BY_LIGHTGBM, BY_XGBOOST)
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
 
 def experiment_named(name: str) -> Experiment:

@@ -68,7 +68,7 @@ def _measure(shared: None, seed: int) -> Measured:
     ):
         informative = int(chosen.mask[:N_INFORMATIVE].sum())
         redundant = int(chosen.mask[N_INFORMATIVE:].sum())
-        exactly = informative == N_INFORMATIVE and not redundant
+        exactly = float(informative == N_INFORMATIVE and not redundant)
         measured |= {
             (method, "informative"): informative,
             (method, "redundant"): redundant,

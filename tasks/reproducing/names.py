@@ -4,5 +4,9 @@ TITLES = {
     "gbmo-table-2": "features found where ten of a hundred make the target (eq 22), LightGBM",
     "gbmo-tables-3-5-sonar": "test log loss and number of features on sonar, a network",
     "gbmo-tables-4-6-sonar": "test log loss and number of features on sonar, LightGBM",
+    "afs-bm-tables-2-3-lightgbm": "features found and test loss where ten of a hundred make the "
+    "target (eq 24), LightGBM",
+    "afs-bm-tables-2-3-xgboost": "features found and test loss where ten of a hundred make the "
+    "target (eq 24), XGBoost",
 }
 IN_WORDS = "; ".join(f"{name}: {title}" for name, title in TITLES.items())

@@ -23,7 +23,7 @@ from chaffinch.tasks.given_model import masked_loss
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.rivals.filters import correlation, mutual_information
-from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
 
 Order = NDArray[np.int64]
 Grid = Mapping[str, Sequence[Any]]
@@ -141,39 +141,50 @@ def results(
     """
     tuned = learner.tuned(parts.train, seed)
     path = walk(learner, tuned, parts.mask_validation)
-
-    def best(tuned: Any, rows: Rows, masks: Sequence[Mask]) -> Chosen:
-        fits = [learner.refitted(tuned, rows, mask) for mask in masks]
-        losses = [
-            learner.loss_of(fitted, parts.model_validation, mask)
-            for fitted, mask in zip(fits, masks, strict=True)
-        ]
-        at = int(np.argmin(losses))
-        return Chosen(masks[at], learner.loss_of(fits[at], parts.test, masks[at]))
-
-    yield "GBMO", best(tuned, parts.train, [path.gbmo(slack) for slack in slacks])
-    yield "FLBMO", best(tuned, parts.train, [path.flbmo(size) for size in sizes])
+    masks = [path.gbmo(slack) for slack in slacks]
+    yield "GBMO", best_of(masks, learner, tuned, parts.train, parts)
+    masks = [path.flbmo(size) for size in sizes]
+    yield "FLBMO", best_of(masks, learner, tuned, parts.train, parts)
     rows = parts.train_of_rivals
-    everything = np.ones(rows.X.shape[1], dtype=bool)
     tuned = learner.tuned(rows, seed)
-    yield "All features", best(tuned, rows, [everything])
-    for name, order in _orders(rows, learner, seed):
-        yield name, best(tuned, rows, [_first(order, size) for size in sizes])
+    orders = {name: best_first(scores) for name, scores in filters(rows, learner, seed)}
     if with_rfe:
-        order = _order_of_rfe(tuned, rows, min(sizes))
-        yield "RFE", best(tuned, rows, [_first(order, size) for size in sizes])
+        orders["RFE"] = order_of_rfe(tuned, rows, min(sizes))
+    everything = np.ones(rows.X.shape[1], dtype=bool)
+    yield "All features", best_of([everything], learner, tuned, rows, parts)
+    for name, order in orders.items():
+        masks = [first_of(order, size) for size in sizes]
+        yield name, best_of(masks, learner, tuned, rows, parts)
 
 
-def _orders(rows: Rows, learner: Learner, seed: int) -> Iterator[tuple[str, Order]]:
-    """Yield the names of the filters and the features in their order, best first."""
+def best_of(
+    masks: Sequence[Mask], learner: Learner, tuned: Any, rows: Rows, parts: Parts
+) -> Chosen:
+    """Return the mask whose model, fitted on `rows`, does best on the model-validation part."""
+    fits = [learner.refitted(tuned, rows, mask) for mask in masks]
+    losses = [
+        learner.loss_of(fitted, parts.model_validation, mask)
+        for fitted, mask in zip(fits, masks, strict=True)
+    ]
+    at = int(np.argmin(losses))
+    return Chosen(masks[at], learner.loss_of(fits[at], parts.test, masks[at]))
+
+
+def filters(rows: Rows, learner: Learner, seed: int) -> Iterator[tuple[str, Floats]]:
+    """Yield the filters that the papers compare with: a name, and the score of each feature."""
     n_features = rows.X.shape[1]
     n_classes = len(np.unique(rows.y)) if learner.loss == "log_loss" else 0
     schema = Schema(tuple(map(str, range(n_features))), (0,) * n_features, n_classes)
-    yield "CC", np.argsort(-correlation(rows, schema), kind="stable")
-    yield "MI", np.argsort(-mutual_information(rows, schema, seed), kind="stable")
+    yield "CC", correlation(rows, schema)
+    yield "MI", mutual_information(rows, schema, seed)
 
 
-def _order_of_rfe(tuned: Any, rows: Rows, fewest: int) -> Order:
+def best_first(scores: Floats) -> Order:
+    """Return the features by falling score; the lower index first among equals."""
+    return np.argsort(-scores, kind="stable")
+
+
+def order_of_rfe(tuned: Any, rows: Rows, fewest: int) -> Order:
     """Return the features by when recursive elimination drops them, the last to go first.
 
     One feature leaves at a time, so that each set of more than `fewest` holds all smaller ones.
@@ -186,7 +197,8 @@ def _order_of_rfe(tuned: Any, rows: Rows, fewest: int) -> Order:
     return np.argsort(found.ranking_, kind="stable")
 
 
-def _first(order: Order, size: int) -> Mask:
+def first_of(order: Order, size: int) -> Mask:
+    """Return the mask of the first features of an order."""
     mask = np.zeros(len(order), dtype=bool)
     mask[order[:size]] = True
     return mask

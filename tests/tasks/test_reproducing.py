@@ -11,6 +11,13 @@ from sklearn.linear_model import Ridge
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli import main
+from chaffinch.tasks.reproducing.afs_bm_synthetic import (
+    N_INFORMATIVE,
+    afs_bm,
+    by_lightgbm,
+    equation_24,
+)
+from chaffinch.tasks.reproducing.afs_bm_synthetic import cut as cut_24
 from chaffinch.tasks.reproducing.experiment import Experiment, Figure
 from chaffinch.tasks.reproducing.experiments import EXPERIMENTS
 from chaffinch.tasks.reproducing.gbmo_sonar import cut as cut_sonar
@@ -77,6 +84,18 @@ def test_the_synthetic_rows_are_cut_as_published() -> None:
     rows = [len(p) for p in vars(parts).values()]
     assert rows == [135, 81, 40, 44]
     assert sorted(np.concatenate([p.y for p in vars(parts).values()])) == sorted(y)
+
+
+def test_equation_24_is_the_authors_table() -> None:
+    X, y = equation_24(222)  # the first numbers of the file that their program writes
+    assert (X.shape, X[0, 0], y[0]) == ((300, 100), 0.5260284260841477, 15.529562312977003)
+    assert [len(p) for p in vars(cut_24(X, y, 42)).values()] == [150, 60, 60, 30]
+
+
+def test_afs_bm_finds_the_features_of_equation_24() -> None:
+    chosen = afs_bm(by_lightgbm(), cut_24(*equation_24(7), 7), 7)
+    assert chosen.mask[:N_INFORMATIVE].sum() >= 9
+    assert chosen.mask[N_INFORMATIVE:].sum() <= 2
 
 
 def test_rows_of_a_table_are_scaled_by_the_first_part_alone() -> None:
