@@ -1,0 +1,150 @@
+"""The best feature set of a size, or all that are good enough, by depth-first branch and bound.
+
+A set is worth the sum of its gains less the sum of its pair costs (`Form`). A partial set that
+lacks t features can come to no more than its own worth and the t largest of
+
+    gain - pair costs to the partial set - 1/2 (sum of the t - 1 smallest pair costs that are left),
+
+since each pair that is still to come is counted by half with either of its two features. Rows (how
+much may be shared with other sets, groups, a budget) only ever forbid sets. They are let go of in
+the bound, against a charge for a feature's weights in them that is at least 0: what a set saves or
+pays by that is at least 0 if it obeys them (Lagrangian relaxation), so that the bound holds.
+
+Of sets that are worth the same but for rounding, the first as a word of sorted indices is taken.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.search_kernels import (
+    DONE,
+    FULL,
+    PAUSED,
+    open_bound,
+    search,
+)
+from chaffinch.tasks.selection.alternatives.search_problem import Limits, Search, prepared
+from chaffinch.tasks.selection.alternatives.search_state import Integers
+
+_WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
+_FIRST_SETS = 1024
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search for the best set has found.
+
+    Attributes
+    ----------
+    indices : tuple of int, sorted, or None
+        The set; None if there is none, or none was found in time.
+    value : float
+        What it is worth; -inf without a set.
+    bound : float
+        No set is worth more: of those worth `at_least`, if that was asked for. -inf if there is
+        none. Above `value` by what rounding can add up to, even where the search is complete.
+    complete : bool
+        Whether the search came to its end, so that the set is best, or there is none.
+    """
+
+    indices: tuple[int, ...] | None
+    value: float
+    bound: float
+    complete: bool
+
+
+def best_set(
+    form: Form,
+    k: int,
+    *,
+    limits: Limits,
+    constraints: Constraints | None = None,
+    at_least: float = -math.inf,
+    deadline: float | None = None,
+) -> Found:
+    """Return the best set of k features.
+
+    Parameters
+    ----------
+    form : Form
+        What sets are worth, over n features.
+    k : int in 1..n
+        Their size.
+    limits : Limits
+        On what is shared with given sets.
+    constraints : Constraints, optional
+        Checked, with indices for names; the number of sets per feature is not looked at.
+    at_least : float
+        Only sets that are worth this are looked for.
+    deadline : float, optional
+        On the clock of `time.monotonic`; looked at every few milliseconds.
+    """
+    found = prepared(form, k, limits, constraints or Constraints(), at_least, only_best=True)
+    if found is None:
+        return Found(None, -math.inf, -math.inf, complete=True)
+    ended = _run(found, np.empty((0, k), dtype=np.int64), deadline)
+    slack, best_value = found.problem.slack, float(found.state.best_value[0])
+    bound = -math.inf if ended == DONE else max(open_bound(found.state), best_value) + slack
+    if found.state.best[0] < 0:
+        return Found(None, -math.inf, bound, ended == DONE)
+    indices = tuple(found.features[found.state.best].tolist())
+    value = form.value(indices)
+    return Found(indices, value, max(bound, best_value + slack, value), ended == DONE)
+
+
+def sets_within(
+    form: Form,
+    k: int,
+    least: float,
+    *,
+    limits: Limits,
+    constraints: Constraints | None = None,
+    most: int,
+    deadline: float | None = None,
+) -> tuple[NDArray[np.int32], bool]:
+    """Return all sets of k features that are worth `least`.
+
+    Parameters
+    ----------
+    form, k, limits, constraints, deadline
+        See `best_set`.
+    least : float
+        Finite.
+    most : int
+        Stop after so many sets.
+
+    Returns
+    -------
+    sets : ndarray of int32, shape (N, k)
+        N sets, each sorted, in no order that means anything, but always the same.
+    complete : bool
+        Whether these are all there are.
+    """
+    found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
+    if found is None:
+        return np.empty((0, k), dtype=np.int32), True
+    room = min(most, _FIRST_SETS) + len(found.features)  # a search stops before it runs out
+    sets = np.empty((room, k), dtype=np.int64)
+    ended = _run(found, sets, deadline)
+    while ended == FULL and found.state.n_found[0] < most:
+        sets = np.concatenate([sets, np.empty_like(sets)])
+        ended = _run(found, sets, deadline)
+    n_sets = min(int(found.state.n_found[0]), most)
+    is_all = ended == DONE and n_sets == found.state.n_found[0]
+    return found.features[sets[:n_sets]].astype(np.int32), is_all
+
+
+def _run(found: Search, sets: Integers, deadline: float | None) -> int:
+    """Search until it is done, there is no room for more sets, or it is too late."""
+    ended = PAUSED
+    while ended == PAUSED and (deadline is None or time.monotonic() < deadline):
+        ended = search(found.problem, found.state, _WORK_BETWEEN_LOOKS, sets)
+    return ended

@@ -1,0 +1,244 @@
+"""What a branch and bound starts from: the features that matter, rows, multipliers, a first set.
+
+Of a quality without pair costs, and where only sets to be shared with forbid anything, a feature
+*dominates* another if it has the higher gain, or the same and the lower index, and is in no given
+set that the other is not in. A best set that is first among its equals has, with a feature, all
+that dominate it: else one of these could be swapped in, which is worth no less, shares no more and
+comes first. So a feature that k others dominate is in no such set. In the sequential search for
+a + 1 sets this leaves at most k features for each way of being in the given ones: the a k that are
+in some, and the k best of the rest; (a + 1) k in all, however many there are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.search_kernels import start
+from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
+from chaffinch.tasks.selection.alternatives.starting_kernels import good_set, multipliers_of
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
+
+_STEPS = 150
+_EPSILON = float(np.finfo(np.float64).eps)
+_BYTES = 8  # of a word of dominance
+_GUESS = 0.1  # how far below the bound the best set is taken to be where none is known
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many features a set may share with each of some given sets.
+
+    Attributes
+    ----------
+    sets : ndarray of bool, shape (r, n)
+    at_most : ndarray of int64, shape (r,)
+    """
+
+    sets: Mask
+    at_most: Integers
+
+    @classmethod
+    def none(cls, n_features: int) -> Limits:
+        """Return no limits over n features."""
+        return cls(np.zeros((0, n_features), dtype=bool), np.zeros(0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search that is ready to go: features (n,) are what its arrays are about, in order."""
+
+    features: Integers
+    problem: Problem
+    state: State
+
+
+def prepared(
+    form: Form,
+    k: int,
+    limits: Limits,
+    constraints: Constraints,
+    at_least: float,
+    *,
+    only_best: bool,
+) -> Search | None:
+    """Return a search for the best set, or all sets, that are worth `at_least`.
+
+    None if it is plain that no set obeys limits and constraints.
+    """
+    is_fixed, is_open = _fixed_and_open(form, k, constraints)
+    n_open = k - int(is_fixed.sum())
+    dominates = only_best and form.pair_costs is None
+    dominates &= not constraints.groups and constraints.costs is None
+    if dominates:
+        is_open = _undominated(form.gains, limits.sets, is_open, n_open)
+    features = np.flatnonzero(is_fixed | is_open)
+    fixed = np.flatnonzero(is_fixed[features])
+    if len(features) - len(fixed) < n_open or form.value(features[fixed]) == -math.inf:
+        return None
+    problem = _problem(form, k, limits, constraints, features)
+    if dominates:
+        problem = problem._replace(dominance=_words(limits.sets[:, features]))
+    return Search(features, *_started(problem, fixed, k, at_least, only_best=only_best))
+
+
+def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask, Mask]:
+    """Return what is in from the start, fewer than k, and what may be added, both (n,)."""
+    is_fixed = np.zeros(len(form.gains), dtype=bool)
+    is_fixed[list(constraints.must_include)] = True
+    is_open = ~is_fixed
+    is_open[list(constraints.must_exclude)] = False
+    if is_fixed.sum() == k:  # the last is then the only one that may be added
+        last = np.flatnonzero(is_fixed)[-1]
+        is_fixed[last], is_open[:] = False, False
+        is_open[last] = True
+    if form.pair_costs is not None:
+        is_open &= np.isfinite(form.pair_costs[is_fixed]).all(axis=0)
+    return is_fixed, is_open
+
+
+def _undominated(gains: Floats, sets: Mask, is_open: Mask, k: int) -> Mask:
+    """Return the features that fewer than k with the same sets, or with none, dominate."""
+    kept = np.zeros_like(is_open)
+    in_some = sets.any(axis=0)
+    order = np.argsort(-gains, kind="stable")
+    fresh = order[(is_open & ~in_some)[order]]
+    kept[fresh[:k]] = True
+    floor = gains[fresh[k - 1]] if len(fresh) >= k else -math.inf
+    seen: dict[bytes, int] = {}
+    for feature in order[(is_open & in_some)[order]]:
+        where = np.packbits(sets[:, feature]).tobytes()
+        seen[where] = seen.get(where, 0) + 1
+        # of equals the fresh one may have the higher index, and then it does not dominate
+        kept[feature] = seen[where] <= k and gains[feature] >= floor
+    return kept
+
+
+def _words(sets: Mask) -> NDArray[np.uint64]:
+    """Return in which sets (r, n) each feature is, as bits, shape (n, w), w at least 1."""
+    n_words = max(1, -(-len(sets) // (8 * _BYTES)))
+    padded = np.zeros((sets.shape[1], 8 * _BYTES * n_words), dtype=bool)
+    padded[:, : len(sets)] = sets.T
+    return np.packbits(padded, axis=1).view(np.uint64)
+
+
+def _problem(
+    form: Form, k: int, limits: Limits, constraints: Constraints, features: Integers
+) -> Problem:
+    """Return the arrays of some features, without rows that can never be too full."""
+    rows = constraints.rows(len(form.gains))
+    weights = np.vstack([limits.sets, rows.weights])[:, features]
+    caps = np.concatenate([limits.at_most, rows.caps])
+    in_order = np.sort(weights, axis=1)
+    sums = np.zeros((2, len(caps), k + 1))
+    sums[0, :, 1:] = np.cumsum(in_order, axis=1)[:, :k]
+    sums[1, :, 1:] = np.cumsum(in_order[:, ::-1], axis=1)[:, :k]
+    matters = sums[1, :, k] > caps
+    nearest = np.zeros((len(features), k))
+    costs = np.zeros((0, 0))
+    if form.pair_costs is not None:
+        costs = np.ascontiguousarray(form.pair_costs[np.ix_(features, features)])
+        if k > 1:
+            nearest[:, 1:] = _nearest(costs, k - 1)
+    return Problem(
+        gains=form.gains[features],
+        costs=costs,
+        weights=np.ascontiguousarray(weights[matters].T),
+        caps=caps[matters].astype(np.float64),
+        least=sums[0, matters],
+        most=sums[1, matters],
+        nearest=nearest,
+        dominance=np.zeros((len(features), 0), dtype=np.uint64),
+        slack=0.0,
+    )
+
+
+def _nearest(costs: Floats, most: int) -> Floats:
+    """Return sums of the 1, 2, ... smallest pair costs of each feature, shape (n, most)."""
+    without_own = costs.copy()
+    np.fill_diagonal(without_own, np.inf)
+    smallest = np.partition(without_own, most - 1, axis=1)[:, :most]
+    return np.asarray(np.cumsum(np.sort(smallest, axis=1), axis=1))
+
+
+def _slack(problem: Problem, k: int, multipliers: Floats) -> float:
+    """Return more than the rounding of a bound or a value can add up to."""
+    n_pairs, n_rows = k * (k - 1) // 2, len(problem.caps)
+    costs = problem.costs[np.isfinite(problem.costs)]
+    charges = multipliers * (np.abs(problem.caps) + k * np.abs(problem.weights).max(axis=0))
+    size = (
+        k * float(np.abs(problem.gains).max())
+        + n_pairs * float(np.abs(costs).max(initial=0.0))
+        + float(charges.sum())
+    )
+    return 4 * _EPSILON * (k + n_pairs + n_rows + 8) * size
+
+
+def _started(
+    problem: Problem, fixed: Integers, k: int, at_least: float, *, only_best: bool
+) -> tuple[Problem, State]:
+    """Return the problem with its slack, and the state before the first candidate is added."""
+    n, first, n_rows = len(problem.gains), len(fixed), len(problem.caps)
+    form = Form(problem.gains, problem.costs if len(problem.costs) else None)
+    is_open = np.ones(n, dtype=bool)
+    is_open[fixed] = False
+    loads = problem.weights[fixed].sum(axis=0)
+    marginals = problem.gains.copy()
+    if len(problem.costs):
+        marginals -= problem.costs[fixed].sum(axis=0)
+    promises = marginals - problem.nearest[:, k - first - 1] / 2
+    is_open &= (problem.weights + loads + problem.least[:, k - first - 1] <= problem.caps).all(
+        axis=1
+    )
+    is_open &= promises > -math.inf
+    candidates = np.flatnonzero(is_open)
+    promises = promises[candidates]
+
+    problem = problem._replace(slack=_slack(problem, k, np.zeros(n_rows)))
+    value = form.value(fixed)
+    best = good_set(problem, fixed, k, np.zeros(n_rows)) if only_best else fixed[:0]
+    multipliers = np.zeros(n_rows)
+    if n_rows and len(candidates) >= k - first:
+        top = float(np.sort(promises)[first - k :].sum())
+        target = form.value(best) - value if len(best) else top - _GUESS * abs(top)
+        target = max(target, at_least - value)
+        multipliers = multipliers_of(
+            problem, candidates, promises, problem.caps - loads, k - first, target, _STEPS
+        )
+        problem = problem._replace(slack=_slack(problem, k, multipliers))
+        if only_best:
+            charged = good_set(problem, fixed, k, multipliers)
+            if len(charged) and (not len(best) or form.value(charged) > form.value(best)):
+                best = charged
+    state = State(
+        chosen=np.zeros(k, dtype=np.int64),
+        candidates=np.zeros((k + 1, n), dtype=np.int64),
+        marginals=np.zeros((k + 1, n)),
+        promises=np.zeros((k + 1, n)),
+        count=np.zeros(k + 1, dtype=np.int64),
+        place=np.zeros(k + 1, dtype=np.int64),
+        value=np.zeros(k + 1),
+        constant=np.zeros(k + 1),
+        loads=np.zeros((k + 1, n_rows)),
+        multipliers=np.zeros((k + 1, n_rows)),
+        level=np.array([first, first]),
+        best=np.full(k, -1),
+        best_value=np.array([at_least]),
+        n_found=np.zeros(1, dtype=np.int64),
+    )
+    state.chosen[:first] = fixed
+    state.candidates[first, : len(candidates)] = candidates
+    state.marginals[first, : len(candidates)] = marginals[candidates]
+    state.promises[first, : len(candidates)] = promises
+    state.count[first] = len(candidates)
+    state.value[first], state.loads[first] = value, loads
+    state.multipliers[first] = multipliers
+    if len(best) and form.value(best) >= at_least:
+        state.best[:], state.best_value[0] = best, form.value(best)
+    start(problem, state)
+    return problem, state

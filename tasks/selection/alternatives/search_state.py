@@ -1,0 +1,87 @@
+"""What the branch and bound searches, and where it is: the arrays that its kernels share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.vocabulary import Floats
+
+DONE, PAUSED, FULL = 0, 1, 2
+
+Integers = NDArray[np.int64]
+
+
+class Problem(NamedTuple):
+    """What is searched: sets of k among n candidates, under r rows.
+
+    Attributes
+    ----------
+    gains : ndarray, shape (n,)
+    costs : ndarray, shape (n, n) or (0, 0)
+        Of pairs; inf for a conflict.
+    weights : ndarray, shape (n, r)
+        Of each candidate in the rows.
+    caps : ndarray, shape (r,)
+    least, most : ndarray, shape (r, k + 1)
+        The smallest and the largest sum that t candidates can have in a row.
+    nearest : ndarray, shape (n, k)
+        Sum of the t smallest pair costs of each candidate.
+    dominance : ndarray of uint64, shape (n, w)
+        The rows that each candidate has a weight in, as bits; w is 0 if no candidate dominates.
+    slack : float
+        More than rounding can add up to.
+    """
+
+    gains: Floats
+    costs: Floats
+    weights: Floats
+    caps: Floats
+    least: Floats
+    most: Floats
+    nearest: Floats
+    dominance: NDArray[np.uint64]
+    slack: float
+
+
+class State(NamedTuple):
+    """Where a search is. One row for each level 0..k of what follows.
+
+    Attributes
+    ----------
+    chosen : ndarray of int64, shape (k,)
+        The partial set; chosen[level] was added at that level.
+    candidates, marginals, promises : ndarray, shape (k + 1, n)
+        What may be added, what it adds, what it promises.
+    count, place : ndarray of int64, shape (k + 1,)
+        How many candidates there are, and which is next.
+    value, constant : ndarray, shape (k + 1,)
+        Of the partial set; what the multipliers give for room left in the rows.
+    loads, multipliers : ndarray, shape (k + 1, r)
+        Of the rows.
+    level : ndarray of int64, shape (2,)
+        The first level, and the present one; below the first when the search is done.
+    best : ndarray of int64, shape (k,)
+        The best set so far, sorted; -1 if there is none.
+    best_value : ndarray, shape (1,)
+        What is looked for must be worth as much.
+    n_found : ndarray of int64, shape (1,)
+        How many sets have been written out.
+    """
+
+    chosen: Integers
+    candidates: Integers
+    marginals: Floats
+    promises: Floats
+    count: Integers
+    place: Integers
+    value: Floats
+    constant: Floats
+    loads: Floats
+    multipliers: Floats
+    level: Integers
+    best: Integers
+    best_value: Floats
+    n_found: Integers
