@@ -28,10 +28,14 @@ from chaffinch.tasks.selection.alternatives.search_kernels import (
     DONE,
     FULL,
     PAUSED,
-    open_bound,
     search,
 )
-from chaffinch.tasks.selection.alternatives.search_problem import Limits, Search, prepared
+from chaffinch.tasks.selection.alternatives.search_problem import (
+    Limits,
+    Search,
+    open_bound,
+    prepared,
+)
 from chaffinch.tasks.selection.alternatives.search_state import Integers
 
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
@@ -144,7 +148,9 @@ def sets_within(
 
 def _run(found: Search, sets: Integers, deadline: float | None) -> int:
     """Search until it is done, there is no room for more sets, or it is too late."""
-    ended = PAUSED
-    while ended == PAUSED and (deadline is None or time.monotonic() < deadline):
-        ended = search(found.problem, found.state, _WORK_BETWEEN_LOOKS, sets)
-    return ended
+    while True:
+        is_late = deadline is not None and time.monotonic() >= deadline
+        most_work = 0 if is_late else _WORK_BETWEEN_LOOKS  # none still makes a bound
+        ended = search(found.problem, found.state, most_work, sets)
+        if is_late or ended != PAUSED:
+            return ended

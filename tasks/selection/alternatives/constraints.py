@@ -125,6 +125,16 @@ class Constraints:
             _check_group(group, k)
         return done
 
+    @property
+    def included(self) -> list[int]:
+        """Indices of `must_include`; needs indices for names."""
+        return _indices(self.must_include)
+
+    @property
+    def excluded(self) -> list[int]:
+        """Indices of `must_exclude`; needs indices for names."""
+        return _indices(self.must_exclude)
+
     def rows(self, n_features: int) -> Rows:
         """Return groups and budget as linear rows over n features; needs indices for names."""
         if n_features not in self._rows:
@@ -136,10 +146,14 @@ class Constraints:
         of_set = set(features)
         rows = self.rows(n_features)
         return (
-            of_set >= set(self.must_include)
-            and not of_set & set(self.must_exclude)
+            of_set >= set(self.included)
+            and not of_set & set(self.excluded)
             and bool((rows.weights[:, sorted(of_set)].sum(axis=1) <= rows.caps).all())
         )
+
+
+def _indices(features: Sequence[Feature]) -> list[int]:
+    return [int(feature) for feature in features]
 
 
 def _index(feature: Feature, places: Mapping[str, int], n_features: int, said: str) -> int:
@@ -221,14 +235,14 @@ def _rows_of(done: Constraints, n_features: int) -> Rows:
     weights: list[Floats] = []
     caps: list[float] = []
 
-    def add(features: Sequence[Feature], values: Sequence[float], cap: float) -> None:
+    def add(features: Sequence[int], values: Sequence[float], cap: float) -> None:
         row = np.zeros(n_features)
-        row[list(features)] = values  # type: ignore[call-overload]
+        np.add.at(row, list(features), values)
         weights.append(row)
         caps.append(cap)
 
     for group in done.groups:
-        features, size = group.features, len(group.features)
+        features, size = _indices(group.features), len(group.features)
         if group.at_least:
             add(features, [-1.0] * size, -group.at_least)
         if group.at_most is not None and group.at_most < size:
@@ -237,5 +251,6 @@ def _rows_of(done: Constraints, n_features: int) -> Rows:
             for place in range(size):
                 add([features[place], features[place - 1]], [1.0, -1.0], 0.0)
     if done.costs is not None and done.budget is not None:
-        add(range(n_features), done.costs, done.budget + _ROUNDING * max(1.0, abs(done.budget)))
+        costs = [float(cost) for cost in done.costs]
+        add(range(n_features), costs, done.budget + _ROUNDING * max(1.0, abs(done.budget)))
     return Rows(np.reshape(weights, (len(weights), n_features)), np.array(caps))

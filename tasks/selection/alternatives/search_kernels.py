@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
-from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 DONE, PAUSED, FULL = 0, 1, 2
 
 
-@inlined
+@compiled
 def _insert(sums: Any, filled: int, most: int, x: float) -> int:
     """Keep the `most` largest numbers, in descending order; return how many there are."""
     if filled == most:
@@ -35,33 +35,16 @@ def _insert(sums: Any, filled: int, most: int, x: float) -> int:
     return filled + 1
 
 
-@inlined
-def _value(problem: Any, features: Any) -> float:
-    """Return what a sorted set is worth: a sum that rounds once, whatever the order."""
-    total, lost = 0.0, 0.0
-    k = len(features)
-    for i in range(k):
-        for j in range(-1, i if len(problem.costs) else 0):
-            x = problem.gains[features[i]] if j < 0 else -problem.costs[features[i], features[j]]
-            added = total + x
-            if abs(total) >= abs(x):
-                lost += (total - added) + x
-            else:
-                lost += (x - added) + total
-            total = added
-    return total + lost
-
-
-@inlined
+@compiled
 def _is_before(one: Any, other: Any) -> bool:
-    """Compare sorted sets as words."""
-    for i in range(len(one)):
-        if one[i] != other[i]:
-            return bool(one[i] < other[i])
-    return False
+    """Return whether a sorted set comes before another as a word."""
+    i = 0
+    while i < len(one) - 1 and one[i] == other[i]:
+        i += 1
+    return bool(one[i] < other[i])
 
 
-@inlined
+@compiled
 def _put(into: Any, size: int, feature: int) -> None:
     """Insert a feature into a sorted set of some size."""
     place = size
@@ -71,40 +54,62 @@ def _put(into: Any, size: int, feature: int) -> None:
     into[place] = feature
 
 
-@inlined
-def _first_completion(state: Any, level: int, k: int, into: Any) -> None:
-    """Write the first set, as a word, that can still come of the next candidate."""
-    place = state.place[level]
+@compiled
+def _write(state: Any, level: int, added: int, word: Any) -> None:
+    """Write the partial set of a level, and one feature more, sorted."""
     for i in range(level):
-        _put(into, i, state.chosen[i])
-    _put(into, level, state.candidates[level, place])
-    size = level + 1
-    open_places = k - size
-    if open_places == 0:
-        return
-    firsts = np.empty(open_places)
-    filled = 0
-    for i in range(place + 1, state.count[level]):
-        filled = _insert(firsts, filled, open_places, -float(state.candidates[level, i]))
-    for i in range(filled):
-        _put(into, size, np.int64(-firsts[i]))
-        size += 1
+        _put(word, i, state.chosen[i])
+    _put(word, level, added)
 
 
-@inlined
+@compiled
+def _first_word(state: Any, level: int, word: Any) -> None:
+    """Write the first set, as a word, that can still come of the next candidate."""
+    place, n_open = state.place[level], len(word) - level - 1
+    _write(state, level, state.candidates[level, place], word)
+    lowest, filled = np.empty(n_open), 0
+    for i in range(place + 1, state.n_candidates[level]):
+        filled = _insert(lowest, filled, n_open, -float(state.candidates[level, i]))
+    for i in range(n_open):
+        _put(word, level + 1 + i, int(-lowest[i]))
+
+
+@compiled
+def _copy(state: Any, level: int, place: int, into: int) -> None:
+    """Copy a candidate of a level to another place."""
+    state.candidates[level, into] = state.candidates[level, place]
+    state.marginals[level, into] = state.marginals[level, place]
+    state.promises[level, into] = state.promises[level, place]
+
+
+@compiled
+def _order(state: Any, level: int) -> None:
+    """Order candidates by what they promise; of equals the lowest index comes first."""
+    features, promises = state.candidates[level], state.promises[level]
+    spare = len(features) - 1
+    for i in range(1, state.n_candidates[level]):
+        _copy(state, level, i, spare)
+        place, promise = i, promises[spare]
+        while place > 0 and promises[place - 1] <= promise:
+            if promises[place - 1] == promise and features[place - 1] < features[spare]:
+                break
+            _copy(state, level, place - 1, place)
+            place -= 1
+        _copy(state, level, spare, place)
+
+
+@compiled
 def _pass(problem: Any, state: Any, level: int) -> None:
     """Leave the next candidate out, and with it those that it dominates.
 
     One with a lower gain, and weights in the same rows at least, could be swapped for it.
     """
-    place = state.place[level]
+    place, n_words = state.place[level], problem.dominance.shape[1]
     state.place[level] = place + 1
-    n_words = problem.dominance.shape[1]
     if n_words == 0:
         return
-    passed = state.candidates[level, place]
-    kept = place + 1
-    for i in range(place + 1, state.count[level]):
+    passed, kept = state.candidates[level, place], place + 1
+    for i in range(place + 1, state.n_candidates[level]):
         other = state.candidates[level, i]
         gain, other_gain = problem.gains[passed], problem.gains[other]
         dominated = gain > other_gain or (gain == other_gain and passed < other)
@@ -112,53 +117,45 @@ def _pass(problem: Any, state: Any, level: int) -> None:
             if problem.dominance[passed, word] & ~problem.dominance[other, word]:
                 dominated = False
         if not dominated:
-            state.candidates[level, kept] = other
-            state.marginals[level, kept] = state.marginals[level, i]
-            state.promises[level, kept] = state.promises[level, i]
+            _copy(state, level, i, kept)
             kept += 1
-    state.count[level] = kept
+    state.n_candidates[level] = kept
 
 
-@inlined
-def _charge(problem: Any, state: Any, level: int, open_places: int) -> None:
+@compiled
+def _charge(problem: Any, state: Any, level: int, n_open: int) -> None:
     """Charge for rows that can still overflow, and for no others."""
     constant = 0.0
     for r in range(len(problem.caps)):
         room = problem.caps[r] - state.loads[level, r]
-        if problem.most[r, open_places] <= room:
+        if problem.most[r, n_open] <= room:
             state.multipliers[level, r] = 0.0
         constant += state.multipliers[level, r] * room
     state.constant[level] = constant
 
 
-@inlined
-def _drop_hopeless(problem: Any, state: Any, level: int, open_places: int) -> bool:
+@compiled
+def _drop_hopeless(problem: Any, state: Any, level: int, n_open: int) -> bool:
     """Drop candidates that no set worth enough can have; return whether any was dropped."""
-    n = state.count[level]
-    tops = np.empty(open_places)
-    filled = 0
+    n = state.n_candidates[level]
+    tops, filled = np.empty(n_open), 0
     for i in range(n):
-        filled = _insert(tops, filled, open_places, state.promises[level, i])
-    if filled < open_places:
-        state.count[level] = 0
+        filled = _insert(tops, filled, n_open, state.promises[level, i])
+    if filled < n_open:
+        state.n_candidates[level] = 0
         return False
     threshold = state.best_value[0] - problem.slack - state.value[level] - state.constant[level]
-    without_last = 0.0
-    for i in range(open_places - 1):
-        without_last += tops[i]
-    kept = 0
+    kept, without_last = 0, tops[:-1].sum()
     for i in range(n):
-        promise = state.promises[level, i]
-        if without_last + min(promise, tops[open_places - 1]) >= threshold:
-            state.candidates[level, kept] = state.candidates[level, i]
-            state.marginals[level, kept] = state.marginals[level, i]
-            state.promises[level, kept] = promise
+        promise = min(state.promises[level, i], tops[n_open - 1])
+        if promise > -np.inf and without_last + promise >= threshold:
+            _copy(state, level, i, kept)
             kept += 1
-    state.count[level] = kept
+    state.n_candidates[level] = kept
     return bool(kept < n)
 
 
-@inlined
+@compiled
 def _charges_of(problem: Any, state: Any, level: int, feature: int) -> float:
     total = 0.0
     for r in range(len(problem.caps)):
@@ -166,145 +163,105 @@ def _charges_of(problem: Any, state: Any, level: int, feature: int) -> float:
     return total
 
 
-@inlined
-def _promise_anew(problem: Any, state: Any, level: int, open_places: int) -> None:
+@compiled
+def _promise_anew(problem: Any, state: Any, level: int, n_open: int) -> None:
     """Take the smallest pair costs among the candidates that are left."""
-    n, partners = state.count[level], open_places - 1
+    n, partners = state.n_candidates[level], n_open - 1
     nearest = np.empty(partners)
     for i in range(n):
-        feature = state.candidates[level, i]
-        filled = 0
+        feature, filled = state.candidates[level, i], 0
         for j in range(n):
             if j != i:
                 cost = problem.costs[feature, state.candidates[level, j]]
-                filled = _insert(nearest, filled, partners, -cost)
-        half = np.inf
-        if filled == partners:
-            half = -nearest.sum() / 2
+                filled = _insert(nearest, filled, partners, -cost / 2)
         charges = _charges_of(problem, state, level, feature)
-        state.promises[level, i] = state.marginals[level, i] - half - charges
+        state.promises[level, i] = state.marginals[level, i] - charges + nearest.sum()
 
 
-@inlined
-def _fits(problem: Any, state: Any, level: int, feature: int, open_places: int) -> bool:
+@compiled
+def _fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> bool:
     """Return whether rows allow a candidate and, at their best, what is to follow it."""
     for r in range(len(problem.caps)):
         load = state.loads[level, r] + problem.weights[feature, r]
-        if load + problem.least[r, open_places - 1] > problem.caps[r]:
+        if load + problem.least[r, n_open - 1] > problem.caps[r]:
             return False
     return True
 
 
-@inlined
-def _settle(problem: Any, state: Any, level: int, open_places: int) -> int:
+@compiled
+def _settle(problem: Any, state: Any, level: int, n_open: int) -> int:
     """Drop what is hopeless on a new level and order the rest; return the work."""
-    work = state.count[level]
-    is_shrinking = _drop_hopeless(problem, state, level, open_places)
-    if len(problem.costs) and open_places > 1:
-        is_shrinking = True
-        while is_shrinking and state.count[level] >= open_places:
-            work += state.count[level] ** 2
-            _promise_anew(problem, state, level, open_places)
-            is_shrinking = _drop_hopeless(problem, state, level, open_places)
-    n = state.count[level]
-    order = np.argsort(-state.promises[level, :n], kind="mergesort")
-    state.candidates[level, :n] = state.candidates[level, :n][order]
-    state.marginals[level, :n] = state.marginals[level, :n][order]
-    state.promises[level, :n] = state.promises[level, :n][order]
+    work, is_shrinking = state.n_candidates[level], len(problem.costs) > 0 and n_open > 1
+    _drop_hopeless(problem, state, level, n_open)
+    while is_shrinking and state.n_candidates[level] >= n_open:
+        work += state.n_candidates[level] ** 2
+        _promise_anew(problem, state, level, n_open)
+        is_shrinking = _drop_hopeless(problem, state, level, n_open)
+    _order(state, level)
     state.place[level] = 0
     return int(work)
 
 
-@inlined
+@compiled
 def _descend(problem: Any, state: Any, level: int, k: int) -> int:
     """Add the next candidate of a level and fill the level below it; return the work."""
     place, below = state.place[level], level + 1
-    added, open_places = state.candidates[level, place], k - below
+    added, n_open = state.candidates[level, place], k - below
     state.chosen[level] = added
     state.value[below] = state.value[level] + state.marginals[level, place]
     for r in range(len(problem.caps)):
         state.loads[below, r] = state.loads[level, r] + problem.weights[added, r]
         state.multipliers[below, r] = state.multipliers[level, r]
-    _charge(problem, state, below, open_places)
+    _charge(problem, state, below, n_open)
     n = 0
-    for i in range(place + 1, state.count[level]):
-        feature = state.candidates[level, i]
-        marginal = state.marginals[level, i]
+    for i in range(place + 1, state.n_candidates[level]):
+        feature, marginal = state.candidates[level, i], state.marginals[level, i]
         if len(problem.costs):
             marginal -= problem.costs[added, feature]
-        if marginal == -np.inf or not _fits(problem, state, below, feature, open_places):
+        if marginal == -np.inf or not _fits(problem, state, below, feature, n_open):
             continue
-        promise = marginal - problem.nearest[feature, open_places - 1] / 2
+        promise = marginal - problem.nearest[feature, n_open - 1]
         state.candidates[below, n] = feature
         state.marginals[below, n] = marginal
         state.promises[below, n] = promise - _charges_of(problem, state, below, feature)
         n += 1
-    state.count[below] = n
-    return _settle(problem, state, below, open_places)
-
-
-@inlined
-def _bound(state: Any, level: int, k: int) -> float:
-    """Return what no set can exceed that has the next candidate of a level, or one after it."""
-    first = state.place[level]
-    total = state.value[level] + state.constant[level]
-    if state.count[level] - first < k - level:
-        return -np.inf
-    for i in range(first, first + k - level):
-        total += state.promises[level, i]
-    return total
-
-
-@inlined
-def _keep_best(problem: Any, state: Any, features: Any) -> None:
-    """Take a set that is worth more than the best so far, or as much and before it as a word."""
-    value = _value(problem, features)
-    best = state.best_value[0]
-    if state.best[0] < 0:
-        is_better = value >= best
-    else:
-        is_better = value > best + problem.slack or (
-            value >= best - problem.slack and _is_before(features, state.best)
-        )
-    if is_better:
-        state.best[:] = features
-        state.best_value[0] = max(best, value)
-
-
-@inlined
-def _go_up(problem: Any, state: Any) -> None:
-    level = state.level[1] - 1
-    state.level[1] = level
-    if level >= state.level[0]:
-        _pass(problem, state, level)
+    state.n_candidates[below] = n
+    return _settle(problem, state, below, n_open)
 
 
 @compiled
-def start(problem: Problem, state: State) -> None:
-    """Order the candidates of the first level by their promises."""
-    level, k = state.level[0], len(state.chosen)
-    _charge(problem, state, level, k - level)
-    for i in range(state.count[level]):
-        state.promises[level, i] -= _charges_of(problem, state, level, state.candidates[level, i])
-    _settle(problem, state, level, k - level)
+def _bound(state: Any, level: int, k: int) -> float:
+    """Return what no set can exceed that has the next candidate of a level, or one after it."""
+    first, total = state.place[level], state.value[level] + state.constant[level]
+    if state.n_candidates[level] - first < k - level:
+        return -np.inf
+    return float(total + state.promises[level, first : first + k - level].sum())
 
 
-@inlined
+@compiled
+def _keep_best(problem: Any, state: Any, word: Any, value: float) -> None:
+    """Take a set that is worth more than the best so far, or as much and before it as a word."""
+    best = state.best_value[0]
+    is_first = state.best[0] < 0 or _is_before(word, state.best)
+    if value > best + problem.slack or (value >= best - problem.slack and is_first):
+        state.best_value[0] = max(best, value)
+        state.best[:] = word
+
+
+@compiled
 def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> int:
     """Look at every set that lacks one feature; return the work."""
-    for i in range(state.count[level]):
+    for i in range(state.n_candidates[level]):
         worth = state.value[level] + state.marginals[level, i]
         if worth < state.best_value[0] - problem.slack:
             continue
-        for j in range(level):
-            _put(word, j, state.chosen[j])
-        _put(word, level, state.candidates[level, i])
+        _write(state, level, state.candidates[level, i], word)
         if len(found) == 0:
-            _keep_best(problem, state, word)
-        elif _value(problem, word) >= state.best_value[0]:
-            found[state.n_found[0]] = word
-            state.n_found[0] += 1
-    return int(state.count[level])
+            _keep_best(problem, state, word, worth)
+            continue
+        found[state.n_found[0]] = word
+        state.n_found[0] += 1
+    return int(state.n_candidates[level])
 
 
 @compiled
@@ -314,7 +271,6 @@ def search(problem: Problem, state: State, most_work: int, found: Integers) -> i
     Parameters
     ----------
     problem, state
-        `state` is written to.
     most_work : int
         Pause after about so many looks at a candidate or a pair.
     found : ndarray of int64, shape (most, k)
@@ -327,35 +283,28 @@ def search(problem: Problem, state: State, most_work: int, found: Integers) -> i
     """
     k, first, work = len(state.chosen), state.level[0], 0
     word = np.empty(k, np.int64)
+    if state.place[first] < 0:
+        work += _settle(problem, state, first, k - first)
     while state.level[1] >= first:
         if work > most_work:
             return PAUSED
         level = state.level[1]
-        if level == k - 1:
-            if 0 < len(found) < state.n_found[0] + state.count[level]:
+        is_last, bound = level == k - 1, _bound(state, level, k)
+        if is_last:
+            if 0 < len(found) < state.n_found[0] + state.n_candidates[level]:
                 return FULL
             work += _scan(problem, state, level, found, word)
-            _go_up(problem, state)
-            continue
-        bound = _bound(state, level, k)
-        if bound < state.best_value[0] - problem.slack or bound == -np.inf:
-            _go_up(problem, state)
+        if is_last or bound == -np.inf or bound < state.best_value[0] - problem.slack:
+            state.level[1] = level - 1
+            if level > first:
+                _pass(problem, state, level - 1)
             continue
         if state.best[0] >= 0 and bound <= state.best_value[0] + problem.slack:
-            work += state.count[level]
-            _first_completion(state, level, k, word)
+            work += state.n_candidates[level]
+            _first_word(state, level, word)
             if not _is_before(word, state.best):
                 _pass(problem, state, level)
                 continue
         work += _descend(problem, state, level, k)
         state.level[1] = level + 1
     return DONE
-
-
-@compiled
-def open_bound(state: State) -> float:
-    """Return what no set can exceed that the search has not met yet; -inf when it is done."""
-    k, highest = len(state.chosen), -np.inf
-    for level in range(state.level[0], state.level[1] + 1):
-        highest = max(highest, _bound(state, level, k))
-    return highest

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
-from chaffinch.tasks.selection.alternatives.search_kernels import start
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
 from chaffinch.tasks.selection.alternatives.starting_kernels import good_set, multipliers_of
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
@@ -90,9 +89,9 @@ def prepared(
 def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask, Mask]:
     """Return what is in from the start, fewer than k, and what may be added, both (n,)."""
     is_fixed = np.zeros(len(form.gains), dtype=bool)
-    is_fixed[list(constraints.must_include)] = True
+    is_fixed[constraints.included] = True
     is_open = ~is_fixed
-    is_open[list(constraints.must_exclude)] = False
+    is_open[constraints.excluded] = False
     if is_fixed.sum() == k:  # the last is then the only one that may be added
         last = np.flatnonzero(is_fixed)[-1]
         is_fixed[last], is_open[:] = False, False
@@ -144,7 +143,7 @@ def _problem(
     if form.pair_costs is not None:
         costs = np.ascontiguousarray(form.pair_costs[np.ix_(features, features)])
         if k > 1:
-            nearest[:, 1:] = _nearest(costs, k - 1)
+            nearest[:, 1:] = _nearest(costs, k - 1) / 2
     return Problem(
         gains=form.gains[features],
         costs=costs,
@@ -166,15 +165,16 @@ def _nearest(costs: Floats, most: int) -> Floats:
     return np.asarray(np.cumsum(np.sort(smallest, axis=1), axis=1))
 
 
-def _slack(problem: Problem, k: int, multipliers: Floats) -> float:
+def _slack(problem: Problem, state: State) -> float:
     """Return more than the rounding of a bound or a value can add up to."""
-    n_pairs, n_rows = k * (k - 1) // 2, len(problem.caps)
+    k, n_rows, multipliers = len(state.best), len(problem.caps), state.multipliers[state.level[0]]
+    n_pairs = k * (k - 1) // 2
     costs = problem.costs[np.isfinite(problem.costs)]
-    charges = multipliers * (np.abs(problem.caps) + k * np.abs(problem.weights).max(axis=0))
+    weights = np.abs(problem.weights).max(axis=0)
     size = (
         k * float(np.abs(problem.gains).max())
         + n_pairs * float(np.abs(costs).max(initial=0.0))
-        + float(charges.sum())
+        + float((multipliers * (np.abs(problem.caps) + k * weights)).sum())
     )
     return 4 * _EPSILON * (k + n_pairs + n_rows + 8) * size
 
@@ -183,62 +183,110 @@ def _started(
     problem: Problem, fixed: Integers, k: int, at_least: float, *, only_best: bool
 ) -> tuple[Problem, State]:
     """Return the problem with its slack, and the state before the first candidate is added."""
-    n, first, n_rows = len(problem.gains), len(fixed), len(problem.caps)
-    form = Form(problem.gains, problem.costs if len(problem.costs) else None)
-    is_open = np.ones(n, dtype=bool)
-    is_open[fixed] = False
-    loads = problem.weights[fixed].sum(axis=0)
-    marginals = problem.gains.copy()
-    if len(problem.costs):
-        marginals -= problem.costs[fixed].sum(axis=0)
-    promises = marginals - problem.nearest[:, k - first - 1] / 2
-    is_open &= (problem.weights + loads + problem.least[:, k - first - 1] <= problem.caps).all(
-        axis=1
-    )
-    is_open &= promises > -math.inf
-    candidates = np.flatnonzero(is_open)
-    promises = promises[candidates]
-
-    problem = problem._replace(slack=_slack(problem, k, np.zeros(n_rows)))
-    value = form.value(fixed)
-    best = good_set(problem, fixed, k, np.zeros(n_rows)) if only_best else fixed[:0]
-    multipliers = np.zeros(n_rows)
-    if n_rows and len(candidates) >= k - first:
-        top = float(np.sort(promises)[first - k :].sum())
-        target = form.value(best) - value if len(best) else top - _GUESS * abs(top)
-        target = max(target, at_least - value)
-        multipliers = multipliers_of(
-            problem, candidates, promises, problem.caps - loads, k - first, target, _STEPS
-        )
-        problem = problem._replace(slack=_slack(problem, k, multipliers))
+    state = _first_level(problem, fixed, k, at_least)
+    problem = problem._replace(slack=_slack(problem, state))
+    if only_best:
+        _try_good_set(problem, state, at_least)
+    if len(problem.caps) and state.n_candidates[len(fixed)] >= k - len(fixed):
+        _charge_rows(problem, state)
+        problem = problem._replace(slack=_slack(problem, state))
         if only_best:
-            charged = good_set(problem, fixed, k, multipliers)
-            if len(charged) and (not len(best) or form.value(charged) > form.value(best)):
-                best = charged
+            _try_good_set(problem, state, at_least)
+    return problem, state
+
+
+def _to_add(state: State) -> tuple[int, int, slice]:
+    """Return the first level, how many features are to be added, and where its candidates are."""
+    level = int(state.level[0])
+    return level, len(state.chosen) - level, slice(int(state.n_candidates[level]))
+
+
+def _target(state: State) -> float:
+    """Return what the best set so far adds to what is fixed, or a guess at it."""
+    level, n_open, candidates = _to_add(state)
+    target = float(state.best_value[0] - state.value[level])
+    if target == -math.inf:
+        top = float(np.sort(state.promises[level, candidates])[-n_open:].sum())
+        target = top - _GUESS * abs(top)
+    return target
+
+
+def _charge_rows(problem: Problem, state: State) -> None:
+    """Set the multipliers of the first level, and charge its candidates."""
+    level, n_open, candidates = _to_add(state)
+    features, promises = state.candidates[level, candidates], state.promises[level, candidates]
+    room = problem.caps - state.loads[level]
+    state.multipliers[level] = multipliers_of(
+        problem,
+        features,
+        promises,
+        room,
+        n_open,
+        _target(state),
+        _STEPS,
+    )
+    promises -= problem.weights[features] @ state.multipliers[level]
+    state.constant[level] = state.multipliers[level] @ room
+
+
+def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> State:
+    """Return the state with every candidate that rows and pair costs allow on its first level."""
+    n, level, n_rows = len(problem.gains), len(fixed), len(problem.caps)
     state = State(
         chosen=np.zeros(k, dtype=np.int64),
-        candidates=np.zeros((k + 1, n), dtype=np.int64),
-        marginals=np.zeros((k + 1, n)),
-        promises=np.zeros((k + 1, n)),
-        count=np.zeros(k + 1, dtype=np.int64),
-        place=np.zeros(k + 1, dtype=np.int64),
+        candidates=np.zeros((k + 1, n + 1), dtype=np.int64),
+        marginals=np.zeros((k + 1, n + 1)),
+        promises=np.zeros((k + 1, n + 1)),
+        n_candidates=np.zeros(k + 1, dtype=np.int64),
+        place=np.full(k + 1, -1),
         value=np.zeros(k + 1),
         constant=np.zeros(k + 1),
         loads=np.zeros((k + 1, n_rows)),
         multipliers=np.zeros((k + 1, n_rows)),
-        level=np.array([first, first]),
+        level=np.array([level, level]),
         best=np.full(k, -1),
         best_value=np.array([at_least]),
         n_found=np.zeros(1, dtype=np.int64),
     )
-    state.chosen[:first] = fixed
-    state.candidates[first, : len(candidates)] = candidates
-    state.marginals[first, : len(candidates)] = marginals[candidates]
-    state.promises[first, : len(candidates)] = promises
-    state.count[first] = len(candidates)
-    state.value[first], state.loads[first] = value, loads
-    state.multipliers[first] = multipliers
-    if len(best) and form.value(best) >= at_least:
-        state.best[:], state.best_value[0] = best, form.value(best)
-    start(problem, state)
-    return problem, state
+    marginals = problem.gains.copy()
+    form = Form(problem.gains)
+    if len(problem.costs):
+        form = Form(problem.gains, problem.costs)
+        marginals -= problem.costs[fixed].sum(axis=0)
+    loads = problem.weights[fixed].sum(axis=0)
+    promises = marginals - problem.nearest[:, k - level - 1]
+    fits = problem.weights + loads + problem.least[:, k - level - 1] <= problem.caps
+    is_open = fits.all(axis=1) & (promises > -math.inf)
+    is_open[fixed] = False
+    candidates = np.flatnonzero(is_open)
+    candidates = candidates[np.argsort(-promises[candidates], kind="stable")]
+    count = len(candidates)
+    state.chosen[:level] = fixed
+    state.n_candidates[level], state.value[level] = count, form.value(fixed)
+    state.loads[level] = loads
+    state.candidates[level, :count] = candidates
+    state.marginals[level, :count] = marginals[candidates]
+    state.promises[level, :count] = promises[candidates]
+    return state
+
+
+def _try_good_set(problem: Problem, state: State, at_least: float) -> None:
+    """Take a set found by exchange for the best so far, if it is worth enough."""
+    form = Form(problem.gains, problem.costs if len(problem.costs) else None)
+    chosen = np.zeros(len(state.best), dtype=np.int64)
+    level = int(state.level[0])
+    if good_set(problem, state.chosen[:level], state.multipliers[level], chosen):
+        value = form.value(chosen)
+        if value > state.best_value[0] or (state.best[0] < 0 and value >= at_least):
+            state.best[:], state.best_value[0] = np.sort(chosen), value
+
+
+def open_bound(state: State) -> float:
+    """Return what no set can exceed that a search has not met yet; -inf when it is done."""
+    bounds = [-math.inf]
+    for level in range(int(state.level[0]), int(state.level[1]) + 1):
+        promises = state.promises[level, state.place[level] : state.n_candidates[level]]
+        n_open = len(state.chosen) - level
+        if len(promises) >= n_open:
+            bounds.append(state.value[level] + state.constant[level] + promises[:n_open].sum())
+    return float(max(bounds))

@@ -28,7 +28,7 @@ class Problem(NamedTuple):
     least, most : ndarray, shape (r, k + 1)
         The smallest and the largest sum that t candidates can have in a row.
     nearest : ndarray, shape (n, k)
-        Sum of the t smallest pair costs of each candidate.
+        Half the sum of the t smallest pair costs of each candidate.
     dominance : ndarray of uint64, shape (n, w)
         The rows that each candidate has a weight in, as bits; w is 0 if no candidate dominates.
     slack : float
@@ -53,10 +53,10 @@ class State(NamedTuple):
     ----------
     chosen : ndarray of int64, shape (k,)
         The partial set; chosen[level] was added at that level.
-    candidates, marginals, promises : ndarray, shape (k + 1, n)
-        What may be added, what it adds, what it promises.
-    count, place : ndarray of int64, shape (k + 1,)
-        How many candidates there are, and which is next.
+    candidates, marginals, promises : ndarray, shape (k + 1, n + 1)
+        What may be added, what it adds, what it promises; the last place is spare.
+    n_candidates, place : ndarray of int64, shape (k + 1,)
+        How many candidates there are, and which is next; -1 on the first level before the start.
     value, constant : ndarray, shape (k + 1,)
         Of the partial set; what the multipliers give for room left in the rows.
     loads, multipliers : ndarray, shape (k + 1, r)
@@ -75,7 +75,7 @@ class State(NamedTuple):
     candidates: Integers
     marginals: Floats
     promises: Floats
-    count: Integers
+    n_candidates: Integers
     place: Integers
     value: Floats
     constant: Floats

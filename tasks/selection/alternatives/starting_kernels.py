@@ -11,14 +11,39 @@ from typing import Any
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem
-from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.vocabulary import Floats
 
+_PATIENCE = 10  # steps without a lower bound, after which they become half as long
 
-@inlined
-def _largest(values: Any, n_largest: int) -> Any:
-    """Return where the largest values are."""
-    return np.argsort(-values, kind="mergesort")[:n_largest]
+
+@compiled
+def _largest(values: Any, places: Any) -> None:
+    """Write where the largest values are, as many as there are places; of equals the first."""
+    filled = 0
+    for i in range(len(values)):
+        if filled == len(places):
+            if values[i] <= values[places[filled - 1]]:
+                continue
+            filled -= 1
+        place = filled
+        while place > 0 and values[places[place - 1]] < values[i]:
+            places[place] = places[place - 1]
+            place -= 1
+        places[place] = i
+        filled += 1
+
+
+@compiled
+def _step(problem: Any, excess: Any, now: Any, length: float) -> None:
+    """Charge more for rows that are too full, and less for those with room, but no less than 0."""
+    norm = 0.0
+    for r in range(len(now)):
+        if now[r] > 0 or excess[r] > 0:
+            norm += excess[r] ** 2
+    for r in range(len(now)):
+        if norm > 0:
+            now[r] = max(0.0, now[r] + length / norm * excess[r])
 
 
 @compiled
@@ -47,42 +72,37 @@ def multipliers_of(
     n_steps : int
         How many steps to take.
     """
-    n_rows = len(room)
-    now, best = np.zeros(n_rows), np.zeros(n_rows)
-    lowest, length, since = np.inf, 1.0, 0
+    n_rows, lowest, share, since = len(room), np.inf, 1.0, 0
+    now, best, excess = np.zeros(n_rows), np.zeros(n_rows), np.empty(n_rows)
+    charged, places = np.empty(len(candidates)), np.empty(n_open, np.int64)
     for _ in range(n_steps):
-        charged = promises.copy()
-        for i, feature in enumerate(candidates):
+        for i in range(len(candidates)):
+            charged[i] = promises[i]
             for r in range(n_rows):
-                charged[i] -= now[r] * problem.weights[feature, r]
-        bound, excess = 0.0, -room
-        for i in _largest(charged, n_open):
-            bound += charged[i]
-            excess += problem.weights[candidates[i]]
+                charged[i] -= now[r] * problem.weights[candidates[i], r]
+        _largest(charged, places)
+        bound = 0.0
+        for place in places:
+            bound += charged[place]
         for r in range(n_rows):
             bound += now[r] * room[r]
+            excess[r] = -room[r]
+            for place in places:
+                excess[r] += problem.weights[candidates[place], r]
         since += 1
         if bound < lowest:
             lowest, since = bound, 0
-            best[:] = now
-        elif since == 10:
-            length, since = length / 2, 0
-            now[:] = best
-            continue
-        norm = 0.0
-        for r in range(n_rows):
-            if now[r] == 0 and excess[r] < 0:
-                excess[r] = 0.0
-            norm += excess[r] ** 2
-        if norm == 0 or lowest <= target:
+            for r in range(n_rows):
+                best[r] = now[r]
+        elif since == _PATIENCE:
+            share, since = share / 2, 0
+        if lowest <= target:
             break
-        step = length * max(bound - target, 0.0) / norm
-        for r in range(n_rows):
-            now[r] = max(0.0, now[r] + step * excess[r])
+        _step(problem, excess, now, share * (bound - target))
     return best
 
 
-@inlined
+@compiled
 def _fits(problem: Any, loads: Any, out: int, feature: int, n_after: int) -> bool:
     """Return whether rows allow a feature, in place of another (-1 for none)."""
     for r in range(len(loads)):
@@ -94,80 +114,88 @@ def _fits(problem: Any, loads: Any, out: int, feature: int, n_after: int) -> boo
     return True
 
 
-@inlined
-def _worth(problem: Any, chosen: Any, feature: int, out: int) -> float:
+@compiled
+def _worth(problem: Any, chosen: Any, size: int, feature: int, out: int) -> float:
     """Return what a feature adds to a set without one of its own (-1 for none)."""
     worth = problem.gains[feature]
     if len(problem.costs):
-        for other in chosen:
-            if other != out:
-                worth -= problem.costs[feature, other]
+        for i in range(size):
+            if chosen[i] != out:
+                worth -= problem.costs[feature, chosen[i]]
     return float(worth)
 
 
-@inlined
+@compiled
+def _most_to_add(problem: Any, multipliers: Any, chosen: Any, size: int, loads: Any) -> int:
+    """Return the feature that adds most to a set, charged; -1 if none can be added."""
+    best, highest = -1, -np.inf
+    for feature in range(len(problem.gains)):
+        worth = _worth(problem, chosen, size, feature, -1)
+        for r in range(len(loads)):
+            worth -= multipliers[r] * problem.weights[feature, r]
+        for i in range(size):
+            if chosen[i] == feature:
+                worth = -np.inf
+        if worth > highest and _fits(problem, loads, -1, feature, len(chosen) - size - 1):
+            best, highest = feature, worth
+    return best
+
+
+@compiled
 def _exchange(problem: Any, chosen: Any, n_fixed: int, loads: Any) -> bool:
     """Make the swap that gains most; return whether there was one."""
-    most, best_place, best_feature = problem.slack, -1, -1
-    is_in = np.zeros(len(problem.gains), np.bool_)
-    is_in[chosen] = True
-    for place in range(n_fixed, len(chosen)):
-        out = chosen[place]
-        worth = _worth(problem, chosen, out, out)
-        for feature in range(len(is_in)):
-            if is_in[feature] or problem.gains[feature] == -np.inf:
-                continue
-            gain = _worth(problem, chosen, feature, out) - worth
+    k, most, best_place, best_feature = len(chosen), problem.slack, -1, -1
+    for feature in range(len(problem.gains)):
+        is_in = False
+        for i in range(k):
+            is_in |= chosen[i] == feature
+        for place in range(n_fixed, 0 if is_in else k):
+            out = chosen[place]
+            gain = _worth(problem, chosen, k, feature, out) - _worth(problem, chosen, k, out, out)
             if gain > most and _fits(problem, loads, out, feature, 0):
                 most, best_place, best_feature = gain, place, feature
     if best_place < 0:
         return False
-    loads += problem.weights[best_feature] - problem.weights[chosen[best_place]]
+    out = chosen[best_place]
+    for r in range(len(loads)):
+        loads[r] += problem.weights[best_feature, r] - problem.weights[out, r]
     chosen[best_place] = best_feature
     return True
 
 
 @compiled
-def good_set(problem: Problem, fixed: Integers, k: int, multipliers: Floats) -> Integers:
-    """Return a set that obeys the rows: what adds most, charged, one by one, and then by swaps.
+def good_set(problem: Problem, fixed: Integers, multipliers: Floats, chosen: Integers) -> bool:
+    """Write a set that obeys the rows: what adds most, charged, one by one, and then by swaps.
 
     Parameters
     ----------
     problem
     fixed : ndarray of int64, shape (f,)
         In from the start.
-    k : int
-        Size of the set.
     multipliers : ndarray, shape (r,)
         What weights in the rows are charged.
+    chosen : ndarray of int64, shape (k,)
+        Where to write the set, in any order.
 
     Returns
     -------
-    ndarray of int64, shape (k,), or (0,) if none was found
-        Sorted.
+    bool
+        Whether there is one: rows may stand in the way of a set that is made one by one.
     """
-    chosen, loads = fixed[:0].copy(), np.zeros(len(problem.caps))
-    is_open = np.ones(len(problem.gains), np.bool_)
-    while len(chosen) < k:
-        best, highest = -1, -np.inf
-        if len(chosen) < len(fixed):
-            best = fixed[len(chosen)]
+    loads = np.zeros(len(problem.caps))
+    for size in range(len(chosen)):
+        if size < len(fixed):
+            added = fixed[size]
         else:
-            for feature in np.flatnonzero(is_open):
-                worth = _worth(problem, chosen, feature, -1)
-                for r in range(len(loads)):
-                    worth -= multipliers[r] * problem.weights[feature, r]
-                n_after = k - len(chosen) - 1
-                if worth > highest and _fits(problem, loads, -1, feature, n_after):
-                    best, highest = feature, worth
-        if best < 0:
-            return chosen[:0]
-        is_open[best] = False
-        chosen = np.append(chosen, best)
-        loads += problem.weights[best]
+            added = _most_to_add(problem, multipliers, chosen, size, loads)
+        if added < 0:
+            return False
+        chosen[size] = added
+        for r in range(len(loads)):
+            loads[r] += problem.weights[added, r]
     for r in range(len(loads)):
         if loads[r] > problem.caps[r]:
-            return chosen[:0]
+            return False
     while _exchange(problem, chosen, len(fixed), loads):
         continue
-    return np.sort(chosen)
+    return True
