@@ -24,19 +24,16 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
-from chaffinch.tasks.selection.alternatives.search_kernels import (
-    DONE,
-    FULL,
-    PAUSED,
-    search,
-)
+from chaffinch.tasks.selection.alternatives.search_kernels import search
 from chaffinch.tasks.selection.alternatives.search_problem import (
     Limits,
     Search,
     open_bound,
     prepared,
 )
-from chaffinch.tasks.selection.alternatives.search_state import Integers
+from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Integers
+
+__all__ = ["Found", "Limits", "best_set", "sets_within"]
 
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
 _FIRST_SETS = 1024

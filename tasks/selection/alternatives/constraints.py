@@ -102,13 +102,9 @@ class Constraints:
         ValueError
             If they name what is not there, contradict each other, or leave no set of size k.
         """
-        places = {name: index for index, name in enumerate(names or ())}
 
-        def indices(features: Collection[Feature], said: str) -> tuple[int, ...]:
-            if isinstance(features, str):
-                raise ValueError(f"{said} must be a sequence of features but is {features!r}")
-            found = [_index(feature, places, n_features, said) for feature in features]
-            return tuple(sorted(set(found)))
+        def indices(features: Sequence[Feature], said: str) -> tuple[int, ...]:
+            return indices_of(features, n_features, names, said)
 
         done = replace(
             self,
@@ -118,7 +114,7 @@ class Constraints:
                 replace(group, features=indices(group.features, "a group's features"))
                 for group in self.groups
             ),
-            costs=_costs(self.costs, places, n_features),
+            costs=_costs(self.costs, names, n_features),
         )
         _check_choice(done, n_features, k, n_sets)
         for group in done.groups:
@@ -128,12 +124,12 @@ class Constraints:
     @property
     def included(self) -> list[int]:
         """Indices of `must_include`; needs indices for names."""
-        return _indices(self.must_include)
+        return _as_indices(self.must_include)
 
     @property
     def excluded(self) -> list[int]:
         """Indices of `must_exclude`; needs indices for names."""
-        return _indices(self.must_exclude)
+        return _as_indices(self.must_exclude)
 
     def rows(self, n_features: int) -> Rows:
         """Return groups and budget as linear rows over n features; needs indices for names."""
@@ -152,23 +148,46 @@ class Constraints:
         )
 
 
-def _indices(features: Sequence[Feature]) -> list[int]:
-    return [int(feature) for feature in features]
+def indices_of(
+    features: Sequence[Feature], n_features: int, names: Sequence[str] | None, said: str
+) -> tuple[int, ...]:
+    """Return features given by index or by name as sorted indices.
 
+    Parameters
+    ----------
+    features : sequence of int or str
+    n_features : int
+        n, how many features there are.
+    names : sequence of str, length n, or None
+    said : str
+        What they are, to be named in an error.
 
-def _index(feature: Feature, places: Mapping[str, int], n_features: int, said: str) -> int:
-    if isinstance(feature, str):
-        if feature not in places:
+    Raises
+    ------
+    ValueError
+        If one of them is not there.
+    """
+    if isinstance(features, str):
+        raise ValueError(f"{said} must be a sequence of features but is {features!r}")
+    places = {name: index for index, name in enumerate(names or ())}
+    found = set()
+    for feature in features:
+        if isinstance(feature, str) and feature not in places:
             raise ValueError(f"{said} must name features but names {feature!r}, which is none")
-        return places[feature]
-    if not 0 <= feature < n_features:
-        raise ValueError(f"{said} must have indices in 0..{n_features - 1} but has {feature}")
-    return int(feature)
+        index = places[feature] if isinstance(feature, str) else int(feature)
+        if not 0 <= index < n_features:
+            raise ValueError(f"{said} must have indices in 0..{n_features - 1} but has {index}")
+        found.add(index)
+    return tuple(sorted(found))
+
+
+def _as_indices(features: Sequence[Feature]) -> list[int]:
+    return [int(feature) for feature in features]
 
 
 def _costs(
     costs: Sequence[float] | Mapping[Feature, float] | None,
-    places: Mapping[str, int],
+    names: Sequence[str] | None,
     n_features: int,
 ) -> Sequence[float] | None:
     if costs is None:
@@ -176,7 +195,7 @@ def _costs(
     if isinstance(costs, Mapping):
         of_each = np.zeros(n_features)
         for feature, cost in costs.items():
-            of_each[_index(feature, places, n_features, "costs")] = cost
+            of_each[list(indices_of([feature], n_features, names, "costs"))] = cost
     else:
         of_each = np.asarray(costs, dtype=np.float64)
     if of_each.shape != (n_features,):
@@ -242,7 +261,7 @@ def _rows_of(done: Constraints, n_features: int) -> Rows:
         caps.append(cap)
 
     for group in done.groups:
-        features, size = _indices(group.features), len(group.features)
+        features, size = _as_indices(group.features), len(group.features)
         if group.at_least:
             add(features, [-1.0] * size, -group.at_least)
         if group.at_most is not None and group.at_most < size:

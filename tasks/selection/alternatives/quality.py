@@ -1,12 +1,29 @@
-"""What a feature set is worth."""
+"""What a feature set is worth, by numbers that are known beforehand.
+
+Bach, arXiv 2307.11607v3, sections 3.3.1 and A.2; n features, sets S of k of them.
+
+====================================================================  ============
+paper                                                                 here
+====================================================================  ============
+sum of q_j, eq 11                                                     `Univariate`
+the same; no i, j with q(i, y) <= q(j, i), eq 12 (FCBF)               `FCBF`
+mean of q(j, y) less mean of q(i, j) over i != j, eq 13-14 (mRMR)     `MRMR`
+sum of q(j, y) / sqrt(k + sum of q(i, j) over i != j), eq 20 (CFS)    `CFS`
+====================================================================  ============
+
+The matrix of q(i, j) need not be symmetric: both directions of a pair count. Its diagonal does not.
+A quality is judged on other rows by a second one that is made of them: `held_out.value(indices)`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -27,10 +44,241 @@ class Form:
     pair_costs: Floats | None = None
 
     def value(self, features: Collection[int]) -> float:
-        """Return what a set of indices is worth; -inf if two of them must not be together."""
+        """Return what a set of indices is worth, rounded once; -inf if two are in conflict."""
         chosen = sorted(features)
         terms = self.gains[chosen].tolist()
         if self.pair_costs is not None:
             among = self.pair_costs[np.ix_(chosen, chosen)]
             terms += (-among[np.tril_indices(len(chosen), -1)]).tolist()
         return math.fsum(terms)
+
+
+@runtime_checkable
+class Quality(Protocol):
+    """What a search needs to know of a quality: higher is better.
+
+    Attributes
+    ----------
+    names : tuple of str, length n, or None
+    n_features : int
+        n, how many features there are.
+    """
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """See above."""
+        ...
+
+    @property
+    def n_features(self) -> int:
+        """See above."""
+        ...
+
+    def value(self, features: Collection[int]) -> float:
+        """Return what a set of indices is worth."""
+        ...
+
+
+@runtime_checkable
+class QualityWithForm(Quality, Protocol):
+    """A quality that is a form once the size of sets is fixed."""
+
+    def form(self, k: int) -> Form:
+        """Return the form for sets of k features."""
+        ...
+
+
+class Univariate:
+    """Each feature is worth something by itself, whatever else is in the set.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        Higher is better; they may be negative.
+    names : sequence of str, length n, optional
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, or the names do not fit.
+    """
+
+    def __init__(self, values: ArrayLike, names: Sequence[str] | None = None) -> None:
+        self.values = check_numbers("values", values)
+        self.names = check_names(names, len(self.values))
+
+    @property
+    def n_features(self) -> int:
+        """n, how many features there are."""
+        return len(self.values)
+
+    def form(self, k: int) -> Form:
+        """Return the form, which is the same for every size."""
+        return Form(self.values)
+
+    def value(self, features: Collection[int]) -> float:
+        """Return what a set of indices is worth."""
+        return self.form(len(features)).value(features)
+
+
+class _OfPairs:
+    """A relevance of each feature, and a redundancy of each pair."""
+
+    def __init__(
+        self, relevance: ArrayLike, redundancy: ArrayLike, names: Sequence[str] | None = None
+    ) -> None:
+        self.relevance = check_numbers("relevance", relevance)
+        n = len(self.relevance)
+        matrix = np.array(redundancy, dtype=np.float64)
+        if matrix.shape != (n, n):
+            raise ValueError(f"redundancy must have the shape ({n}, {n}) but has {matrix.shape}")
+        np.fill_diagonal(matrix, 0.0)
+        if not np.isfinite(matrix).all():
+            i, j = np.argwhere(~np.isfinite(matrix))[0]
+            raise ValueError(
+                f"redundancy must be finite but is {matrix[i, j]} for the features {i} and {j}"
+            )
+        self.redundancy = matrix
+        self.names = check_names(names, n)
+
+    @property
+    def n_features(self) -> int:
+        """n, how many features there are."""
+        return len(self.relevance)
+
+
+class FCBF(_OfPairs):
+    """The sum of relevances, of features none of which makes another redundant.
+
+    Two features are in conflict where q(i, y) <= q(j, i) one way round or the other.
+
+    Parameters
+    ----------
+    relevance : array of float, shape (n,)
+        q(j, y) of each feature.
+    redundancy : array of float, shape (n, n)
+        q(i, j) in row i.
+    names : sequence of str, length n, optional
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, or shapes do not fit.
+    """
+
+    def form(self, k: int) -> Form:
+        """Return the form, which is the same for every size."""
+        is_redundant = self.relevance <= self.redundancy  # row j, column i: q(i, y) <= q(j, i)
+        costs = np.where(is_redundant | is_redundant.T, math.inf, 0.0)
+        np.fill_diagonal(costs, 0.0)
+        return Form(self.relevance, costs)
+
+    def value(self, features: Collection[int]) -> float:
+        """Return what a set of indices is worth; -inf where two are in conflict."""
+        return self.form(len(features)).value(features)
+
+
+class MRMR(_OfPairs):
+    """The mean relevance of a set less the mean redundancy of its pairs.
+
+    Parameters
+    ----------
+    relevance, redundancy, names
+        See `FCBF`; a single feature has no redundancy.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, or shapes do not fit.
+    """
+
+    def form(self, k: int) -> Form:
+        """Return the form for sets of k features."""
+        if k < 2:
+            return Form(self.relevance)
+        of_pairs = self.redundancy + self.redundancy.T
+        return Form(self.relevance / k, of_pairs / (k * (k - 1)))
+
+    def value(self, features: Collection[int]) -> float:
+        """Return what a set of indices is worth."""
+        return self.form(len(features)).value(features)
+
+
+class CFS(_OfPairs):
+    """The correlation of a set's sum with the target, from correlations of single features.
+
+    Parameters
+    ----------
+    relevance, redundancy, names
+        See `FCBF`; at least 0.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite or below 0, or shapes do not fit.
+    """
+
+    def __init__(
+        self, relevance: ArrayLike, redundancy: ArrayLike, names: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(relevance, redundancy, names)
+        for said, numbers in (("relevance", self.relevance), ("redundancy", self.redundancy)):
+            if (numbers < 0).any():
+                raise ValueError(
+                    f"the {said} of CFS must be at least 0 but is {numbers.min()}; "
+                    "take absolute correlations"
+                )
+
+    def parts(self, features: Collection[int]) -> tuple[float, float]:
+        """Return sum of relevances, and size + sum of redundancies both ways, of a set."""
+        chosen = sorted(features)
+        among = self.redundancy[np.ix_(chosen, chosen)]
+        return (
+            math.fsum(self.relevance[chosen].tolist()),
+            math.fsum([len(chosen), *among.ravel().tolist()]),
+        )
+
+    def value(self, features: Collection[int]) -> float:
+        """Return what a set of indices is worth; 0 for no features."""
+        relevance, spread = self.parts(features)
+        return relevance / math.sqrt(spread) if spread else 0.0
+
+
+def check_numbers(said: str, numbers: ArrayLike) -> Floats:
+    """Return one number for each feature, shape (n,), as a copy.
+
+    Raises
+    ------
+    ValueError
+        If they are no such numbers, or not finite.
+    """
+    vector = np.array(numbers, dtype=np.float64)
+    if vector.ndim != 1 or not len(vector):
+        raise ValueError(
+            f"{said} must be one number for each feature but is {vector.shape} of them"
+        )
+    wrong = np.flatnonzero(~np.isfinite(vector))
+    if len(wrong):
+        raise ValueError(
+            f"{said} must be finite but is {vector[wrong[0]]} for feature {wrong[0]}; "
+            "leave such features out"
+        )
+    return vector
+
+
+def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+    """Return names, if there are any.
+
+    Raises
+    ------
+    ValueError
+        If they are not as many as features, or not distinct.
+    """
+    if names is None:
+        return None
+    if len(names) != n_features or len(set(names)) != n_features:
+        raise ValueError(
+            f"names must be {n_features} different ones, one for each feature, but are "
+            f"{len(set(names))} different of {len(names)}"
+        )
+    return tuple(str(name) for name in names)

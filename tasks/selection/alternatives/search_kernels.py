@@ -14,10 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
+from chaffinch.tasks.selection.alternatives.search_state import (
+    DONE,
+    FULL,
+    PAUSED,
+    Integers,
+    Problem,
+    State,
+)
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
-
-DONE, PAUSED, FULL = 0, 1, 2
 
 
 @compiled

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.vocabulary import Floats
 
+# How a search may end.
 DONE, PAUSED, FULL = 0, 1, 2
 
 Integers = NDArray[np.int64]

@@ -1,0 +1,215 @@
+"""`chaffinch.find_alternatives`: several feature sets that differ, each as good as it can be.
+
+Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from numbers import Integral
+from typing import Literal, get_args
+
+from chaffinch.tasks.selection.alternatives.constraints import Constraints, Feature, indices_of
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
+from chaffinch.tasks.selection.alternatives.quality import Quality
+from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
+from chaffinch.tasks.selection.alternatives.sets import (
+    Alternatives,
+    FeatureSet,
+    overall_status,
+)
+
+SearchName = Literal["sequential"]
+
+
+def find_alternatives(
+    quality: Quality,
+    *,
+    k: int | Sequence[int],
+    n_alternatives: int,
+    tau: float,
+    dissimilarity: Dissimilarity = "dice",
+    search: SearchName = "sequential",
+    constraints: Constraints | None = None,
+    previous: Sequence[Sequence[Feature]] = (),
+    time_limit: float | None = None,
+) -> Alternatives:
+    """Find feature sets that differ from each other, each as good as it can be.
+
+    Parameters
+    ----------
+    quality : Univariate, FCBF, MRMR, CFS, Wrapper or MaskedLossQuality
+        What a set is worth, over n features. `chaffinch.qualities` makes them of tables.
+    k : int in 1..n
+        How many features a set has; for the sequential search also one size for each set.
+    n_alternatives : int, at least 0
+        How many sets there are to be besides the first.
+    tau : float, above 0 and at most 1
+        How far apart each two sets are at least; 1: they share nothing. With Dice and sets of
+        one size, the share of features in which they differ.
+    dissimilarity : "dice" or "jaccard"
+        What `tau` is measured by.
+    search : "sequential"
+        One set at a time, each the best beside all before it.
+    constraints : Constraints, optional
+        What every set must obey.
+    previous : sequence of sequences of int or str
+        Sets, of any size, that all new ones must differ from as well.
+    time_limit : float, above 0, optional
+        In seconds, for all of it. When it is over the best sets so far come back, with a bound on
+        what is better than they are. A first call in a fresh environment compiles, some seconds.
+
+    Returns
+    -------
+    Alternatives
+        A sequence of `FeatureSet`, fewer where there are no more. Equal calls give equal sets: of
+        sets that are worth the same, the first as a word of sorted indices.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range, or they contradict each other.
+
+    Examples
+    --------
+    >>> import chaffinch
+    >>> quality = chaffinch.Univariate([9, 8, 7, 3, 2, 1])
+    >>> found = chaffinch.find_alternatives(quality, k=3, n_alternatives=2, tau=0.5)
+    >>> [one.features for one in found], found.total, found.status
+    ([(0, 1, 2), (0, 3, 4), (1, 3, 5)], 50.0, 'optimal')
+    """
+    if search not in get_args(SearchName):
+        raise ValueError(f"search must be 'sequential' but is {search!r}")
+    sizes = _sizes(k, n_alternatives)
+    asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)
+    return _together(list(asked.sets(sizes)), dissimilarity)
+
+
+def alternatives_one_by_one(
+    quality: Quality,
+    *,
+    k: int | Sequence[int],
+    n_alternatives: int | None = None,
+    tau: float,
+    dissimilarity: Dissimilarity = "dice",
+    constraints: Constraints | None = None,
+    previous: Sequence[Sequence[Feature]] = (),
+    time_limit: float | None = None,
+) -> Iterator[FeatureSet]:
+    """Yield feature sets one at a time, for as long as they are asked for.
+
+    Parameters
+    ----------
+    quality, k, tau, dissimilarity, constraints, previous
+        See `find_alternatives`; the sets are the same.
+    n_alternatives : int, at least 0, optional
+        By default there is no end while there is another set.
+    time_limit : float, above 0, optional
+        In seconds, for all searches; what is done between them does not count.
+
+    Returns
+    -------
+    iterator of FeatureSet
+        The last one is empty where there is no further set, or none was found in time; its status
+        says which.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range, or they contradict each other.
+
+    Examples
+    --------
+    >>> import chaffinch
+    >>> quality = chaffinch.Univariate([9, 8, 7, 3], names=["age", "income", "city", "size"])
+    >>> for one in chaffinch.alternatives_one_by_one(quality, k=2, tau=1.0):
+    ...     one.status, one.features
+    ('optimal', ('age', 'income'))
+    ('optimal', ('city', 'size'))
+    ('infeasible', ())
+    """
+    sizes = _sizes(k, n_alternatives)
+    asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)
+    is_endless = n_alternatives is None and isinstance(k, Integral)
+    return asked.sets(repeat(sizes[0]) if is_endless else sizes)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked for, checked."""
+
+    quality: Quality
+    apart: Apart
+    constraints: Constraints
+    previous: tuple[tuple[int, ...], ...]
+    time_limit: float | None
+
+    @classmethod
+    def checked(
+        cls,
+        quality: Quality,
+        sizes: Sequence[int],
+        tau: float,
+        dissimilarity: Dissimilarity,
+        constraints: Constraints | None,
+        previous: Sequence[Sequence[Feature]],
+        time_limit: float | None,
+    ) -> _Asked:
+        """Refuse what is out of range with ValueError."""
+        n = quality.n_features
+        if not 0 < tau <= 1:
+            raise ValueError(f"tau must be above 0 and at most 1 but is {tau}")
+        if dissimilarity not in get_args(Dissimilarity):
+            raise ValueError(f"dissimilarity must be 'dice' or 'jaccard' but is {dissimilarity!r}")
+        if time_limit is not None and not time_limit > 0:
+            raise ValueError(f"time_limit must be above 0 seconds but is {time_limit}")
+        for size in sizes:
+            if not isinstance(size, Integral) or not 1 <= size <= n:
+                raise ValueError(f"k must be in 1..{n}, the number of features, but is {size}")
+        rules = constraints or Constraints()
+        for size in sorted(set(sizes)):
+            checked = rules.checked(n, size, len(sizes), quality.names)
+        given = tuple(indices_of(one, n, quality.names, "previous") for one in previous)
+        return cls(quality, Apart(tau, dissimilarity), checked, given, time_limit)
+
+    def sets(self, sizes: Iterable[int]) -> Iterator[FeatureSet]:
+        """Yield one set after the other."""
+        return one_by_one(
+            self.quality,
+            sizes,
+            apart=self.apart,
+            constraints=self.constraints,
+            previous=self.previous,
+            time_limit=self.time_limit,
+        )
+
+
+def _sizes(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, ...]:
+    """Return the size of each set; ValueError if they do not fit the number of sets."""
+    if n_alternatives is not None and n_alternatives < 0:
+        raise ValueError(f"n_alternatives must be at least 0 but is {n_alternatives}")
+    if isinstance(k, Integral):
+        return (int(k),) * (1 + (n_alternatives or 0))
+    sizes = tuple(k)  # type: ignore[arg-type]
+    if not sizes or n_alternatives not in (None, len(sizes) - 1):
+        raise ValueError(
+            f"k must be one size, or one for each of the {1 + (n_alternatives or 0)} sets, but is "
+            f"{len(sizes)} sizes"
+        )
+    return sizes
+
+
+def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:
+    """Return sets that were found one by one, without a last one that is not there."""
+    there = tuple(one for one in sets if len(one))
+    return Alternatives(
+        sets=there,
+        total=math.fsum(one.quality for one in there) if there else -math.inf,
+        bound=math.fsum(one.bound for one in there) if there else sets[-1].bound,
+        status=overall_status(sets),
+        seconds=math.fsum(one.seconds for one in sets),
+        dissimilarity=dissimilarity,
+    )

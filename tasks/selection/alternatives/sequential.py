@@ -1,0 +1,133 @@
+"""Alternatives one at a time: each the best there is beside all before it.
+
+Bach, arXiv 2307.11607v3, definitions 2 and 3, eq 9. What is best for one may leave little for the
+next: sets that are searched for at once can be worth more in all.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.branch_and_bound import Found, Limits, best_set
+from chaffinch.tasks.selection.alternatives.cfs import best_cfs_set
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.quality import CFS, Quality, QualityWithForm
+from chaffinch.tasks.selection.alternatives.sets import FeatureSet, Status
+from chaffinch.tasks.selection.alternatives.wrapper import Wrapper
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How different sets are to be.
+
+    Attributes
+    ----------
+    tau : float
+        The least dissimilarity, above 0 and at most 1.
+    dissimilarity : "dice" or "jaccard"
+    """
+
+    tau: float
+    dissimilarity: Dissimilarity
+
+    def limits(self, sets: Sequence[Sequence[int]], k: int, n_features: int) -> Limits:
+        """Return how many features a set of k may share with each of some sets of indices."""
+        members = np.zeros((len(sets), n_features), dtype=bool)
+        for row, of_set in zip(members, sets, strict=True):
+            row[list(of_set)] = True
+        overlaps = [largest_overlap(k, len(one), self.tau, self.dissimilarity) for one in sets]
+        return Limits(members, np.array(overlaps, dtype=np.int64))
+
+
+def one_by_one(
+    quality: Quality,
+    sizes: Iterable[int],
+    *,
+    apart: Apart,
+    constraints: Constraints,
+    previous: Sequence[Sequence[int]] = (),
+    time_limit: float | None = None,
+) -> Iterator[FeatureSet]:
+    """Yield one set for each size, and stop after one that is not there.
+
+    Parameters
+    ----------
+    quality : Quality
+        Over n features.
+    sizes : iterable of int in 1..n
+        Of the sets.
+    apart : Apart
+        How different each is to be from all before it.
+    constraints : Constraints
+        Checked, with indices for names.
+    previous : sequence of sequences of int
+        Sets of indices that all are to be different from.
+    time_limit : float, optional
+        Seconds for all searches together; what happens between them does not count.
+    """
+    sets: list[Sequence[int]] = list(previous)
+    used = np.zeros(quality.n_features, dtype=np.int64)
+    left = math.inf if time_limit is None else time_limit
+    for k in sizes:
+        start = time.monotonic()
+        found = _best(
+            quality,
+            k,
+            apart.limits(sets, k, quality.n_features),
+            _without_worn_out(constraints, used),
+            None if left == math.inf else start + left,
+        )
+        seconds = time.monotonic() - start
+        left -= seconds
+        yield _as_set(quality, found, seconds)
+        if found.indices is None:
+            return
+        sets.append(found.indices)
+        used[list(found.indices)] += 1
+
+
+def _best(
+    quality: Quality, k: int, limits: Limits, constraints: Constraints, deadline: float | None
+) -> Found:
+    """Return the best set by whatever suits the quality."""
+    if quality.n_features - len(constraints.must_exclude) < k:
+        return Found(None, -math.inf, -math.inf, complete=True)
+    if isinstance(quality, QualityWithForm):
+        form = quality.form(k)
+        return best_set(form, k, limits=limits, constraints=constraints, deadline=deadline)
+    if isinstance(quality, CFS):
+        return best_cfs_set(quality, k, limits=limits, constraints=constraints, deadline=deadline)
+    if isinstance(quality, Wrapper):
+        return quality.climb(k, limits=limits, constraints=constraints, deadline=deadline)
+    raise ValueError(
+        f"quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is {type(quality).__name__}"
+    )
+
+
+def _without_worn_out(
+    constraints: Constraints, used: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> Constraints:
+    """Return constraints that exclude features which are in as many sets as they may be."""
+    most = constraints.max_sets_per_feature
+    if most is None:
+        return constraints
+    worn_out = np.flatnonzero(used >= most).tolist()
+    return replace(constraints, must_exclude=sorted({*constraints.excluded, *worn_out}))
+
+
+def _as_set(quality: Quality, found: Found, seconds: float) -> FeatureSet:
+    indices = found.indices or ()
+    status: Status = "optimal" if found.complete else "feasible"
+    if found.indices is None:
+        status = "infeasible" if found.complete else "not_solved"
+    names = quality.names
+    features = indices if names is None else tuple(names[index] for index in indices)
+    # a search that is complete has proven as much as rounding allows
+    bound = found.value if found.complete else found.bound
+    return FeatureSet(features, indices, found.value, bound, status, seconds)

@@ -1,0 +1,170 @@
+"""What a search for alternatives gives back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, dissimilarity
+from chaffinch.tasks.selection.vocabulary import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Status = Literal["optimal", "feasible", "infeasible", "not_solved"]
+Aggregate = Literal["sum", "min"]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What a simultaneous search has found.
+
+    Attributes
+    ----------
+    sets : ndarray of int, shape (m, k), or None
+        The sets, best first; None if there are none, or none were found in time.
+    value : float
+        Their sum, or the smallest; -inf without sets.
+    bound : float
+        No such sets are worth more; -inf if there are none.
+    complete : bool
+        Whether the search came to its end, so that these are best, or there are none.
+    """
+
+    sets: NDArray[np.integer] | None
+    value: float
+    bound: float
+    complete: bool
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """One feature set.
+
+    Attributes
+    ----------
+    features : tuple of str, or of int
+        Names in the table's order; indices where the quality has no names. Empty for a set that
+        is not there, infeasible or not solved.
+    indices : tuple of int
+        Sorted.
+    quality : float
+        What it is worth; -inf for a set that is not there.
+    bound : float
+        Nothing in its place is worth more: given the sets before it, where they are searched for
+        one by one. inf where nothing is known.
+    status : "optimal", "feasible", "infeasible" or "not_solved"
+        The best there is; a set, with a bound; proven that there is none; none found in time.
+    seconds : float
+        How long it was searched for; for sets found at once, all of them.
+    """
+
+    features: tuple[str, ...] | tuple[int, ...]
+    indices: tuple[int, ...]
+    quality: float
+    bound: float
+    status: Status
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def gap(self) -> float:
+        """How much better it might be, as a share of its quality; 0 if it is optimal."""
+        return relative_gap(self.quality, self.bound)
+
+
+@dataclass(frozen=True)
+class Alternatives(Sequence[FeatureSet]):
+    """Feature sets, each different enough from all others: a sequence of `FeatureSet`.
+
+    Attributes
+    ----------
+    sets : tuple of FeatureSet
+        In the order in which they were found, or from the best to the worst if all at once.
+    total : float
+        The sum of their qualities, or the smallest; -inf without sets.
+    bound : float
+        No sets of this search are worth more; sets that were searched for one by one, each given
+        those before it. inf where nothing is known.
+    status : "optimal", "feasible", "infeasible" or "not_solved"
+        All are the best there are; all are there, with a bound; proven that there are not as many
+        as asked for, after those that are here; not all were found in time.
+    seconds : float
+        How long it all took.
+    aggregate : "sum" or "min"
+        What `total` is.
+    dissimilarity : "dice" or "jaccard"
+        What is to differ.
+    """
+
+    sets: tuple[FeatureSet, ...] = field(repr=False)
+    total: float
+    bound: float
+    status: Status
+    seconds: float
+    aggregate: Aggregate = "sum"
+    dissimilarity: Dissimilarity = "dice"
+
+    @overload
+    def __getitem__(self, place: int) -> FeatureSet: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[FeatureSet, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> FeatureSet | tuple[FeatureSet, ...]:
+        return self.sets[place]
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def __iter__(self) -> Iterator[FeatureSet]:
+        return iter(self.sets)
+
+    @property
+    def gap(self) -> float:
+        """How much better they might be in all, as a share of `total`; 0 if they are optimal."""
+        return relative_gap(self.total, self.bound)
+
+    def overlap(self) -> NDArray[np.int64]:
+        """Return how many features each two sets share, shape (m, m), sizes on the diagonal."""
+        of_sets = [set(one.indices) for one in self.sets]
+        shared = [[len(one & other) for other in of_sets] for one in of_sets]
+        return np.array(shared, dtype=np.int64).reshape(len(of_sets), len(of_sets))
+
+    def dissimilarities(self) -> Floats:
+        """Return how far apart each two sets are, shape (m, m), in 0..1."""
+        sets = [one.indices for one in self.sets]
+        apart = [[dissimilarity(one, other, self.dissimilarity) for other in sets] for one in sets]
+        return np.array(apart, dtype=np.float64).reshape(len(sets), len(sets))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with one row for each set."""
+        import pandas as pd
+
+        columns = ["features", "quality", "bound", "gap", "status", "seconds"]
+        return pd.DataFrame(
+            [[getattr(one, column) for column in columns] for one in self.sets], columns=columns
+        )
+
+
+def relative_gap(value: float, bound: float) -> float:
+    """Return how far a bound is above a value, as a share of the value."""
+    if bound <= value:
+        return 0.0
+    if not value or not math.isfinite(value):
+        return math.inf
+    return (bound - value) / abs(value)
+
+
+def overall_status(sets: Sequence[FeatureSet]) -> Status:
+    """Return the status of sets found one by one, the last of which may not be there."""
+    if sets and not len(sets[-1]):
+        return sets[-1].status
+    return "optimal" if all(one.status == "optimal" for one in sets) else "feasible"
