@@ -14,14 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.search_state import (
-    DONE,
-    FULL,
-    PAUSED,
-    Integers,
-    Problem,
-    State,
-)
+from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Problem, State
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 
@@ -270,7 +263,7 @@ def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> int:
 
 
 @compiled
-def search(problem: Problem, state: State, most_work: int, found: Integers) -> int:
+def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
     """Search on, for the best set or for all that are worth enough.
 
     Parameters

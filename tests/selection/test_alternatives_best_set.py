@@ -1,0 +1,133 @@
+"""The branch and bound finds what trying every set finds, and its bounds hold at any time."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.tasks.selection.alternatives import branch_and_bound
+from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits, best_set, sets_within
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.search_kernels import search
+from chaffinch.tasks.selection.alternatives.search_problem import open_bound, prepared
+from chaffinch.tasks.selection.alternatives.search_state import PAUSED
+from tests.selection import exhaustive
+
+LONG_AGO = 0.0
+
+
+@st.composite
+def searches(draw):
+    n = draw(st.integers(1, 9))
+    k = draw(st.integers(1, min(n, 5)))
+    form, limits = draw(exhaustive.forms(n)), draw(exhaustive.limits(n, k))
+    return form, k, limits, draw(exhaustive.constraints(n, k))
+
+
+@settings(max_examples=400, deadline=None)
+@given(searches())
+def test_the_best_set_is_the_first_of_the_best_of_all(searched):
+    form, k, limits, constraints = searched
+    worth = exhaustive.every_set(*searched)
+    found = best_set(form, k, limits=limits, constraints=constraints)
+    assert found.complete
+    if worth:
+        assert found.indices == exhaustive.first_of_the_best(worth)
+        assert found.value == worth[found.indices]
+        assert max(worth.values()) <= found.bound <= found.value + exhaustive.ROUNDING
+    else:
+        assert (found.indices, found.value, found.bound) == (None, -math.inf, -math.inf)
+
+
+@settings(max_examples=200, deadline=None)
+@given(searches())
+def test_a_bound_holds_when_it_is_too_late_to_search(searched):
+    form, k, limits, constraints = searched
+    worth = exhaustive.every_set(*searched)
+    found = best_set(form, k, limits=limits, constraints=constraints, deadline=LONG_AGO)
+    assert found.bound >= max(worth.values(), default=-math.inf)
+    if found.indices is not None:
+        assert found.value == worth[found.indices]
+
+
+@settings(max_examples=200, deadline=None)
+@given(searches(), st.data())
+def test_all_sets_that_are_worth_enough_are_found(searched, data):
+    form, k, limits, constraints = searched
+    worth = exhaustive.every_set(*searched)
+    least = data.draw(st.sampled_from(sorted(worth.values()) or [0.0]))
+    enough = sorted(features for features, value in worth.items() if value >= least)
+    asked = {"limits": limits, "constraints": constraints}
+    sets, are_all = sets_within(form, k, least, most=1000, **asked)
+    assert are_all
+    assert sorted(map(tuple, sets.tolist())) == enough
+    most = data.draw(st.integers(0, len(enough)))
+    some, are_all = sets_within(form, k, least, most=most, **asked)
+    assert len(some) == most
+    assert are_all == (most == len(enough))
+    assert {*map(tuple, some.tolist())} <= {*enough}
+
+
+@settings(max_examples=100, deadline=None)
+@given(searches())
+def test_only_sets_that_are_worth_enough_are_looked_for(searched):
+    form, k, limits, constraints = searched
+    worth = exhaustive.every_set(*searched)
+    best = max(worth.values(), default=0.0)
+    asked = {"limits": limits, "constraints": constraints}
+    found = best_set(form, k, at_least=best + 0.01, **asked)
+    assert (found.indices, found.complete) == (None, True)
+    if worth:
+        assert best_set(form, k, at_least=best, **asked).value == best
+
+
+def test_a_search_that_pauses_after_every_step_finds_the_same(monkeypatch):
+    random = np.random.default_rng(0)
+    costs = np.triu(random.random((30, 30)), 1)
+    form = Form(random.random(30), costs + costs.T)
+    limits = Limits(random.random((3, 30)) < 0.3, np.array([1, 1, 2]))
+    at_once = best_set(form, 5, limits=limits), sets_within(form, 5, -0.5, limits=limits, most=9999)
+    assert len(at_once[1][0]) > 100
+    monkeypatch.setattr(branch_and_bound, "_WORK_BETWEEN_LOOKS", 1)
+    assert best_set(form, 5, limits=limits) == at_once[0]
+    in_steps = sets_within(form, 5, -0.5, limits=limits, most=9999)
+    assert np.array_equal(in_steps[0], at_once[1][0])
+
+
+def test_bounds_come_down_as_the_search_goes_on_and_always_hold():
+    random = np.random.default_rng(1)
+    costs = np.triu(random.random((60, 60)), 1)
+    form, limits = Form(random.random(60), costs + costs.T), Limits.none(60)
+    best = best_set(form, 6, limits=limits)
+    nowhere = np.empty((0, 6), dtype=np.int64)
+    found = prepared(form, 6, limits, Constraints(), -math.inf, only_best=True)
+    bounds, ended = [], PAUSED
+    while ended == PAUSED:
+        ended = search(found.problem, found.state, 50, nowhere)
+        best_so_far = float(found.state.best_value[0])
+        bounds.append(max(open_bound(found.state), best_so_far))
+        assert best_so_far - exhaustive.ROUNDING <= best.value <= bounds[-1] + exhaustive.ROUNDING
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[0] - bounds[-1] > 0.01
+
+
+@pytest.mark.parametrize("n_previous", [0, 3])
+def test_many_equal_features_take_no_longer_than_few(n_previous):
+    form = Form(np.zeros(2000))
+    sets = np.zeros((n_previous, 2000), dtype=bool)
+    for number in range(n_previous):
+        sets[number, 5 * number : 5 * number + 5] = True
+    limits = Limits(sets, np.full(n_previous, 2))
+    found = best_set(form, 5, limits=limits)
+    assert found.indices == {0: (0, 1, 2, 3, 4), 3: (0, 1, 5, 6, 10)}[n_previous]
+
+
+def test_sets_that_are_worth_the_same_but_for_rounding_are_equal():
+    apart = np.zeros((4, 4))
+    apart[:2, 2:] = apart[2:, :2] = math.inf
+    form = Form(np.array([0.3, 0.0, 0.1, 0.2]), apart)
+    assert form.value((2, 3)) > form.value((0, 1))  # 0.1 + 0.2 > 0.3
+    assert best_set(form, 2, limits=Limits.none(4)).indices == (0, 1)
