@@ -121,36 +121,61 @@ def masked_loss(
     with said_to_the_user():
         _check_settings(loss, threads)
         on_device = device_named(device)
-        given = read_model(model, loss)
-        table = read_given_table(X, given.categories)
-        if given.n_features not in (None, len(table.names)):
-            raise InputError(
-                f"X must have the {given.n_features} features that the model was trained on but "
-                f"has {len(table.names)}"
-            )
-        prediction = _first_prediction(given, table)
-        classes = given.classes
-        if classes is None:
-            n_classes = prediction.shape[1] if prediction.ndim == 2 else 0
-            classes = np.arange(n_classes if n_classes > 1 else 0)
-        schema = Schema(table.names, (0,) * len(table.names), len(classes))
-        rows = _rows(table.matrix, y, classes, sample_weight)
-        own = GivenModel(
-            given.name,
-            schema,
-            lambda matrix: given.predict(table.as_given(matrix)),
-            given.used_features(len(table.names)),
-        )
-        evaluator = MaskEvaluator(
-            own,
-            rows,
-            resolve_loss(loss, schema, weighted=sample_weight is not None),
-            table.baseline(baseline, rows),
-        )
-        plain = given.categories is not None or not any(table.categories)
+        given, evaluator, plain = evaluator_of(model, X, y, loss, baseline, sample_weight)
         if on_device is not None:
             return engine_on_device(given, evaluator, on_device, plain=plain)
         return engine_of(given, evaluator, plain=plain, threads=threads)
+
+
+def evaluator_of(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    loss: str,
+    baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
+    sample_weight: ArrayLike | None = None,
+) -> tuple[Given, MaskEvaluator, bool]:
+    """Return a model as it was given, beside its rows, and whether it reads X as plain numbers.
+
+    Parameters
+    ----------
+    model, X, y, loss, baseline, sample_weight
+        See `masked_loss`.
+
+    Raises
+    ------
+    InputError
+        If they do not fit each other.
+    ValueError
+        If the mathematics refuses them.
+    """
+    given = read_model(model, loss)
+    table = read_given_table(X, given.categories)
+    if given.n_features not in (None, len(table.names)):
+        raise InputError(
+            f"X must have the {given.n_features} features that the model was trained on but "
+            f"has {len(table.names)}"
+        )
+    prediction = _first_prediction(given, table)
+    classes = given.classes
+    if classes is None:
+        n_classes = prediction.shape[1] if prediction.ndim == 2 else 0
+        classes = np.arange(n_classes if n_classes > 1 else 0)
+    schema = Schema(table.names, (0,) * len(table.names), len(classes))
+    rows = _rows(table.matrix, y, classes, sample_weight)
+    own = GivenModel(
+        given.name,
+        schema,
+        lambda matrix: given.predict(table.as_given(matrix)),
+        given.used_features(len(table.names)),
+    )
+    evaluator = MaskEvaluator(
+        own,
+        rows,
+        resolve_loss(loss, schema, weighted=sample_weight is not None),
+        table.baseline(baseline, rows),
+    )
+    return given, evaluator, given.categories is not None or not any(table.categories)
 
 
 def _check_settings(loss: Any, threads: Any) -> None:

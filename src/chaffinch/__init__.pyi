@@ -1,3 +1,4 @@
+from . import qualities as qualities
 from .flows.comparison import comparison as comparison
 from .flows.feature_selection import feature_selection as feature_selection
 from .storage.errors import InputError as InputError
@@ -18,6 +19,18 @@ from .tasks.reproducing.outcome import Reproduction as Reproduction
 from .tasks.result import SelectionResult as SelectionResult
 from .tasks.result import load_run as load_run
 from .tasks.select import select as select
+from .tasks.selection.alternatives.constraints import Constraints as Constraints
+from .tasks.selection.alternatives.constraints import Group as Group
+from .tasks.selection.alternatives.find import alternatives_one_by_one as alternatives_one_by_one
+from .tasks.selection.alternatives.find import find_alternatives as find_alternatives
+from .tasks.selection.alternatives.quality import CFS as CFS
+from .tasks.selection.alternatives.quality import FCBF as FCBF
+from .tasks.selection.alternatives.quality import MRMR as MRMR
+from .tasks.selection.alternatives.quality import Univariate as Univariate
+from .tasks.selection.alternatives.sets import Alternatives as Alternatives
+from .tasks.selection.alternatives.sets import FeatureSet as FeatureSet
+from .tasks.selection.alternatives.wrapper import MaskedLossQuality as MaskedLossQuality
+from .tasks.selection.alternatives.wrapper import Wrapper as Wrapper
 from .tasks.settings import ColumnSettings as ColumnSettings
 from .tasks.settings import ExecutionSettings as ExecutionSettings
 from .tasks.settings import ModelSettings as ModelSettings

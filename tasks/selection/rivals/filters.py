@@ -7,6 +7,8 @@ A feature's score does not depend on the other features, so that features can be
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,6 +136,46 @@ def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
                 random_state=seed,
             )[0]
     return scores
+
+
+def mutual_information_of_pairs(
+    rows: Rows, schema: Schema, seed: int, *, threads: int = 1
+) -> Floats:
+    """Return the mutual information of features with each other, in nats.
+
+    Parameters
+    ----------
+    rows, schema, seed
+        See `mutual_information`.
+    threads : int, at least 1
+        How many features to look at together; changes no number.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, d)
+        Row i, column j: feature i's with feature j, in whose place the target stands. The estimate
+        is not symmetric. The diagonal is 0.
+
+    Notes
+    -----
+    Takes the time of d d estimates.
+    """
+
+    def with_feature(j: int) -> Floats:
+        target = rows.X[:, j]
+        n_categories = schema.n_categories[j]
+        if n_categories:
+            codes = np.unique(codes_of(target), return_inverse=True)[1].astype(np.int64)
+            with_target = Rows(rows.X, codes)
+        else:
+            with_target = Rows(rows.X, without_gaps(target))
+        return mutual_information(with_target, replace(schema, n_classes=n_categories), seed)
+
+    with ThreadPoolExecutor(threads) as pool:
+        columns = list(pool.map(with_feature, range(len(schema.features))))
+    matrix = np.stack(columns, axis=1)
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
 
 
 def _repeats(codes: NDArray[Any]) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
 from chaffinch.tasks.selection.models.columns import feature_of_column
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
+from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Predictor, Rows, Schema
 
 _REPEATS = 5  # scikit-learn's default
 _ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
@@ -54,7 +54,7 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
         return scores
     if not isinstance(model, ScikitLearnModel):
         raise ValueError(_without_importances(model.kind, asked_by))
-    importances = _of_columns(model.estimator)
+    importances = importances_of(model.estimator)
     features = feature_of_column(model.pipeline.named_steps["columns"], model.schema)
     if importances is None or len(importances) != len(features):
         raise ValueError(_without_importances(type(model.estimator).__name__, asked_by))
@@ -105,7 +105,7 @@ def check_importances(
 
 
 def permutation(
-    model: FittedModel, rows: Rows, loss: Loss, features: Sequence[int], seed: int
+    model: Predictor, rows: Rows, loss: Loss, features: Sequence[int], seed: int
 ) -> Floats:
     """Score by how much the loss rises when a feature's values are shuffled.
 
@@ -156,7 +156,7 @@ def _without_importances(model: str, asked_by: str) -> str:
     )
 
 
-def _of_columns(estimator: object) -> Floats | None:
+def importances_of(estimator: object) -> Floats | None:
     """Return the importance of each column an estimator was given; None if it has none."""
     importances = getattr(estimator, "feature_importances_", None)
     if importances is not None:

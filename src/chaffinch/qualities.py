@@ -1,0 +1,30 @@
+"""What feature sets are worth, from a table or a trained model: for `find_alternatives`.
+
+>>> import chaffinch
+>>> quality = chaffinch.qualities.mutual_information(X, y)  # doctest: +SKIP
+>>> chaffinch.find_alternatives(quality, k=5, n_alternatives=3, tau=0.5)  # doctest: +SKIP
+"""
+
+from chaffinch.tasks.qualities import (
+    cfs,
+    fcbf,
+    masked_loss,
+    masked_loss_importance,
+    model_gain,
+    mrmr,
+    mutual_information,
+    permutation,
+    relieff,
+)
+
+__all__ = [
+    "cfs",
+    "fcbf",
+    "masked_loss",
+    "masked_loss_importance",
+    "model_gain",
+    "mrmr",
+    "mutual_information",
+    "permutation",
+    "relieff",
+]

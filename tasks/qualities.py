@@ -1,0 +1,272 @@
+"""`chaffinch.qualities`: of a table, or of a trained model, what feature sets are worth.
+
+Each function returns a quality for `chaffinch.find_alternatives`; higher is better. The numbers
+are those of the rankings of the same name, see `tasks/selection/README.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.given_model import evaluator_of
+from chaffinch.tasks.given_table import as_real_numbers, check_mask, read_given_table
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.wrapper import MaskedLossQuality
+from chaffinch.tasks.selection.masked_loss.given_models import read_model
+from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
+from chaffinch.tasks.selection.rivals import filters, importances
+from chaffinch.tasks.selection.rivals.fcbf import uncertainties
+from chaffinch.tasks.selection.rivals.relieff import relieff as relieff_scores
+from chaffinch.tasks.selection.vocabulary import MaskedLoss, Rows, Schema, Task
+
+_MOST_CLASSES = 20  # whole numbers with more different values are a quantity
+_FEWEST_ROWS = 3
+
+
+def mutual_information(
+    X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0
+) -> Univariate:
+    """Return the mutual information of each feature with the target, in nats.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M) or pandas.DataFrame
+        Rows; text and categories are discrete, a missing number is the mean.
+    y : array, shape (K,)
+        Numbers or classes.
+    task : "classification" or "regression", optional
+        By default classification for text, true and false, and for whole numbers with at most 20
+        different values.
+    seed : int
+        Of the noise that parts equal numbers.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
+    rows, schema = _read(X, y, task)
+    return Univariate(filters.mutual_information(rows, schema, seed), schema.features)
+
+
+def relieff(X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0) -> Univariate:
+    """Return how well each feature tells near rows apart, by ReliefF.
+
+    Parameters
+    ----------
+    X, y, task
+        See `mutual_information`.
+    seed : int
+        Draws the rows whose neighbours are looked at, at most 250.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
+    rows, schema = _read(X, y, task)
+    return Univariate(relieff_scores(rows, schema, seed), schema.features)
+
+
+def model_gain(model: Any, X: Any) -> Univariate:
+    """Return the importances that a trained model has by itself.
+
+    Parameters
+    ----------
+    model : trained model
+        LightGBM's or XGBoost's, by the total gain of a feature's splits; any other by its
+        `feature_importances_`, or else its absolute `coef_`, summed over the classes.
+    X : array of numbers (K, M) or pandas.DataFrame
+        Some rows of what it was trained on; only their columns are looked at.
+
+    Raises
+    ------
+    InputError
+        If the model has no importances, or they are not those of the columns.
+    """
+    with said_to_the_user():
+        given = read_model(model, "squared_error")
+        names = read_given_table(X, given.categories).names
+        scores = importances.importances_of(model)
+        if given.n_features == len(names):
+            form = given.translate(Schema(names, (0,) * len(names)))
+            if isinstance(form, LightGBMModel | XGBoostModel):
+                scores = importances.select_from_model(form)
+        if scores is None or len(scores) != len(names):
+            raise InputError(
+                f"{given.name} must have one importance for each of the {len(names)} features but "
+                f"has {'none' if scores is None else len(scores)}; use permutation, or masked_loss"
+            )
+        return Univariate(scores, names)
+
+
+def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -> Univariate:
+    """Return how much a trained model's loss rises when a feature's values are shuffled.
+
+    Parameters
+    ----------
+    model, X, y, loss
+        See `chaffinch.masked_loss`; best rows that the model has not seen.
+    seed : int
+        Of the five shuffles, which are the same for each feature.
+
+    Raises
+    ------
+    InputError
+        If the model, the table and the target do not fit each other.
+    """
+    with said_to_the_user():
+        _, evaluator, _ = evaluator_of(model, X, y, loss)
+        asked, features = evaluator.model, range(evaluator.rows.X.shape[1])
+        scores = importances.permutation(asked, evaluator.rows, evaluator.loss, features, seed)
+        return Univariate(scores, asked.schema.features)
+
+
+def masked_loss_importance(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> Univariate:
+    """Return how much a trained model's loss rises when one more feature is masked.
+
+    Parameters
+    ----------
+    engine : MaskedLoss
+        What `chaffinch.masked_loss` returns, with all M features kept.
+    names : sequence of str, length M, optional
+
+    Raises
+    ------
+    InputError
+        If a feature is masked already, or names do not fit.
+    """
+    if not engine.mask.all():
+        raise InputError(
+            f"the engine must keep all features but has masked {int((~engine.mask).sum())}; make "
+            "a fresh one by chaffinch.masked_loss"
+        )
+    with said_to_the_user():
+        return Univariate(engine.without_each() - engine.loss, names)
+
+
+def masked_loss(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> MaskedLossQuality:
+    """Return less the loss of a trained model with all but a set masked; nothing is trained.
+
+    Only searched for one set at a time, by swaps: without a bound.
+
+    Parameters
+    ----------
+    engine : MaskedLoss
+        What `chaffinch.masked_loss` returns, over M features.
+    names : sequence of str, length M, optional
+
+    Raises
+    ------
+    InputError
+        If names do not fit.
+    """
+    with said_to_the_user():
+        return MaskedLossQuality(engine, names=names)
+
+
+def mrmr(
+    X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0, threads: int = 1
+) -> MRMR:
+    """Return mean relevance less mean redundancy, both as mutual information in nats.
+
+    Parameters
+    ----------
+    X, y, task, seed
+        See `mutual_information`.
+    threads : int, at least 1
+        How many features to look at together; changes no number.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+
+    Notes
+    -----
+    Estimates M M times: minutes for hundreds of features.
+    """
+    if threads < 1:
+        raise InputError(f"threads must be at least 1 but is {threads}")
+    rows, schema = _read(X, y, task)
+    relevance = filters.mutual_information(rows, schema, seed)
+    of_pairs = filters.mutual_information_of_pairs(rows, schema, seed, threads=threads)
+    return MRMR(relevance, of_pairs, schema.features)
+
+
+def fcbf(X: Any, y: ArrayLike, *, task: Task | None = None) -> FCBF:
+    """Return the symmetrical uncertainty with the target, of features none of which is redundant.
+
+    Parameters
+    ----------
+    X, y, task
+        See `mutual_information`.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
+    rows, schema = _read(X, y, task)
+    return FCBF(*uncertainties(rows, schema), schema.features)
+
+
+def cfs(X: Any, y: ArrayLike, *, task: Task | None = None) -> CFS:
+    """Return the ratio of relevance to redundancy, both as symmetrical uncertainty.
+
+    Parameters
+    ----------
+    X, y, task
+        See `mutual_information`.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
+    rows, schema = _read(X, y, task)
+    return CFS(*uncertainties(rows, schema), schema.features)
+
+
+def _read(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
+    """Return a table and its target as rows, or refuse them with InputError."""
+    table = read_given_table(X, None)
+    check_mask(y, "y")
+    truth = np.asarray(y)
+    if truth.shape != (len(table.matrix),):
+        raise InputError(
+            f"y must have shape ({len(table.matrix)},), as X has rows, but has {truth.shape}"
+        )
+    sizes = tuple(0 if known is None else len(known) for known in table.categories)
+    infinite = np.flatnonzero(np.isinf(table.matrix).any(axis=0))
+    if len(infinite):
+        raise InputError(
+            f"X must be finite but feature {table.names[infinite[0]]!r} is not; clip it"
+        )
+    if _asks_for_classes(truth, task):
+        labels, positions = np.unique(truth, return_inverse=True)
+        rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
+    else:
+        rows, n_classes = Rows(table.matrix, as_real_numbers(y, "y", "hold numbers")), 0
+        if not np.isfinite(rows.y).all():
+            raise InputError("y must be finite; leave out the rows without a target")
+    fewest = max(_FEWEST_ROWS, n_classes + 1)
+    if len(rows) < fewest:
+        raise InputError(f"X must have at least {fewest} rows but has {len(rows)}")
+    return rows, Schema(table.names, sizes, n_classes)
+
+
+def _asks_for_classes(truth: np.ndarray[Any, Any], task: Task | None) -> bool:
+    if task not in ("classification", "regression", None):
+        raise InputError(f"task must be classification or regression but is {task!r}")
+    if task is not None:
+        return task == "classification"
+    if truth.dtype.kind in "iu":
+        return len(np.unique(truth)) <= _MOST_CLASSES
+    return bool(truth.dtype.kind != "f")

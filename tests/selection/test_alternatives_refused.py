@@ -1,0 +1,106 @@
+"""What cannot be searched for is refused in one line, before any work."""
+
+import numpy as np
+import pytest
+
+from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
+from chaffinch.tasks.selection.alternatives.find import alternatives_one_by_one, find_alternatives
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.wrapper import Wrapper
+
+QUALITY = Univariate([4, 3, 2, 1], names=["age", "income", "city", "size"])
+
+SETTINGS = {
+    "k": ({"k": 5}, "k must be in 1..4, the number of features, but is 5"),
+    "size": ({"k": [2, 0]}, "k must be in 1..4, the number of features, but is 0"),
+    "half": ({"k": [1.5, 2]}, "k must be in 1..4, the number of features, but is 1.5"),
+    "sizes": (
+        {"k": [2, 2, 2]},
+        "k must be one size, or one for each of the 2 sets, but is 3 sizes",
+    ),
+    "fewer": ({"n_alternatives": -1}, "n_alternatives must be at least 0 but is -1"),
+    "tau": ({"tau": 0.0}, "tau must be above 0 and at most 1 but is 0.0"),
+    "apart": ({"tau": 1.1}, "tau must be above 0 and at most 1 but is 1.1"),
+    "measure": (
+        {"dissimilarity": "hamming"},
+        "dissimilarity must be 'dice' or 'jaccard' but is 'hamming'",
+    ),
+    "search": ({"search": "random"}, "search must be .* but is 'random'"),
+    "time": ({"time_limit": 0}, "time_limit must be above 0 seconds but is 0"),
+    "previous": ({"previous": [["agge"]]}, "previous must name features but names 'agge'"),
+    "one previous": ({"previous": ["age"]}, "previous must be a sequence of features but is 'age'"),
+    "index": ({"previous": [[4]]}, r"previous must have indices in 0\.\.3 but has 4"),
+}
+RULES = {
+    "unknown": (Constraints(["agge"]), "must_include must name features but names 'agge'"),
+    "both": (Constraints([0], ["age"]), "a feature must be included or excluded but 0 is to be"),
+    "in": (Constraints([0, 1, 2]), "must_include must name at most k = 2 features but names 3"),
+    "out": (Constraints((), [0, 1, 2]), "must_exclude must leave at least k = 2 .* but leaves 1"),
+    "group": (
+        Constraints(groups=[Group([0, 1, 2], at_least=3)]),
+        r"a group's at_least must be in 0\.\.2 but is 3",
+    ),
+    "costs": (Constraints(costs=[1, 2]), "costs must be 4, one for each feature, but are 2"),
+    "cost": (
+        Constraints(costs={"age": -1}, budget=1),
+        "costs must be finite and at least 0 but that of feature 0 is -1.0",
+    ),
+    "budget": (Constraints(budget=1.0), "costs and a budget go together .* give costs"),
+    "no budget": (Constraints(costs=[1] * 4), "costs and a budget go together .* give budget"),
+    "count": (
+        Constraints(max_sets_per_feature=0),
+        "max_sets_per_feature must be at least 1 but is 0",
+    ),
+    "in all": (
+        Constraints([0], max_sets_per_feature=1),
+        "max_sets_per_feature must be at least the 2 sets, .* but is 1",
+    ),
+}
+QUALITIES = {
+    "shape": (lambda: Univariate([[1, 2]]), r"values must be one number for each .* \(1, 2\)"),
+    "none": (lambda: Univariate([]), "values must be one number for each feature"),
+    "nan": (lambda: Univariate([1, np.nan]), "values must be finite but is nan for feature 1"),
+    "names": (lambda: Univariate([1, 2], ["a", "a"]), "names must be 2 different ones"),
+    "pairs": (lambda: MRMR([1, 2], [1, 2]), r"redundancy must have the shape \(2, 2\) but has"),
+    "inf": (
+        lambda: FCBF([1, 2], [[0, np.inf], [0, 0]]),
+        "redundancy must be finite but is inf for the features 0 and 1",
+    ),
+    "negative": (
+        lambda: CFS([0.5, -0.5], np.zeros((2, 2))),
+        "the relevance of CFS must be at least 0 but is -0.5; take absolute correlations",
+    ),
+    "steps": (lambda: Wrapper(sum, 3, max_steps=0), "max_steps must be at least 1 but is 0"),
+    "no features": (lambda: Wrapper(sum, 0), "n_features must be at least 1 but is 0"),
+    "start": (lambda: Wrapper(sum, 3, start=[1, 2]), "start must be 3 numbers but is 2"),
+}
+
+
+def refused(message):
+    return pytest.raises(ValueError, match=f"^{message}")
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_settings(case):
+    settings, message = SETTINGS[case]
+    asked = {"k": 2, "n_alternatives": 1, "tau": 0.5} | settings
+    with refused(message):
+        find_alternatives(QUALITY, **asked)
+    asked.pop("search", None)
+    if case != "search":
+        with refused(message):  # before the first set is asked for
+            alternatives_one_by_one(QUALITY, **asked)
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_constraints(case):
+    rules, message = RULES[case]
+    with refused(message):
+        find_alternatives(QUALITY, k=2, n_alternatives=1, tau=0.5, constraints=rules)
+
+
+@pytest.mark.parametrize("case", QUALITIES)
+def test_qualities(case):
+    make, message = QUALITIES[case]
+    with refused(message):
+        make()

@@ -1,0 +1,138 @@
+"""Qualities of tables and models: the numbers of the rankings, with the table's names."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.feature_selection import mutual_info_regression
+from sklearn.linear_model import LinearRegression
+from sklearn.neural_network import MLPRegressor
+from xgboost import XGBClassifier
+
+import chaffinch
+from chaffinch import InputError, qualities
+from tests.made_up import good_table
+
+TABLE = good_table()
+X, Y = TABLE.drop(columns="churned"), TABLE["churned"]
+NUMBERS = X.drop(columns="colour").fillna(0.0)
+NAMES = tuple(X.columns)
+
+
+def best(quality, k=3):
+    return set(chaffinch.find_alternatives(quality, k=k, n_alternatives=0, tau=1)[0].features)
+
+
+@pytest.mark.parametrize("name", ["mutual_information", "relieff", "fcbf", "cfs", "mrmr"])
+def test_what_matters_is_found_in_a_table(name):
+    quality = getattr(qualities, name)(X, Y)
+    assert quality.names == NAMES
+    assert len({"age", "colour", "income"} & best(quality)) >= 2
+
+
+def test_numbers_are_those_of_the_rankings():
+    y = NUMBERS["age"] * 2 + NUMBERS["income"]
+    standardised = (NUMBERS - NUMBERS.mean()) / NUMBERS.std(ddof=0)
+    expected = mutual_info_regression(
+        standardised[["income"]], (y - y.mean()) / y.std(ddof=0), random_state=3
+    )
+    quality = qualities.mutual_information(NUMBERS, y, seed=3)
+    assert quality.values[NUMBERS.columns.get_loc("income")] == pytest.approx(expected[0])
+
+
+def test_the_redundancy_of_mrmr_is_estimated_both_ways_and_by_any_number_of_threads():
+    quality = qualities.mrmr(X, Y)
+    assert not np.allclose(quality.redundancy, quality.redundancy.T, atol=1e-6)
+    assert (np.diag(quality.redundancy) == 0).all()
+    threaded = qualities.mrmr(X, Y, threads=3)
+    assert np.array_equal(threaded.redundancy, quality.redundancy)
+    income = qualities.mutual_information(X, X["income"].fillna(X["income"].mean()))
+    column = NAMES.index("income")
+    others = np.arange(len(NAMES)) != column
+    assert quality.redundancy[others, column] == pytest.approx(income.values[others])
+
+
+def test_the_uncertainty_of_a_pair_is_the_same_both_ways():
+    quality = qualities.cfs(X.assign(copy=X["colour"]), Y)
+    assert np.array_equal(quality.redundancy, quality.redundancy.T)
+    assert quality.redundancy[NAMES.index("colour"), -1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LGBMClassifier(n_estimators=20, verbose=-1), XGBClassifier(n_estimators=20)],
+    ids=["lightgbm", "xgboost"],
+)
+def test_gains_of_boosted_trees(model):
+    y = (Y == "yes").astype(int)
+    model.fit(NUMBERS, y)
+    quality = qualities.model_gain(model, NUMBERS)
+    assert quality.names == tuple(NUMBERS.columns)
+    assert best(quality, k=2) == {"age", "income"}
+    total = model.booster_.feature_importance("gain") if hasattr(model, "booster_") else None
+    if total is not None:
+        assert np.array_equal(quality.values, total)
+
+
+def test_importances_of_an_estimator_are_its_own():
+    y = NUMBERS["age"] - 3 * NUMBERS["income"]
+    line, forest = LinearRegression().fit(NUMBERS, y), RandomForestRegressor(5).fit(NUMBERS, y)
+    assert qualities.model_gain(line, NUMBERS).values == pytest.approx([1, 0, 0, 3, 0], abs=1e-9)
+    gains = qualities.model_gain(forest, NUMBERS)
+    assert np.array_equal(gains.values, forest.feature_importances_)
+    shuffled = qualities.permutation(line, NUMBERS, y, loss="squared_error")
+    assert shuffled.values[NUMBERS.columns.get_loc("income")] == pytest.approx(
+        18 * NUMBERS["income"].var(), rel=0.2
+    )
+
+
+def test_masked_losses_are_those_of_the_engine():
+    y = NUMBERS["age"] - 3 * NUMBERS["income"]
+    line = LinearRegression().fit(NUMBERS, y)
+    engine = chaffinch.masked_loss(line, NUMBERS, y, loss="squared_error")
+    quality = qualities.masked_loss_importance(engine, names=NUMBERS.columns)
+    assert np.array_equal(quality.values, engine.without_each() - engine.loss)
+    assert best(qualities.masked_loss(engine, names=NUMBERS.columns), k=2) == {"age", "income"}
+    engine.remove(0)
+    with pytest.raises(InputError, match="the engine must keep all features but has masked 1"):
+        qualities.masked_loss_importance(engine)
+
+
+def test_what_the_target_asks_for():
+    whole = pd.Series(np.arange(len(X)) % 3)
+    as_numbers = qualities.mutual_information(NUMBERS, whole.astype(float))
+    as_classes = qualities.mutual_information(NUMBERS, whole)
+    assert not np.array_equal(as_numbers.values, as_classes.values)
+    told = qualities.mutual_information(NUMBERS, whole.astype(float), task="classification")
+    assert np.array_equal(told.values, as_classes.values)
+
+
+REFUSED = {
+    "task": (lambda: qualities.fcbf(X, Y, task="ranking"), "task must be classification or"),
+    "rows": (lambda: qualities.fcbf(X, Y[:5]), r"y must have shape \(240,\), as X has rows"),
+    "few": (lambda: qualities.fcbf(X[:2], Y[:2]), "X must have at least 3 rows but has 2"),
+    "text": (lambda: qualities.fcbf(X, Y, task="regression"), "y must hold numbers"),
+    "missing": (
+        lambda: qualities.cfs(X, np.full(len(X), np.nan)),
+        "y must be finite; leave out the rows",
+    ),
+    "infinite": (
+        lambda: qualities.cfs(X.assign(age=np.inf), Y),
+        "X must be finite but feature 'age' is not",
+    ),
+    "threads": (lambda: qualities.mrmr(X, Y, threads=0), "threads must be at least 1 but is 0"),
+    "perceptron": (
+        lambda: qualities.model_gain(
+            MLPRegressor(max_iter=5000, hidden_layer_sizes=2).fit(NUMBERS, NUMBERS["age"]), NUMBERS
+        ),
+        "MLPRegressor must have one importance for each of the 5 features but has none",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_fits_nothing_is_refused(case):
+    ask, message = REFUSED[case]
+    with pytest.raises(InputError, match=f"^{message}"):
+        ask()
