@@ -89,12 +89,14 @@ def test_a_search_that_pauses_after_every_step_finds_the_same(monkeypatch):
     costs = np.triu(random.random((30, 30)), 1)
     form = Form(random.random(30), costs + costs.T)
     limits = Limits(random.random((3, 30)) < 0.3, np.array([1, 1, 2]))
-    at_once = best_set(form, 5, limits=limits), sets_within(form, 5, -0.5, limits=limits, most=9999)
-    assert len(at_once[1][0]) > 100
+    best = best_set(form, 5, limits=limits)
+    sets, are_all = sets_within(form, 5, -2.0, limits=limits, most=99_999)
+    assert are_all
+    assert 5_000 < len(sets) == len(np.unique(sets, axis=0))
     monkeypatch.setattr(branch_and_bound, "_WORK_BETWEEN_LOOKS", 1)
-    assert best_set(form, 5, limits=limits) == at_once[0]
-    in_steps = sets_within(form, 5, -0.5, limits=limits, most=9999)
-    assert np.array_equal(in_steps[0], at_once[1][0])
+    assert best_set(form, 5, limits=limits) == best
+    in_steps, _ = sets_within(form, 5, -2.0, limits=limits, most=99_999)
+    assert np.array_equal(in_steps, sets)
 
 
 def test_bounds_come_down_as_the_search_goes_on_and_always_hold():
@@ -131,3 +133,12 @@ def test_sets_that_are_worth_the_same_but_for_rounding_are_equal():
     form = Form(np.array([0.3, 0.0, 0.1, 0.2]), apart)
     assert form.value((2, 3)) > form.value((0, 1))  # 0.1 + 0.2 > 0.3
     assert best_set(form, 2, limits=Limits.none(4)).indices == (0, 1)
+
+
+def test_of_equal_sets_the_first_as_a_word_is_taken_though_another_was_met_first():
+    form = Form(np.array([2.0, 2.0, 1.0, 3.0]))  # 3 comes first, with 2 alone: 2 + 2 = 3 + 1
+    not_with_3 = np.array([[1, 0, 0, 1], [0, 1, 0, 1]], dtype=bool)
+    limits = Limits(not_with_3, np.array([1, 1]))
+    costs = np.zeros((4, 4))
+    for same in (form, Form(form.gains, costs)):
+        assert best_set(same, 2, limits=limits).indices == (0, 1)

@@ -200,3 +200,18 @@ def test_features_of_which_one_makes_the_other_redundant_are_never_together():
     assert [one.indices for one in found] == [(0, 2), (1, 2)]
     weaker = FCBF([0.9, 0.5 + 1e-9, 0.1], redundancy)
     assert find_alternatives(weaker, k=2, n_alternatives=0, tau=1)[0].indices == (0, 1)
+
+
+def test_a_feature_is_in_no_more_sets_than_it_may_be():
+    rules = Constraints(max_sets_per_feature=2)
+    found = find_alternatives(Q0, k=2, n_alternatives=3, tau=0.5, constraints=rules)
+    assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize("seed", [31, 85, 102, 224, 252, 258])
+def test_a_ratio_is_proven_where_steps_come_to_rest_too_early(seed):
+    random = np.random.default_rng(seed)
+    quality = CFS(random.random(10), random.random((10, 10)))
+    found = find_alternatives(quality, k=3, n_alternatives=0, tau=1)
+    assert [one.indices for one in found] == exhaustive.one_by_one(quality, [3], 1.0, "dice")
+    assert found.status == "optimal"
