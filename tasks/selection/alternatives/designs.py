@@ -1,0 +1,140 @@
+"""What a simultaneous search is for: several sets at once, any two of which share little.
+
+A *design* is m sets of k features, any two with at most K features in common (`overlap`). No
+feature, no pair of features, and no larger subset can then be in many of its sets. With c_R sets
+that have all of the features R, summed over all R of one size r,
+
+    sum of c_R (c_R - 1) / 2  <=  m (m - 1) / 2 * K! / (r! (K - r)!),
+
+because the left side counts the subsets that two sets share, over all pairs of sets. With r = K + 1
+the right side is 0: no two sets share so many.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
+from chaffinch.tasks.selection.vocabulary import Floats
+
+Sets = NDArray[np.int32]
+
+ROUNDING = 1e-12  # relative, of sums of up to thousands of terms
+
+
+@dataclass(frozen=True)
+class Designs:
+    """All designs that may be found.
+
+    Attributes
+    ----------
+    form : Form
+        What a set is worth, over n features.
+    k : int
+        The size of the sets.
+    n_sets : int
+        m, how many sets a design has.
+    overlap : int in 0..k - 1
+        K, how many features two sets share at most.
+    limits : Limits
+        On what each set shares with given sets.
+    constraints : Constraints
+        Checked; what each set obeys, and in how many sets a feature may be.
+    cap : float
+        A set counts for what it is worth, and for this at most.
+    """
+
+    form: Form
+    k: int
+    n_sets: int
+    overlap: int
+    limits: Limits
+    constraints: Constraints
+    cap: float = math.inf
+
+    @property
+    def n_features(self) -> int:
+        """How many features there are."""
+        return len(self.form.gains)
+
+    @property
+    def n_pairs_of_sets(self) -> int:
+        """How many pairs a design's sets make."""
+        return math.comb(self.n_sets, 2)
+
+    def shared(self, size: int) -> int:
+        """Return how many subsets of so many features two sets share at most."""
+        return math.comb(self.overlap, size)
+
+    def most_uses(self, size: int) -> int:
+        """Return how many sets can have all of so many features."""
+        budget, most = self.n_pairs_of_sets * self.shared(size), 1
+        while most < self.n_sets and math.comb(most + 1, 2) <= budget:
+            most += 1
+        return min(most, self.constraints.max_sets_per_feature or self.n_sets)
+
+    def counts(self, sets: Sets) -> Floats:
+        """Return what each of many sets counts for, shape (N,)."""
+        return np.minimum(worths(self.form, sets), self.cap)
+
+    def contain(self, sets: Sets) -> bool:
+        """Return whether m sets are one of the designs, groups and budget aside."""
+        has = np.zeros((len(sets), self.n_features), dtype=np.int64)
+        has[np.arange(len(sets))[:, None], sets] = 1
+        shared = has @ has.T
+        np.fill_diagonal(shared, 0)
+        with_given = has @ self.limits.sets.T.astype(np.int64)
+        return bool(
+            len(sets) == self.n_sets
+            and shared.max(initial=0) <= self.overlap
+            and has.sum(axis=0).max() <= self.most_uses(1)
+            and (with_given <= self.limits.at_most).all()
+        )
+
+    @cached_property
+    def magnitude(self) -> float:
+        """What the terms of a set's worth are in all, in absolute value; 1 if that is 0."""
+        of_set = self.k * float(np.abs(self.form.gains).max(initial=0.0))
+        if self.form.pair_costs is not None:
+            costs = np.abs(self.form.pair_costs)
+            of_set += math.comb(self.k, 2) * float(costs.max(where=np.isfinite(costs), initial=0.0))
+        return of_set or 1.0
+
+    @property
+    def rounding(self) -> float:
+        """More than rounding can add up to in what a design is worth."""
+        return ROUNDING * self.n_sets * self.magnitude
+
+
+def worths(form: Form, sets: Sets) -> Floats:
+    """Return what each of many sets is worth, shape (N,), but for rounding.
+
+    Parameters
+    ----------
+    form : Form
+    sets : ndarray of int32, shape (N, k)
+    """
+    costs = np.empty((0, 0)) if form.pair_costs is None else form.pair_costs
+    return _worths(form.gains, costs, np.ascontiguousarray(sets))
+
+
+@compiled
+def _worths(gains: Floats, costs: Floats, sets: Sets) -> Floats:
+    worth = np.empty(len(sets))
+    for s in range(len(sets)):
+        total = 0.0
+        for i in range(sets.shape[1]):
+            total += gains[sets[s, i]]
+            if len(costs):
+                for j in range(i):
+                    total -= costs[sets[s, i], sets[s, j]]
+        worth[s] = total
+    return worth

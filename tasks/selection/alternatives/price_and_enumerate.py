@@ -1,0 +1,291 @@
+"""Several sets at once, each as different from the others as asked, and proven best together.
+
+Simultaneous search for alternatives (arXiv 2307.11607v3, definition 5), for any quality that is a
+`Form`, with constraints, given sets, and at most c sets per feature.
+
+| paper | function |
+|---|---|
+| sum of the sets' qualities, eq 17 | `best_sum` |
+| smallest of the sets' qualities, eq 18 | `best_min` |
+
+The way there is our own, price and enumerate:
+
+1. `bounding.py` finds prices, and with them a bound B on what designs are worth.
+2. A design that loses less than d, by those prices, is made of sets that each lose less than d.
+   These are enumerated by branch and bound; `swaps.py` looks among them for a good design, and
+   `cliques.py` for the best of those that lose less than d.
+3. d grows until a design is known that is worth B - d. No other is then worth more.
+
+For the smallest quality: a design whose sets are all worth more than Z is worth more than m Z in
+all, so that it loses less than B - m Z.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.bounding import (
+    best_beside,
+    charged_within,
+    is_late,
+    one_after_another,
+    price,
+    price_further,
+)
+from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
+from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.designs import Designs, Sets, worths
+from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
+from chaffinch.tasks.selection.alternatives.prices import Bound
+from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
+from chaffinch.tasks.selection.alternatives.sets import Solved
+from chaffinch.tasks.selection.alternatives.sharpening import sharpened
+from chaffinch.tasks.selection.alternatives.swaps import improved
+
+_WORK_BETWEEN_LOOKS = 5_000_000  # at the clock: some milliseconds
+_WORK_BEFORE_SHARPENING = 5_000_000
+_MOST_SETS = 2_000_000
+_MOST_TO_SWAP = 30_000
+_TOO_MANY = 1_500_000
+_POWER = 4  # of what a set is short of the best there can be
+_FIRST_STEP = 1e-5  # of what a design may lose, relative to what a set can be worth
+_ENOUGH = 3_000  # sets to find a good design among
+_GROWTH_AT_FIRST, _GROWTH = 2.0, 1.5
+_NEAR = 3.0  # times a step, and what is needed is looked at in one
+
+
+def best_sum(
+    form: Form,
+    k: int,
+    n_sets: int,
+    overlap: int,
+    *,
+    limits: Limits | None = None,
+    constraints: Constraints | None = None,
+    deadline: float | None = None,
+) -> Solved:
+    """Return the sets that are worth most in all.
+
+    Parameters
+    ----------
+    form : Form
+        What a set is worth, over n features.
+    k : int in 1..n
+        The size of the sets.
+    n_sets : int, at least 1
+        m, how many sets.
+    overlap : int in 0..k - 1
+        How many features two of them may share.
+    limits : Limits, optional
+        On what each may share with given sets.
+    constraints : Constraints, optional
+        Checked, with indices for names.
+    deadline : float, optional
+        On the clock of `time.monotonic`.
+
+    Raises
+    ------
+    ValueError
+        If `overlap` is outside its range, so that a set could be its own alternative.
+    """
+    designs = _designs(form, k, n_sets, overlap, limits, constraints)
+    return _Search(designs, is_smallest_counted=False, deadline=deadline).run()
+
+
+def best_min(
+    form: Form,
+    k: int,
+    n_sets: int,
+    overlap: int,
+    *,
+    limits: Limits | None = None,
+    constraints: Constraints | None = None,
+    deadline: float | None = None,
+) -> Solved:
+    """Return the sets of which the worst is worth most; see `best_sum`."""
+    designs = _designs(form, k, n_sets, overlap, limits, constraints)
+    return _Search(designs, is_smallest_counted=True, deadline=deadline).run()
+
+
+def _designs(
+    form: Form,
+    k: int,
+    n_sets: int,
+    overlap: int,
+    limits: Limits | None,
+    constraints: Constraints | None,
+) -> Designs:
+    if not 0 <= overlap < k:
+        raise ValueError(f"overlap must be in 0..{k - 1}, less than k, but is {overlap}")
+    limits = limits or Limits.none(len(form.gains))
+    return Designs(form, k, n_sets, overlap, limits, constraints or Constraints())
+
+
+class _Search:
+    """The best design so far, and what it takes to beat it."""
+
+    def __init__(
+        self, designs: Designs, *, is_smallest_counted: bool, deadline: float | None
+    ) -> None:
+        self.designs, self.deadline = designs, deadline
+        self.is_smallest_counted = is_smallest_counted
+        self.best: Sets | None = None
+        self.value = -math.inf
+
+    def run(self) -> Solved:
+        """Price, and enumerate until it is proven or too late."""
+        first = one_after_another(self.designs, self.deadline)
+        self._take(first)
+        bound, master = price(self.designs, first, self.deadline)
+        if bound.value == -math.inf:
+            return Solved(None, -math.inf, -math.inf, complete=True)
+        step = self._first_step(bound)
+        if master is not None and self._are_many(bound):
+            self.designs, bound = price_further(
+                master, bound, self.is_smallest_counted, self.deadline
+            )
+            step = self._first_step(bound)
+        lost, is_proven = self._look(bound, step)
+        if is_proven and self.best is None:
+            return Solved(None, -math.inf, -math.inf, complete=True)
+        share = self.designs.n_sets if self.is_smallest_counted else 1
+        ceiling = self.value if is_proven else max((bound.value - lost) / share, self.value)
+        return Solved(self._in_order(), self.value, ceiling + bound.slack / share, is_proven)
+
+    def _first_step(self, bound: Bound) -> float:
+        """Return what to lose for enough sets to find a good design among; look for one."""
+        step, sets = _FIRST_STEP * self.designs.magnitude, np.empty((0, self.designs.k), np.int32)
+        while len(sets) < _ENOUGH and step < self._needed(bound) and not is_late(self.deadline):
+            step *= _GROWTH_AT_FIRST
+            sets, _ = self._enumerate(bound, min(step, self._needed(bound)), _MOST_TO_SWAP)
+        self._improve(bound, sets)
+        return step
+
+    def _are_many(self, bound: Bound) -> bool:
+        """Return whether too many sets would have to be looked at by the prices of the sum."""
+        needed = self._needed(bound)
+        return needed > 0 and not self._enumerate(bound, needed, _TOO_MANY)[1]
+
+    def _look(self, bound: Bound, step: float) -> tuple[float, bool]:
+        """Look at designs that lose more and more, for one that is better than the best.
+
+        Returns what one that has not been looked at loses at least, and whether there is none.
+        """
+        lost, n_before = 0.0, 0
+        while lost < self._needed(bound):
+            needed = self._needed(bound)
+            may_lose = needed if needed < _NEAR * step else step
+            sets, is_all = self._enumerate(bound, may_lose)
+            if not is_all or not self._search(bound, sets, may_lose):
+                return lost, self._needed(bound) <= lost
+            is_growing = len(sets) > _GROWTH * n_before
+            lost, n_before = may_lose, len(sets)
+            step = may_lose * (_GROWTH if is_growing else _GROWTH**3)
+            if lost < self._needed(bound):
+                self._improve(bound, sets)
+        return lost, True
+
+    def _needed(self, bound: Bound) -> float:
+        """Return what a design loses less than if it is better by more than rounding."""
+        worst = -(self.designs.n_sets + 1) * self.designs.magnitude  # any design is better
+        if self.best is not None:
+            worst = self.value * (self.designs.n_sets if self.is_smallest_counted else 1)
+            worst += bound.slack
+        return bound.value - worst
+
+    def _enumerate(
+        self, bound: Bound, may_lose: float, most: int = _MOST_SETS
+    ) -> tuple[Sets, bool]:
+        """Return the sets that a design can have that loses less, and whether these are all."""
+        least = bound.highest - may_lose
+        return charged_within(self.designs, bound.prices, least, most, self.deadline)
+
+    def _improve(self, bound: Bound, sets: Sets) -> None:
+        """Look for a better design by swaps, among the sets that lose least."""
+        if len(sets) > _MOST_TO_SWAP:
+            charged = Known(self.designs, sets).charged(bound.prices)
+            sets = sets[np.argsort(-charged, kind="stable")[:_MOST_TO_SWAP]]
+        if self.best is not None:
+            sets = np.unique(np.concatenate((self.best, sets)), axis=0)
+        merits = worths(self.designs.form, sets)
+        if self.is_smallest_counted and len(sets):  # all are to come near to the best there can be
+            short = np.maximum(bound.value / self.designs.n_sets - merits, 0.0)
+            merits = -((short / (short.max() or 1.0)) ** _POWER)
+        found = improved(self.designs, sets, merits, self.best, self.deadline)
+        if found is not None and self._take(found):
+            self._exchange(found)
+
+    def _exchange(self, sets: Sets) -> None:
+        """Exchange one set at a time for the best that goes with the others."""
+        is_better, form = True, self.designs.form
+        while is_better and not is_late(self.deadline):
+            is_better = False
+            for place in range(self.designs.n_sets):
+                others = np.delete(sets, place, axis=0)
+                least = form.value(sets[place].tolist()) + self.designs.rounding
+                found = best_beside(self.designs, others, self.deadline, least)
+                if found.indices is not None:
+                    sets = np.insert(others, place, found.indices, axis=0)
+                    is_better = self._take(sets) or is_better
+
+    def _search(self, bound: Bound, sets: Sets, may_lose: float) -> bool:
+        """Find the best design among sets; return whether the search came to its end."""
+        floor = bound.value - may_lose  # what designs in all are to be worth more than
+        known = self._known(sets, floor)
+        is_done = self._walk(known, bound, floor, _WORK_BEFORE_SHARPENING)
+        if not is_done and not is_late(self.deadline):
+            floor = max(floor, bound.value - self._needed(bound))
+            known, bound = sharpened(self._known(sets, floor), bound, floor, self.deadline)
+            is_done = self._walk(known, bound, floor, None)
+        return is_done
+
+    def _known(self, sets: Sets, floor: float) -> Known:
+        """Return the sets that a design can have that counts and is worth more than a floor."""
+        is_worth = worths(self.designs.form, sets) > self._above(floor)
+        return Known(self.designs, sets[is_worth])
+
+    def _above(self, floor: float) -> float:
+        """Return what each set is worth more than in a design that is worth more than a floor."""
+        return floor / self.designs.n_sets if self.is_smallest_counted else -math.inf
+
+    def _walk(self, known: Known, bound: Bound, floor: float, most_work: int | None) -> bool:
+        """Search for a design worth more than a floor; return whether it came to its end."""
+        if len(known.sets) < self.designs.n_sets or bound.value <= floor:
+            return True
+        graph = graph_of(known, bound)
+        walk = Walk.of(graph, self.designs.n_sets, bound.value - floor, self._above(floor))
+        in_all, work, ended = bound.value - bound.slack, 0, PAUSED
+        while ended == PAUSED and not is_late(self.deadline):
+            if most_work is not None and work > most_work:
+                break
+            work += _WORK_BETWEEN_LOOKS
+            ended = search_cliques(
+                graph, walk, _WORK_BETWEEN_LOOKS, self.is_smallest_counted, in_all
+            )
+        if walk.best[0] >= 0:
+            self._take(known.sets[walk.best])
+        return ended == DONE
+
+    def _take(self, sets: Sets) -> bool:
+        """Take sets if they are a better design; return whether they are."""
+        if not self.designs.contain(sets):
+            return False
+        of_sets = [self.designs.form.value(features) for features in sets.tolist()]
+        value = min(of_sets) if self.is_smallest_counted else math.fsum(of_sets)
+        if value > self.value:
+            self.best, self.value = sets, value
+            return True
+        return False
+
+    def _in_order(self) -> Sets | None:
+        """Return the best sets, best first."""
+        if self.best is None:
+            return None
+        in_order = sorted(
+            self.best.tolist(), key=lambda features: (-self.designs.form.value(features), features)
+        )
+        return np.array(in_order, dtype=np.int32)

@@ -1,0 +1,72 @@
+"""A lower bound for designs of known sets: larger subsets are priced, and sets dropped.
+
+Where all sets that a better design can have are known, the linear program may price subsets of any
+size: no branch and bound has to find sets by those prices. With a lower bound fewer sets can be
+part of a better design, and without those the bound may be lower still.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.bounding import Find, close, is_late, penalty_of
+from chaffinch.tasks.selection.alternatives.designs import Sets
+from chaffinch.tasks.selection.alternatives.graph import Known
+from chaffinch.tasks.selection.alternatives.master import Master
+from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
+
+_FIRST, _PER_ROUND = 300, 200
+_ROUNDS = 40
+_WORTHWHILE = 0.02
+
+
+def sharpened(
+    known: Known, bound: Bound, floor: float, deadline: float | None
+) -> tuple[Known, Bound]:
+    """Return the sets that are left, and a bound on designs of them above a floor.
+
+    Parameters
+    ----------
+    known : Known
+        All sets that a design worth more than `floor` can have.
+    bound : Bound
+        On designs.
+    floor : float
+        What designs in all are to be worth more than.
+    deadline : float, optional
+        On the clock of `time.monotonic`.
+    """
+    if len(known.sets) < known.designs.n_sets:
+        return known, bound
+    master = Master(known.designs, penalty_of(known.designs))
+    master.priced = [layer.subsets[layer.prices > 0] for layer in bound.prices.layers[1:]]
+    master.add(known.sets[np.argsort(-known.charged(bound.prices), kind="stable")[:_FIRST]])
+    for _ in range(_ROUNDS):
+        before = bound.value
+        bound, solution = close(master, bound, _listed(known), floor)
+        if solution is None or is_late(deadline):
+            break
+        sizes = range(2, known.designs.overlap + 2)
+        new = sum(master.price_subsets(solution, size) for size in sizes)
+        is_kept = bound.highest - known.charged(bound.prices) < bound.value - floor
+        if not is_kept.all():
+            known = Known(known.designs, known.sets[is_kept])
+            left = {features.tobytes() for features in known.sets}
+            master.keep(np.array([features.tobytes() in left for features in master.sets]))
+        is_worthwhile = before - bound.value >= _WORTHWHILE * (bound.value - floor)
+        if min(len(known.sets), len(master.sets)) == 0 or not (
+            is_worthwhile or (new and not is_kept.all())
+        ):
+            break
+    return known, bound
+
+
+def _listed(known: Known) -> Find:
+    """Return how to find sets among known ones."""
+
+    def find(prices: Prices, level: float) -> tuple[float, Sets, bool]:
+        charged = known.charged(prices)
+        best = np.argsort(-charged, kind="stable")[:_PER_ROUND]
+        return float(charged[best[0]]), known.sets[best[charged[best] >= level]], True
+
+    return find
