@@ -1,0 +1,191 @@
+"""Several feature sets in one pass over the features: fast, not always best.
+
+Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3,
+for univariate qualities: a set is worth the sum of its features' values.
+
+===================================  =======================
+paper                                here
+===================================  =======================
+Algorithm 2, Greedy Replacement      `greedy_replacement`
+Algorithm 3, Greedy Balancing        `greedy_balancing`
+Algorithm 4, Greedy Depth Search     `greedy_depth_search`
+===================================  =======================
+
+The paper's floor((1 - tau) k) is here `largest_overlap`, so that any dissimilarity will do. Of
+equal values the lowest index comes first; of equal sums, the set that was begun first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.vocabulary import Floats
+
+Sets = NDArray[np.int32]
+
+_LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 4096  # some milliseconds
+
+
+def greedy_replacement(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
+    """Keep the best features in every set, and fill each up with the best that no other has.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        What each feature is worth; any sign.
+    k : int in 1..n
+        The size of the sets.
+    n_sets : int, at least 1
+        m, how many are asked for.
+    largest_overlap : int in 0..k
+        K, how many features two of them may share.
+
+    Returns
+    -------
+    ndarray of int32, shape (m', k)
+        Sorted indices, one set a row, the first the best k. m' < m where there are too few
+        features for m.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    check(values, k, n_sets, largest_overlap)
+    order, own = best_first(values), k - largest_overlap
+    if own:
+        n_sets = min(n_sets, 1 + (len(order) - k) // own)
+    starts = largest_overlap + own * np.arange(n_sets)
+    rest = order[starts[:, None] + np.arange(own)]
+    top = np.broadcast_to(order[:largest_overlap], (n_sets, largest_overlap))
+    return np.sort(np.hstack([top, rest]), axis=1).astype(np.int32)
+
+
+def greedy_balancing(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
+    """Share out the features of Greedy Replacement so that the sets are worth about the same.
+
+    Best feature first, each goes to the set that is worth least so far and still has room.
+
+    Returns
+    -------
+    ndarray of int32, shape (m, k), or (0, k)
+        None at all where there are too few features for m.
+
+    See Also
+    --------
+    greedy_replacement : for the parameters and errors.
+    """
+    check(values, k, n_sets, largest_overlap)
+    order, own = best_first(values), k - largest_overlap
+    if largest_overlap + own * n_sets > len(order):
+        return np.empty((0, k), dtype=np.int32)
+    chosen = [order[:largest_overlap].tolist() for _ in range(n_sets)]
+    worth = [0.0] * n_sets
+    for feature in order[largest_overlap : largest_overlap + own * n_sets].tolist():
+        least = min((s for s in range(n_sets) if len(chosen[s]) < k), key=worth.__getitem__)
+        chosen[least].append(feature)
+        worth[least] += float(values[feature])
+    return np.sort(np.array(chosen), axis=1).astype(np.int32)
+
+
+def greedy_depth_search(
+    values: Floats,
+    k: int,
+    n_sets: int,
+    largest_overlap: int,
+    *,
+    deadline: float | None = None,
+) -> Sets:
+    """Take each set that differs enough from those before, the worst feature exchanged first.
+
+    Finds sets where Greedy Replacement has run out of features, but may go through all sets of k
+    features for that.
+
+    Parameters
+    ----------
+    deadline : float, optional
+        On the clock of `time.monotonic`; what has been found by then is returned.
+
+    Returns
+    -------
+    ndarray of int32, shape (m', k)
+        m' < m where there are no more, or time has run out.
+
+    See Also
+    --------
+    greedy_replacement : for the other parameters and errors.
+    """
+    check(values, k, n_sets, largest_overlap)
+    order = best_first(values)
+    if largest_overlap == k:
+        found = [tuple(range(k))] * n_sets
+    else:
+        found = list(islice(_in_depth(len(order), k, largest_overlap, deadline), n_sets))
+    places = np.array(found, dtype=np.int64).reshape(len(found), k)
+    return np.sort(order[places], axis=1).astype(np.int32)
+
+
+def best_first(values: Floats) -> NDArray[np.int64]:
+    """Return the features by value, the highest first, of equals the lowest index first."""
+    return np.argsort(-np.asarray(values, dtype=np.float64), kind="stable")
+
+
+def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
+    """Refuse what is no question for univariate sets.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range; one line that says which.
+    """
+    if np.ndim(values) != 1 or not np.isfinite(values).all():
+        raise ValueError("values must be one finite number per feature")
+    for name, value, least, most in (
+        ("k", k, 1, len(values)),
+        ("largest_overlap", largest_overlap, 0, k),
+    ):
+        if not least <= value <= most:
+            raise ValueError(f"{name} must be in {least}..{most} but is {value}")
+    if n_sets < 1:
+        raise ValueError(f"n_sets must be at least 1 but is {n_sets}")
+
+
+def _in_depth(
+    n: int, k: int, largest_overlap: int, deadline: float | None
+) -> Iterator[tuple[int, ...]]:
+    """Go through all sets of k places as words, and pass on what differs enough from all before.
+
+    What begins like a set that shares too much already is passed over, which changes nothing.
+    """
+    found: list[int] = []  # as bits
+    prefix: list[int] = []
+    place, looked_at, bits = 0, 0, 0
+    while True:
+        if place > n - k + len(prefix):  # too few places are left
+            if not prefix:
+                return
+            place = prefix.pop()
+            bits ^= 1 << place
+            place += 1
+            continue
+        looked_at += 1
+        if looked_at % _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and _is_late(deadline):
+            return
+        with_place = bits | 1 << place
+        if all((with_place & other).bit_count() <= largest_overlap for other in found):
+            if len(prefix) == k - 1:
+                found.append(with_place)
+                yield (*prefix, place)
+            else:
+                prefix.append(place)
+                bits = with_place
+        place += 1
+
+
+def _is_late(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
