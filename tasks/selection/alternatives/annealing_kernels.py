@@ -1,0 +1,139 @@
+"""Designs by simulated annealing, compiled: what is too large to be searched through.
+
+Both start from any sets of k features and exchange features; what is wrong with a design is
+counted, and an exchange that makes it worse is made ever more rarely. Nothing is proven by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
+
+_FIRST_TEMPERATURE, _LAST_TEMPERATURE = 0.6, 0.15  # of pairs shared too often
+_FACTOR, _TERM = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
+
+
+@compiled
+def _below(random: Any, n: int) -> int:
+    """Return a whole number in 0..n - 1 (Knuth's linear congruential generator)."""
+    random[0] = random[0] * _FACTOR + _TERM
+    return int((random[0] >> np.uint64(33)) % np.uint64(n))
+
+
+@compiled
+def _deal_out(counts: Integers, n_sets: int, k: int, overlap: int, design: Any) -> bool:
+    """Put each feature into the sets with most room, rather where it is not shared too often."""
+    has, sets, shared = design
+    filled = np.zeros(n_sets, np.int64)
+    for j in range(len(counts)):
+        for _ in range(counts[j]):
+            best, best_cost = -1, 0
+            for s in range(n_sets):
+                if has[s, j] or filled[s] >= k:
+                    continue
+                cost = filled[s]
+                for other in range(n_sets):
+                    if has[other, j] and shared[s, other] >= overlap:
+                        cost += k
+                if best < 0 or cost < best_cost:
+                    best, best_cost = s, cost
+            if best < 0:
+                return False
+            _move(design, best, -1, j)
+            sets[best, filled[best]] = j
+            filled[best] += 1
+    return True
+
+
+@compiled
+def _move(design: Any, to: int, away_from: int, j: int) -> None:
+    """Add feature j to a set and take it out of another; below 0 for none."""
+    has, _, shared = design
+    if away_from >= 0:
+        has[away_from, j] = False
+    for other in range(len(has)):
+        if has[other, j]:
+            if to >= 0:
+                shared[to, other] += 1
+                shared[other, to] += 1
+            if away_from >= 0:
+                shared[away_from, other] -= 1
+                shared[other, away_from] -= 1
+    if to >= 0:
+        has[to, j] = True
+
+
+@compiled
+def _excess(shared: Integers, overlap: int) -> int:
+    """Return by how much sets share too much, over all pairs of them."""
+    total = 0
+    for s in range(len(shared)):
+        for other in range(s):
+            total += max(0, shared[s, other] - overlap)
+    return total
+
+
+@compiled
+def _excess_of_swap(design: Any, overlap: int, one: int, other: int, i: int, j: int) -> int:
+    """Return the change of the excess if i goes from one set to the other, and j the other way."""
+    has, _, shared = design
+    change = 0
+    for s in range(len(has)):
+        step = int(has[s, j]) - int(has[s, i])
+        if step == 0 or s in (one, other):
+            continue
+        change += max(0, shared[one, s] + step - overlap) - max(0, shared[one, s] - overlap)
+        change += max(0, shared[other, s] - step - overlap) - max(0, shared[other, s] - overlap)
+    return change
+
+
+@compiled
+def realised(
+    counts: Integers, n_sets: int, k: int, overlap: int, most_swaps: int
+) -> tuple[bool, Integers]:
+    """Look for sets in which each feature is used so often.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (p,)
+        In how many sets each feature is; m k in all.
+    n_sets, k, overlap : int
+        m, k, K.
+    most_swaps : int
+        Give up after so many.
+
+    Returns
+    -------
+    is_found : bool
+    sets : ndarray of int64, shape (m, k)
+        Of features in 0..p - 1, in no order; they share too much if none was found.
+    """
+    sets = np.zeros((n_sets, k), np.int64)
+    has = np.zeros((n_sets, len(counts)), np.bool_)
+    shared = np.zeros((n_sets, n_sets), np.int64)
+    design = (has, sets, shared)
+    if not _deal_out(counts, n_sets, k, overlap, design):
+        return False, sets
+    random = np.array([1], np.uint64)
+    excess = _excess(shared, overlap)
+    cooling = _LAST_TEMPERATURE / _FIRST_TEMPERATURE
+    for swap in range(most_swaps):
+        if excess == 0:
+            break
+        one, other = _below(random, n_sets), _below(random, n_sets)
+        a, b = _below(random, k), _below(random, k)
+        i, j = sets[one, a], sets[other, b]
+        if one == other or has[other, i] or has[one, j]:
+            continue
+        change = _excess_of_swap(design, overlap, one, other, i, j)
+        temperature = _FIRST_TEMPERATURE * cooling ** (swap / most_swaps)
+        if change <= 0 or _below(random, 2**30) < 2.0**30 * np.exp(-change / temperature):
+            _move(design, other, one, i)
+            _move(design, one, other, j)
+            sets[one, a], sets[other, b] = j, i
+            excess += change
+    return excess == 0, sets

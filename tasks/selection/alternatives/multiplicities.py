@@ -1,0 +1,227 @@
+"""Several sets of univariate worth at once, best in all: simultaneous search, sum aggregation.
+
+Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3,
+definition 5 with equations 11 (a set is worth the sum of its features' values) and 17 (sum over
+the sets). Integer programming over sets and pairs of them, as the paper has it, fails from three
+alternatives on; the way here is our own.
+
+In all, m sets are worth the sum of value_j c_j, where c_j is in how many sets feature j is: only
+these multiplicities matter. Three things follow, for values of any sign, equal ones too.
+
+1. *The better a feature, the more it is used.* Give the features of any sets other names, those
+   used most the names of the best: the sets are as large and share as much as before, and by the
+   rearrangement inequality they are worth no less. Nothing is left out by c_1 >= c_2 >= ...
+2. *Only the best m k features are used*, because c_1 + ... + c_n = m k, and c descends.
+3. *How much is shared bounds c*: see `uses.py`. No sets are worth more than the best c that obeys
+   it, if there are sets for that c at all.
+
+Given sets, or a limit to some features, would tell features apart, and the first step fails.
+
+`multiplicity_kernels.py` searches c and the sets together, feature by feature. What it cannot end
+in time is compared with designs by annealing, for c that make fewer and fewer pairs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.annealing_kernels import realised
+from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
+from chaffinch.tasks.selection.alternatives.multiplicity_kernels import fill_table, search
+from chaffinch.tasks.selection.alternatives.multiplicity_state import (
+    DONE,
+    NONE,
+    PAUSED,
+    Problem,
+    fresh_state,
+)
+from chaffinch.tasks.selection.alternatives.uses import best_uses
+from chaffinch.tasks.selection.alternatives.whole_numbers import (
+    Integers,
+    WholeValues,
+    whole_values,
+)
+from chaffinch.tasks.selection.vocabulary import Floats
+
+_MOST_CELLS = 12_000_000  # of the table, 8 bytes each
+_ROWS_BETWEEN_LOOKS = 4
+_STEPS_BEFORE_ANNEALING, _STEPS_BETWEEN_LOOKS = 1_000_000, 200_000
+_SWAPS = 300_000
+_ATTEMPTS = 9
+_FEWER = 0.85
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What a simultaneous search has found.
+
+    Attributes
+    ----------
+    sets : ndarray of int32, shape (m, k), or None
+        Sorted indices, the best set first, of equals the first as a word; None if there are no
+        such sets, or none were found in time.
+    value : float
+        What they are worth in all, or the worst of them; -inf without sets.
+    bound : float
+        No sets are worth more; -inf if there are none. Above `value` by what rounding can add up
+        to, even where the search is complete.
+    complete : bool
+        Whether the search came to its end, so that these are best, or there are none.
+    """
+
+    sets: Sets | None
+    value: float
+    bound: float
+    complete: bool
+
+
+NO_SETS = Solved(None, -math.inf, -math.inf, complete=True)
+
+
+def best_sum(
+    values: Floats, k: int, n_sets: int, largest_overlap: int, *, deadline: float | None = None
+) -> Solved:
+    """Return the sets that are worth most in all.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        What each feature is worth; any sign.
+    k : int in 1..n
+        The size of the sets.
+    n_sets : int, at least 1
+        m, how many sets.
+    largest_overlap : int in 0..k
+        K, how many features two of them may share.
+    deadline : float, optional
+        On the clock of `time.monotonic`; looked at every few milliseconds. Without one the search
+        ends when it is proven, but for sets so many and large that it is not begun.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    check(values, k, n_sets, largest_overlap)
+    return _Search(np.asarray(values, dtype=np.float64), k, n_sets, largest_overlap, deadline).run()
+
+
+class _Search:
+    """The best sets so far, in whole units, and the bound on them."""
+
+    def __init__(
+        self, values: Floats, k: int, n_sets: int, overlap: int, deadline: float | None
+    ) -> None:
+        self.values, self.k, self.n_sets, self.overlap = values, k, n_sets, overlap
+        self.deadline = deadline
+        self.n_places = n_sets * k
+        self.n_pairs = math.comb(n_sets, 2) * overlap
+        self.scale = self.n_pairs + 1
+        self.whole: WholeValues = whole_values(
+            values, min(len(values), self.n_places), self.n_places * self.scale
+        )
+        self.best: Integers | None = None  # places in the order of value, shape (m, k)
+        self.worth = NONE
+
+    def run(self) -> Solved:
+        units = self.whole.units
+        uses = best_uses(units, self.n_sets, self.n_places, self.n_pairs)
+        if uses is None:
+            return NO_SETS
+        self._take(
+            greedy_balancing(-np.arange(float(len(units))), self.k, self.n_sets, self.overlap)
+        )
+        bound, is_proven = self._improve(uses.bound)
+        if is_proven and self.best is None:
+            return NO_SETS
+        upper = self.whole.at_most(max(bound, self.worth), self.n_places)
+        if self.best is None:
+            return Solved(None, -math.inf, upper, complete=False)
+        sets = in_order(self.values, self.whole.order[self.best])
+        value = math.fsum(self.values[sets].ravel())
+        return Solved(sets, value, max(upper, value), is_proven)
+
+    def _improve(self, bound: int) -> tuple[int, bool]:
+        """Search until it is proven or too late; return a bound, and whether it is proven."""
+        blur = self.whole.blur(self.n_places)
+        if self.best is not None and bound <= self.worth + blur:
+            return bound, True
+        n_cells = (len(self.whole.units) + 1) * (self.n_places + 1) * self.scale
+        table = None if n_cells > _MOST_CELLS else self._table()
+        if table is None:
+            self._anneal()
+            return bound, self.best is not None and bound <= self.worth + blur
+        promise = int(table[0, -1, -1])
+        if promise == NONE:
+            return bound, True
+        bound = min(bound, -(-promise // self.scale))
+        return self._search(table, bound, blur)
+
+    def _search(self, table: Integers, bound: int, blur: int) -> tuple[int, bool]:
+        units = self.whole.units
+        sums = np.concatenate([[0], np.cumsum(units)])
+        problem = Problem(units, sums, table, self.scale, blur, self.k, self.overlap)
+        state = fresh_state(len(units), self.n_sets, self.n_places)
+        ended, steps = PAUSED, _STEPS_BETWEEN_LOOKS
+        while ended == PAUSED and not is_late(self.deadline):
+            if self.best is not None:
+                state.best_worth[:] = self.worth, (self.worth + blur) * self.scale
+            ended = search(problem, state, _STEPS_BETWEEN_LOOKS)
+            if state.best_worth[0] > self.worth:
+                self._take(np.nonzero(state.best.T)[1].reshape(self.n_sets, self.k))
+            if steps == _STEPS_BEFORE_ANNEALING and ended == PAUSED:
+                self._anneal()
+            steps += _STEPS_BETWEEN_LOOKS
+        if ended == DONE:
+            return self.worth + blur, True
+        return bound, False
+
+    def _table(self) -> Integers | None:
+        """Return what the kernels read bounds off, or None if it is too late."""
+        units = self.whole.units
+        table = np.full((len(units) + 1, self.n_places + 1, self.scale), NONE)
+        table[-1, 0] = 0
+        for last in range(len(units), 0, -_ROWS_BETWEEN_LOOKS):
+            if is_late(self.deadline):
+                return None
+            first = max(0, last - _ROWS_BETWEEN_LOOKS)
+            fill_table(table, units, first, last, self.scale, self.n_sets)
+        return table
+
+    def _anneal(self) -> None:
+        """Look for designs of the best uses that make so many pairs; bisect that number."""
+        n_pairs, most, least = self.n_pairs, self.n_pairs, -1
+        for _ in range(_ATTEMPTS):
+            uses = best_uses(self.whole.units, self.n_sets, self.n_places, n_pairs)
+            if uses is None or is_late(self.deadline):
+                return
+            is_found, sets = realised(uses.counts, self.n_sets, self.k, self.overlap, _SWAPS)
+            if is_found:
+                self._take(sets)
+                least = n_pairs
+            else:
+                most = n_pairs
+            n_pairs = (least + most) // 2 if least >= 0 else int(most * _FEWER)
+            if n_pairs in (least, most):
+                return
+
+    def _take(self, sets: Integers | Sets) -> None:
+        worth = int(self.whole.units[sets].sum()) if len(sets) else NONE
+        if worth > self.worth:
+            self.best, self.worth = np.asarray(sets, dtype=np.int64), worth
+
+
+def in_order(values: Floats, sets: Integers) -> Sets:
+    """Return sets with their indices sorted, the best first, of equals the first as a word."""
+    words = sorted(sorted(features) for features in sets.tolist())
+    words.sort(key=lambda word: -math.fsum(values[word]))
+    return np.array(words, dtype=np.int32)
+
+
+def is_late(deadline: float | None) -> bool:
+    """Return whether a deadline on the clock of `time.monotonic` is over."""
+    return deadline is not None and time.monotonic() >= deadline

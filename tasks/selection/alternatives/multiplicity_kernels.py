@@ -1,0 +1,217 @@
+"""The search for the best multiplicities that sets can have, compiled: see `multiplicities.py`.
+
+Features are taken best first. For each, the search chooses in how many sets it is, then in which;
+sets that have had the same features so far are interchangeable, and only the first of them are
+taken. What the features after it can add at most is read off a table, that knows how many places
+are left in all sets together, and how often two sets can still share a feature.
+
+What a partial design promises is compared in one whole number, worth times `Problem.scale` less
+what is shared: of designs worth the same, those that share less are easier to make.
+
+A search stops after so many steps and goes on when called again: all it knows is in its state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chaffinch.tasks.selection.alternatives.multiplicity_state import (
+    DONE,
+    NONE,
+    PAUSED,
+    Problem,
+    State,
+)
+from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
+
+
+@compiled
+def fill_table(table: Integers, units: Integers, first: int, last: int, scale: int, m: int) -> None:
+    """Fill the rows of features first..last - 1, from the last down; row p is given."""
+    n_places, n_pairs = table.shape[1], table.shape[2]
+    for j in range(last - 1, first - 1, -1):
+        for left in range(n_places):
+            for pairs in range(n_pairs):
+                best = NONE
+                for count in range(min(m, left) + 1):
+                    shares = count * (count - 1) // 2
+                    if shares > pairs:
+                        break
+                    after = table[j + 1, left - count, pairs - shares]
+                    if after > NONE:
+                        best = max(best, after + units[j] * count * scale - shares)
+                table[j, left, pairs] = best
+
+
+@compiled
+def _pairs_left(problem: Any, state: Any) -> int:
+    """Return how often two sets that have room can still share a feature."""
+    k, pairs = problem.size, 0
+    for s in range(len(state.filled)):
+        room = k - state.filled[s]
+        if room > 0:
+            for other in range(s):
+                room_of_both = min(room, k - state.filled[other])
+                pairs += min(room_of_both, problem.overlap - state.shared[s, other])
+    return pairs
+
+
+@compiled
+def _is_enough(problem: Any, state: Any, j: int, count: int) -> bool:
+    """Return whether later features, in no more sets than this one, can fill and beat the best."""
+    left = state.left[j] - count
+    if left == 0:
+        return True
+    if count == 0:
+        return False
+    last = j + 1 + left // count
+    rest = left % count
+    if last + (rest > 0) > len(problem.units):
+        return False
+    worth = state.worth[j] + count * (problem.units[j] + problem.sums[last] - problem.sums[j + 1])
+    if rest > 0:
+        worth += rest * problem.units[last]
+    return bool(state.best_worth[0] == NONE or worth * problem.scale > state.best_worth[1])
+
+
+@compiled
+def _list_counts(problem: Any, state: Any, j: int) -> None:
+    """List in how many sets feature j may be, the most promising first, of equals the most."""
+    state.n_counts[j], state.next_count[j], state.is_placed[j] = 0, 0, False
+    pairs = _pairs_left(problem, state)
+    for count in range(min(state.most[j], state.left[j]) + 1):
+        shares = count * (count - 1) // 2
+        if shares > pairs:
+            break
+        after = problem.table[j + 1, state.left[j] - count, pairs - shares]
+        if after == NONE or not _is_enough(problem, state, j, count):
+            continue
+        promise = (state.worth[j] + count * problem.units[j]) * problem.scale - shares + after
+        if state.best_worth[0] > NONE and promise <= state.best_worth[1]:
+            continue
+        place = state.n_counts[j]
+        while place > 0 and state.promises[j, place - 1] <= promise:
+            state.promises[j, place] = state.promises[j, place - 1]
+            state.counts[j, place] = state.counts[j, place - 1]
+            place -= 1
+        state.promises[j, place], state.counts[j, place] = promise, count
+        state.n_counts[j] += 1
+
+
+@compiled
+def _may_take(problem: Any, state: Any, j: int, depth: int, s: int) -> bool:
+    """Return whether set s may have feature j beside the first `depth` of its places."""
+    if state.filled[s] >= problem.size:
+        return False
+    if state.alike[j, s] and (depth == 0 or state.places[j, depth - 1] != s - 1):
+        return False
+    most_shared = -1
+    for place in range(depth):
+        most_shared = max(most_shared, state.shared[s, state.places[j, place]])
+    return bool(most_shared < problem.overlap)
+
+
+@compiled
+def _place(problem: Any, state: Any, j: int, count: int) -> bool:
+    """Find the next sets, as a word, that feature j may be in, or the first if it has none."""
+    m, places = len(state.filled), state.places
+    depth, s = 0, 0
+    if state.is_placed[j]:
+        depth = count - 1
+        s = places[j, depth] + 1 if count else 0
+    elif count == 0:
+        return True
+    while depth >= 0:
+        while s <= m - count + depth and not _may_take(problem, state, j, depth, s):
+            s += 1
+        if s > m - count + depth:
+            depth -= 1
+            if depth >= 0:
+                s = places[j, depth] + 1
+        else:
+            places[j, depth] = s
+            if depth == count - 1:
+                return True
+            depth += 1
+            s += 1
+    return False
+
+
+@compiled
+def _put(state: Any, j: int, count: int, sign: int) -> None:
+    """Add feature j to the sets of its places, or take it out of them."""
+    for i in range(count):
+        s = state.places[j, i]
+        state.has[j, s] = sign > 0
+        state.filled[s] += sign
+        for other in range(i):
+            state.shared[s, state.places[j, other]] += sign
+            state.shared[state.places[j, other], s] += sign
+
+
+@compiled
+def _keep(problem: Any, state: Any, j: int) -> None:
+    if state.best_worth[0] == NONE or state.worth[j] > state.best_worth[0] + problem.blur:
+        state.best[:] = False
+        state.best[:j] = state.has[:j]
+        state.best_worth[0] = state.worth[j]
+        state.best_worth[1] = (state.worth[j] + problem.blur) * problem.scale
+
+
+@compiled
+def _advance(problem: Any, state: Any, j: int) -> bool:
+    """Put feature j where it has not been yet; return whether there is such a choice."""
+    if state.is_placed[j]:
+        _put(state, j, state.counts[j, state.next_count[j]], -1)
+    while state.next_count[j] < state.n_counts[j]:
+        i = state.next_count[j]
+        if state.best_worth[0] > NONE and state.promises[j, i] <= state.best_worth[1]:
+            break
+        if _place(problem, state, j, state.counts[j, i]):
+            state.is_placed[j] = True
+            _put(state, j, state.counts[j, i], 1)
+            return True
+        state.next_count[j] += 1
+        state.is_placed[j] = False
+    state.is_placed[j] = False
+    return False
+
+
+@compiled
+def _go_down(problem: Any, state: Any, j: int) -> bool:
+    """Make the next feature the present one, if each set can still be filled."""
+    n_after = len(problem.units) - j - 1
+    count = state.counts[j, state.next_count[j]]
+    for s in range(len(state.filled)):
+        if problem.size - state.filled[s] > n_after:
+            return False
+        state.alike[j + 1, s] = (
+            s > 0 and state.alike[j, s] and state.has[j, s] == state.has[j, s - 1]
+        )
+    state.worth[j + 1] = state.worth[j] + count * problem.units[j]
+    state.left[j + 1] = state.left[j] - count
+    state.most[j + 1] = count
+    return True
+
+
+@compiled
+def search(problem: Problem, state: State, most_steps: int) -> int:
+    """Search on for the best design; return `DONE` or `PAUSED`. `state` is written to."""
+    for _ in range(most_steps):
+        j = state.feature[0]
+        if j < 0:
+            return DONE
+        if state.feature[1] == 1:
+            state.feature[1] = 0
+            if state.left[j] == 0:
+                _keep(problem, state, j)
+                state.feature[0] -= 1
+                continue
+            _list_counts(problem, state, j)
+        if not _advance(problem, state, j):
+            state.feature[0] -= 1
+        elif _go_down(problem, state, j):
+            state.feature[0] += 1
+            state.feature[1] = 1
+    return PAUSED

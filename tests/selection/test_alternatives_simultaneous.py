@@ -1,0 +1,224 @@
+"""Several sets of univariate worth at once: the paper's examples, and all designs tried."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.tasks.selection.alternatives.greedy import (
+    greedy_balancing,
+    greedy_depth_search,
+    greedy_replacement,
+)
+from chaffinch.tasks.selection.alternatives.multiplicities import best_sum
+
+Q0 = np.array([9.0, 8, 7, 3, 2, 1])
+SEARCHES = {"sum": best_sum}
+COUNTS = {"sum": math.fsum}
+
+
+def best_by_trying_all(values, k, n_sets, overlap, counts) -> float:
+    """Return what the best of all designs is worth, -inf if there is none."""
+    sets = list(combinations(range(len(values)), k))
+    worth = [math.fsum(values[list(features)]) for features in sets]
+    best = -math.inf
+
+    def extend(chosen: list[int], first: int) -> None:
+        nonlocal best
+        if len(chosen) == n_sets:
+            best = max(best, counts([worth[s] for s in chosen]))
+            return
+        for s in range(first, len(sets)):
+            if all(len({*sets[s]} & {*sets[other]}) <= overlap for other in chosen):
+                extend([*chosen, s], s + (overlap < k))
+
+    extend([], 0)
+    return best
+
+
+def assert_is_a_design(found, values, k, n_sets, overlap, counts) -> None:
+    """The sets are what was asked for, best first, and worth what is said; no bound is too low."""
+    assert found.sets.shape == (n_sets, k)
+    assert found.sets.dtype == np.int32
+    for features in found.sets.tolist():
+        assert features == sorted(set(features))
+        assert 0 <= features[0] <= features[-1] < len(values)
+    for one, other in combinations(found.sets.tolist(), 2):
+        assert len({*one} & {*other}) <= overlap
+    worth = [math.fsum(values[features]) for features in found.sets]
+    assert worth == sorted(worth, reverse=True)
+    assert found.value == pytest.approx(counts(worth), rel=1e-15, abs=1e-300)
+    assert found.bound >= found.value
+
+
+@st.composite
+def questions(draw):
+    """Few enough designs to try all; values are often equal, and of any sign."""
+    n = draw(st.integers(1, 7))
+    kinds = st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, -1.0]) | st.floats(-3, 9) | st.just(1e9)
+    values = draw(st.lists(kinds, min_size=n, max_size=n))
+    k = draw(st.integers(1, n))
+    n_sets = 1
+    while n_sets < 6 and math.comb(math.comb(n, k) + n_sets, n_sets + 1) < 4_000:
+        n_sets += 1
+    return np.array(values), k, draw(st.integers(1, n_sets)), draw(st.integers(0, k))
+
+
+@pytest.mark.parametrize("aggregate", SEARCHES)
+@settings(max_examples=150, deadline=None)
+@given(questions())
+def test_the_best_of_all_designs_is_found(aggregate, question) -> None:
+    values, k, n_sets, overlap = question
+    best = best_by_trying_all(values, k, n_sets, overlap, COUNTS[aggregate])
+    found = SEARCHES[aggregate](values, k, n_sets, overlap)
+    assert found.complete
+    if best == -math.inf:
+        assert (found.sets, found.value, found.bound) == (None, -math.inf, -math.inf)
+    else:
+        assert_is_a_design(found, values, k, n_sets, overlap, COUNTS[aggregate])
+        rounding = 1e-13 * n_sets * k * np.abs(values).max()
+        assert best == pytest.approx(found.value, abs=rounding, rel=0)
+        assert best <= found.bound <= found.value + rounding
+
+
+@pytest.mark.parametrize("aggregate", SEARCHES)
+@settings(max_examples=60, deadline=None)
+@given(questions())
+def test_a_bound_holds_however_early_the_search_stops(aggregate, question) -> None:
+    values, k, n_sets, overlap = question
+    best = best_by_trying_all(values, k, n_sets, overlap, COUNTS[aggregate])
+    found = SEARCHES[aggregate](values, k, n_sets, overlap, deadline=time.monotonic() - 1)
+    assert found.bound >= best
+    if found.sets is not None:
+        assert_is_a_design(found, values, k, n_sets, overlap, COUNTS[aggregate])
+
+
+@pytest.mark.parametrize(
+    ("values", "k", "n_sets", "overlap", "best"),
+    [
+        pytest.param(Q0, 2, 3, 1, 48, id="example 2"),
+        pytest.param(Q0, 3, 2, 1, 38, id="example 3"),
+        pytest.param(Q0, 3, 3, 1, 54, id="example 5"),
+        pytest.param(np.array([11.0, 10, 6, 5, 4, 1]), 3, 2, 1, 47, id="example 6"),
+    ],
+)
+def test_the_papers_examples_of_the_sum(values, k, n_sets, overlap, best) -> None:
+    found = best_sum(values, k, n_sets, overlap)
+    assert_is_a_design(found, values, k, n_sets, overlap, math.fsum)
+    assert (found.value, found.bound, found.complete) == (best, best, True)
+
+
+@given(questions())
+def test_sets_that_share_nothing_have_the_best_features_in_all(question) -> None:
+    """Proposition 11."""
+    values, k, n_sets, _ = question
+    found = best_sum(values, k, n_sets, 0)
+    if n_sets * k > len(values):
+        assert found.sets is None
+    else:
+        expected = math.fsum(np.sort(values)[::-1][: n_sets * k])
+        assert found.value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        replaced = greedy_replacement(values, k, n_sets, 0)
+        assert math.fsum(values[replaced].ravel()) == pytest.approx(found.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("aggregate", SEARCHES)
+@given(questions())
+def test_no_heuristic_beats_the_best(aggregate, question) -> None:
+    """And propositions 12 and 14: where there are enough features, it comes near enough."""
+    values, k, n_sets, overlap = question
+    found = SEARCHES[aggregate](values, k, n_sets, overlap)
+    rounding = 1e-13 * n_sets * k * np.abs(values).max()
+    for heuristic in (greedy_replacement, greedy_balancing, greedy_depth_search):
+        sets = heuristic(values, k, n_sets, overlap)
+        if len(sets) == n_sets:
+            worth = COUNTS[aggregate]([math.fsum(values[features]) for features in sets])
+            assert worth <= found.value + rounding
+            if values.min() >= 0 and k + (n_sets - 1) * (k - overlap) <= len(values):
+                assert worth >= overlap / k * found.value - rounding
+
+
+def test_one_set_has_the_best_features() -> None:
+    values = np.array([1.0, 5, 2, 5, 4, 5])
+    for search in SEARCHES.values():
+        found = search(values, 3, 1, 0)
+        assert found.sets.tolist() == [[1, 3, 5]]
+        assert (found.value, found.bound, found.complete) == (15, 15, True)
+
+
+def test_sets_that_may_be_equal_all_are_the_best() -> None:
+    for search in SEARCHES.values():
+        assert search(Q0, 2, 3, 2).sets.tolist() == [[0, 1]] * 3
+
+
+def test_of_equal_features_the_first_are_used() -> None:
+    for search in SEARCHES.values():
+        assert set(search(np.ones(50), 4, 3, 0).sets.ravel().tolist()) == set(range(12))
+
+
+def test_there_are_seven_lines_in_a_plane_of_seven_points_but_no_eighth() -> None:
+    """Fano's plane: sets of three, any two with one point in common at most."""
+    for search in SEARCHES.values():
+        assert search(np.ones(7), 3, 7, 1).sets is not None
+        found = search(np.ones(7), 3, 8, 1)
+        assert (found.sets, found.bound, found.complete) == (None, -math.inf, True)
+
+
+def test_a_quarrel_of_pairs_that_no_counting_of_pairs_can_settle() -> None:
+    """Six points have four triples that share one at most, though pairs are enough for five."""
+    for search in SEARCHES.values():
+        assert search(np.arange(6.0), 3, 4, 1).sets is not None
+        assert search(np.arange(6.0), 3, 5, 1).sets is None
+
+
+@pytest.mark.parametrize("aggregate", SEARCHES)
+@pytest.mark.parametrize(("k", "n_sets"), [(5, 11), (10, 21), (3, 60)])
+@pytest.mark.parametrize("overlap", [1, 2])
+def test_what_cannot_be_proven_in_time_has_sets_and_a_bound(aggregate, k, n_sets, overlap) -> None:
+    values = np.random.default_rng(0).exponential(size=250)
+    deadline = time.monotonic() + 1
+    found = SEARCHES[aggregate](values, k, n_sets, overlap, deadline=deadline)
+    assert_is_a_design(found, values, k, n_sets, overlap, COUNTS[aggregate])
+    heuristic = greedy_balancing(values, k, n_sets, overlap)
+    if len(heuristic):
+        worth = COUNTS[aggregate]([math.fsum(values[features]) for features in heuristic])
+        assert found.value >= worth
+
+
+@pytest.mark.parametrize("aggregate", SEARCHES)
+def test_the_same_question_has_the_same_answer(aggregate) -> None:
+    values = np.random.default_rng(3).integers(0, 9, 60) / 10
+    first, second = (SEARCHES[aggregate](values, 5, 5, 2) for _ in range(2))
+    assert first.sets.tolist() == second.sets.tolist()
+    assert (first.value, first.bound) == (second.value, second.bound)
+
+
+@pytest.mark.parametrize("aggregate", SEARCHES)
+@pytest.mark.parametrize("factor", [1e-300, 1e-9, 1.0, 3e12, 1e300])
+def test_the_scale_of_the_values_does_not_matter(aggregate, factor) -> None:
+    values = np.random.default_rng(5).random(40)
+    sets = SEARCHES[aggregate](values, 5, 4, 2).sets
+    found = SEARCHES[aggregate](values * factor, 5, 4, 2)
+    assert found.complete
+    assert found.sets.tolist() == sets.tolist()
+
+
+@pytest.mark.parametrize("aggregate", SEARCHES)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((Q0, 7, 2, 1), r"k must be in 1\.\.6 but is 7"),
+        ((Q0, 3, 2, 4), r"largest_overlap must be in 0\.\.3 but is 4"),
+        ((Q0, 3, 0, 1), "n_sets must be at least 1 but is 0"),
+        ((np.array([1.0, np.inf]), 1, 1, 0), "one finite number per feature"),
+    ],
+)
+def test_what_is_no_question_is_refused_in_one_line(aggregate, arguments, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        SEARCHES[aggregate](*arguments)
