@@ -23,7 +23,7 @@ from chaffinch.flows.terminal import STARTING_PREFECT
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, Say, say_nothing, tell_nobody
-from chaffinch.tasks.story import STEPS
+from chaffinch.tasks.steps import STEPS
 
 PROGRESS, VERDICT, LOSSES, FEATURES = (
     f"feature-selection-{name}" for name in ("progress", "verdict", "losses", "features")

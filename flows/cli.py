@@ -86,13 +86,15 @@ def run(
     server = Server()
     from chaffinch.flows import terminal
     from chaffinch.tasks.select import method_settings
+    from chaffinch.tasks.steps import steps_of
     from chaffinch.tasks.story import check
 
     asked = method_settings(method, n_features, min_score)
     chosen = {**nested(given, SELECTION), "method": asked}
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, EXECUTION))
-    with terminal.progress() as (on_progress, warn, _):
+    steps = steps_of(with_alternatives=settings.alternatives is not None)
+    with terminal.progress(steps) as (on_progress, warn, _):
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)

@@ -16,6 +16,7 @@ from pydantic import WithJsonSchema
 from chaffinch.flows.artifacts import ProgressArtifact, publish
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.steps import steps_of
 from chaffinch.tasks.story import select_features, source_label
 
 # Prefect reads a parameter's words from Google docstrings only; ours follow numpydoc.
@@ -76,7 +77,9 @@ def feature_selection(
         settings,
         execution,
         through=as_task,
-        on_progress=ProgressArtifact(),
+        on_progress=ProgressArtifact(
+            steps=steps_of(with_alternatives=settings.alternatives is not None)
+        ),
     )
     result = load_result(run)
     publish(result)

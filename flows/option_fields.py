@@ -16,6 +16,11 @@ SELECTION = {
     "--tuning": "model.tuning",
     "--folds": "model.folds",
     "--seed": "seed",
+    "--alternatives": "alternatives.number",
+    "--tau": "alternatives.tau",
+    "--quality": "alternatives.quality",
+    "--search": "alternatives.search",
+    "--aggregate": "alternatives.aggregate",
 }
 COMPARISON = {
     "--target": "target",

@@ -44,7 +44,7 @@ def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Co
                 option,
                 _parameter_name(path),
                 type=_type_of(field.annotation),
-                required=field.is_required(),
+                required=field.is_required() and "." not in path,
                 help=_help(field),
                 metavar=None if _choices(field.annotation) else _metavar(field.annotation),
             )(command)
@@ -71,7 +71,7 @@ def nested(given: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any
 def _find(settings: type[BaseModel], path: str) -> FieldInfo:
     *groups, last = path.split(".")
     for group in groups:
-        settings = settings.model_fields[group].annotation  # type: ignore[assignment]
+        settings = _without_none(settings.model_fields[group].annotation)
     return settings.model_fields[last]
 
 

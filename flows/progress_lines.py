@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from chaffinch.tasks.story import STEPS
+from chaffinch.tasks.steps import STEPS
 
 # Steps that only look at what was given; if they refuse it, that is the only line.
 _CHECKING = ("ingest", "describe")

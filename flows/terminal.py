@@ -16,11 +16,12 @@ from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
+from chaffinch.tasks.reporting.alternatives import proof
 from chaffinch.tasks.reproducing.outcome import Reproduction
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, Say
-from chaffinch.tasks.story import STEPS
+from chaffinch.tasks.steps import STEPS
 
 STARTING_PREFECT = "starting Prefect"
 SECONDS_BETWEEN_LINES = 30
@@ -133,11 +134,33 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     more = f" and {kept - _NAMES_SHOWN} more" if kept > _NAMES_SHOWN else ""
     console.print(Text(f"Kept {kept} of {total}: {shown}{more}"), soft_wrap=True)
     console.print(Text(result.verdict, style="bold"), soft_wrap=True)
+    if result.alternatives is not None:
+        _print_alternatives(console, result.alternatives, loss_in_words(contract["loss"]))
     if with_warnings:
         _print_warnings(console, result.warnings)
     if result.folder is not None:
         # out(): a path is never wrapped, so that it can be copied
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
+
+
+def _print_alternatives(console: Console, found: dict[str, Any], loss_name: str) -> None:
+    """Print the sets that were found besides the chosen one, each in two lines."""
+    asked = found["settings"]
+    n_found, n_asked = len(found["sets"]), asked["number"]
+    short = f" of {n_asked} asked for" if n_found < n_asked else ""
+    console.print(
+        Text(f"{n_found} alternatives{short}, tau {asked['tau']:g}, by {asked['quality']}:")
+    )
+    for place, one in enumerate(found["sets"], start=1):
+        low, high = one["interval"]
+        console.print(
+            Text(
+                f"  {place}. test {loss_name} {one['test_loss']:.4g}, {one['difference']:+.4g} "
+                f"[{low:+.4g}, {high:+.4g}] to the chosen; quality {one['quality']:.4g}, "
+                f"{proof(one)}\n     {', '.join(one['features'][:_NAMES_SHOWN])}"
+            ),
+            soft_wrap=True,
+        )
 
 
 def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:

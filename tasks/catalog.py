@@ -7,10 +7,7 @@ from typing import Any
 
 from chaffinch.storage.errors import StorageError
 from chaffinch.storage.runs import Run, StageRecord
-from chaffinch.tasks.story import STEPS
-
-# ingestion is no stage: the dataset is its record
-_STAGES = STEPS[1:]
+from chaffinch.tasks.steps import steps_of
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -27,7 +24,7 @@ def summary(run: Run) -> dict[str, Any]:
         If the run's description is damaged.
     """
     stages, state = _readable(run)
-    to_do = next_stage(stages)
+    to_do = None if state else next_stage(run, stages)
     results = {name: record.result for name, record in stages.items()}
     evaluated, chosen = results.get("evaluate"), results.get("choose_mask")
     test = evaluated["losses"]["test"] if evaluated else {}
@@ -35,7 +32,7 @@ def summary(run: Run) -> dict[str, Any]:
         "run": run.name,
         "created": run.created,
         "state": state or ("unfinished" if to_do else "finished"),
-        "next_stage": None if state else to_do,
+        "next_stage": to_do,
         "kept": sum(chosen["mask"]) if chosen else None,
         "candidates": len(chosen["mask"]) if chosen else None,
         "test_loss_all": test.get("all_features"),
@@ -52,6 +49,15 @@ def _readable(run: Run) -> tuple[dict[str, StageRecord], str | None]:
         return {}, "damaged"
 
 
-def next_stage(stages: Mapping[str, StageRecord]) -> str | None:
-    """Return the first stage that is not recorded; None if the run is finished."""
-    return next((stage for stage in _STAGES if stage not in stages), None)
+def next_stage(run: Run, stages: Mapping[str, StageRecord]) -> str | None:
+    """Return the first stage of a run that is not recorded; None if the run is finished.
+
+    Raises
+    ------
+    StorageError
+        If the run's description is damaged.
+    """
+    settings = run.description["settings"]
+    steps = steps_of(with_alternatives=settings.get("alternatives") is not None)
+    # ingestion is no stage: the dataset is its record
+    return next((step for step in steps[1:] if step not in stages), None)

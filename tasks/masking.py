@@ -28,7 +28,7 @@ def optimise_mask(
 ) -> None:
     """Search for the features to keep: by masked losses, by a ranking, or by refits."""
     schema = description_of(described).schema
-    material = _material(context, described, divided, trained)
+    material = material_of(context, described, divided, trained, "optimise_mask")
     path = search(context.settings.method, material)
     if isinstance(path, EliminationPath):
         unmasked_loss = path.unmasked_loss
@@ -84,10 +84,14 @@ def mask_of(chosen: StageRecord) -> Mask:
     return np.array(chosen.result["mask"], dtype=bool)
 
 
-def _material(
-    context: Context, described: StageRecord, divided: StageRecord, trained: StageRecord
+def material_of(
+    context: Context,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    step: str,
 ) -> Material:
-    """Return what the search may look at."""
+    """Return what a search may look at, which is a step of the story."""
     description, settings = description_of(described), context.settings
     schema = description.schema
     kept = settings.columns.keep
@@ -103,7 +107,7 @@ def _material(
         rows=lambda part: part_rows(context, described, divided, part),
         folds=lambda: _folds(context, described, divided),
         workers=context.workers,
-        on_progress=lambda done, total: context.on_progress("optimise_mask", done, total),
+        on_progress=lambda done, total: context.on_progress(step, done, total),
         warnings=description.warnings,
     )
 

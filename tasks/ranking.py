@@ -67,7 +67,7 @@ def rank(method: Ranking, material: Material) -> RankedPath:
         threshold while none has to be kept.
     """
     with said_to_the_user():
-        scores = _scores(method.kind, material)
+        scores = scores_of(method.kind, material)
     if not material.keep and not scores.any():
         raise InputError(
             f"{method.kind} finds no use in any of the {len(scores)} features: each has the score "
@@ -81,8 +81,14 @@ def rank(method: Ranking, material: Material) -> RankedPath:
     return RankedPath.from_scores(scores, material.keep)
 
 
-def _scores(name: RankingName, material: Material) -> Floats:
-    """Return the score of every feature, shape (d,)."""
+def scores_of(name: RankingName, material: Material) -> Floats:
+    """Return the score of every feature, shape (d,), by the name of a ranking.
+
+    Raises
+    ------
+    ValueError
+        If the model or the rows cannot be ranked by.
+    """
     schema, seed = material.schema, material.seed
     if name == "select_from_model":
         return select_from_model(material.model)

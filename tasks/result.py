@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
-from chaffinch.storage.runs import Run, Store
+from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.catalog import next_stage
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
@@ -23,6 +23,7 @@ from chaffinch.tasks.selection.vocabulary import Mask
 if TYPE_CHECKING:
     import pandas as pd
 
+_ALTERNATIVES = "alternatives.json"
 _CONTRACT = "selection.json"
 _CONTRACT_FIELDS = {
     "target": dict,
@@ -66,6 +67,9 @@ class SelectionResult:
         mask-validation parts.
     comparison : dict
         Difference of the two test losses, its interval, and the verdict in a word and a sentence.
+    alternatives : dict or None
+        The whole of ``alternatives.json``, where alternatives were asked for: ``"sets"`` has for
+        each its features, quality, proof and test loss.
     warnings : tuple of str
         What is odd about the table, one sentence each: a feature that tells the target, rows that
         occur twice.
@@ -91,6 +95,7 @@ class SelectionResult:
     scores: dict[str, float] | None
     losses: dict[str, dict[str, float]]
     comparison: dict[str, Any]
+    alternatives: dict[str, Any] | None
     warnings: tuple[str, ...]
     seconds: float
     seed: int
@@ -161,6 +166,14 @@ class SelectionResult:
         if self.scores is not None:
             columns["score"] = [self.scores[name] for name in self.candidates]
         return pd.DataFrame(columns)
+
+
+def _alternatives(stages: Mapping[str, StageRecord]) -> dict[str, Any] | None:
+    """Return the alternatives of a finished run, if there are any."""
+    scored = stages.get("score_alternatives")
+    if scored is None:
+        return None
+    return parse_json(scored.read(_ALTERNATIVES), scored.path(_ALTERNATIVES), {"sets": list})
 
 
 def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
@@ -241,7 +254,7 @@ def load_result(
     the manifest gives. The dataset is not looked at.
     """
     stages = {record.stage: record for record in run.records()}
-    if next_stage(stages):
+    if next_stage(run, stages):
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
     evaluated, retrained = stages["evaluate"], stages["retrain"]
     contract = parse_json(evaluated.read(_CONTRACT), evaluated.path(_CONTRACT), _CONTRACT_FIELDS)
@@ -263,6 +276,7 @@ def load_result(
         scores=eliminated.result.get("scores"),
         losses=contract["losses"],
         comparison=contract["comparison"],
+        alternatives=_alternatives(stages),
         warnings=tuple(contract["warnings"]),
         seconds=sum(record.seconds for record in stages.values()),
         seed=contract["seed"],

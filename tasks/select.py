@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.selection.rivals.names import SCORES
@@ -42,6 +43,7 @@ def select(
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    alternatives: int | AlternativeSettings | None = None,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
@@ -83,6 +85,9 @@ def select(
         numbers. Whole numbers with leading zeros, such as 00500, are categories unless numeric.
     weight, group, time : str, optional
         Columns of sample weights, of groups that stay together, of time order.
+    alternatives : int or AlternativeSettings, optional
+        How many feature sets to find that differ from the chosen one and from each other, or how
+        to. They are retrained on and scored as well; nothing else depends on them.
     task : "auto", "regression" or "classification"
         What the target is.
     loss : str, optional
@@ -136,6 +141,9 @@ def select(
             group=group,
             time=time,
         ),
+        alternatives=AlternativeSettings(number=alternatives)
+        if isinstance(alternatives, int)
+        else alternatives,
         task=task,
         loss=loss,
         baseline=baseline,

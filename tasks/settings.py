@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
+from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
@@ -178,22 +180,28 @@ class SelectionSettings(Settings):
     method: Method = setting(Gbmo(), 2, "Method", "How the mask is optimised.")
     model: ModelSettings = setting(ModelSettings(), 3, "Model", "The model and its tuning.")
     columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
-    loss: str | None = setting(
+    alternatives: AlternativeSettings | None = setting(
         None,
         5,
+        "Alternatives",
+        "Feature sets that differ from the chosen one, each as good as it can be; by default none.",
+    )
+    loss: str | None = setting(
+        None,
+        6,
         "Loss",
         "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
         "By default squared error for regression, log loss for classes.",
     )
     baseline: Baseline = setting(
         "mean",
-        6,
+        7,
         "Baseline",
         "What a masked feature is set to: mean or median of the training rows, or zero; a masked "
         "category becomes the most frequent one.",
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = setting(
-        0, 7, "Seed", "The only source of randomness: one seed in, one result out."
+        0, 8, "Seed", "The only source of randomness: one seed in, one result out."
     )
 
     @field_validator("method", mode="before")
@@ -205,6 +213,16 @@ class SelectionSettings(Settings):
     @classmethod
     def _model_by_name(cls, value: Any) -> Any:
         return ModelSettings(name=value) if isinstance(value, str) else value
+
+    @field_validator("alternatives", mode="before")
+    @classmethod
+    def _as_many_as_asked_for(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "number" not in value:
+            raise ValueError(
+                f"{', '.join(value)} is for alternatives but none are asked for; say how many, as "
+                "in --alternatives 3"
+            )
+        return value
 
     @model_validator(mode="after")
     def _target_has_one_role(self) -> "SelectionSettings":
@@ -229,6 +247,16 @@ class SelectionSettings(Settings):
             raise ValueError(
                 "tune_every_round needs hyper-parameters to choose from but tuning is none; leave "
                 "it out, or set tuning to small"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _quality_takes_the_weights(self) -> "SelectionSettings":
+        asked, weight, those = self.alternatives, self.columns.weight, QUALITIES_WEIGHTED
+        if asked is not None and weight and asked.quality not in those:
+            raise ValueError(
+                f"quality {asked.quality} takes no sample weights; leave out the weight column "
+                f"{weight!r}, or use {', '.join(those[:-1])} or {those[-1]}"
             )
         return self
 

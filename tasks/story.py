@@ -15,6 +15,7 @@ from typing import Any
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source
 from chaffinch.storage.tables import Dataset
+from chaffinch.tasks.alternatives import score_alternatives, search_alternatives
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.evaluation import evaluate, retrain
@@ -37,18 +38,6 @@ from chaffinch.tasks.stage import Context, OnProgress, identity, tell_nobody, ve
 from chaffinch.tasks.training import loss_of, recipe_of, train_base_model
 
 Through = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-STEPS = (
-    "ingest",
-    "describe",
-    "split",
-    "train_base_model",
-    "optimise_mask",
-    "choose_mask",
-    "retrain",
-    "evaluate",
-    "write_report",
-)
 
 
 def select_features(
@@ -96,8 +85,16 @@ def select_features(
         evaluated = through(evaluate)(
             context, described, divided, trained, eliminated, chosen, retrained
         )
+        told = [evaluated]
+        if settings.alternatives is not None:
+            found = through(search_alternatives)(context, described, divided, trained, chosen)
+            told += [
+                through(score_alternatives)(
+                    context, described, divided, trained, chosen, retrained, found
+                )
+            ]
         through(write_report)(
-            context, described, divided, trained, eliminated, chosen, retrained, evaluated
+            context, described, divided, trained, eliminated, chosen, retrained, *told
         )
     return context.run
 

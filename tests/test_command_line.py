@@ -18,6 +18,7 @@ HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lig
 COMMANDS = {
     "run": ("DATA", "--target", "--method", "--n-features", "--keep", "--store", "--json"),
     "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),
+    "reproduce": ("PAPER_TABLE", "gbmo-table-2", "--seeds", "--data", "--json"),
     "runs": ("--store", "--json"),
     "show": ("RUN", "--store", "--json"),
     "serve": ("--data", "--target", "--cron", "--timezone", "--store"),

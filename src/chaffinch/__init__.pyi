@@ -3,6 +3,7 @@ from .flows.comparison import comparison as comparison
 from .flows.feature_selection import feature_selection as feature_selection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
+from .tasks.alternative_settings import AlternativeSettings as AlternativeSettings
 from .tasks.compare import compare as compare
 from .tasks.comparing.result import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings

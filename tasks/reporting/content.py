@@ -46,6 +46,8 @@ class ReportContent:
         ``loss`` over the folds and its ``standard_error``.
     masks : sequence of (step, number of features, loss), optional
         Where the method found whole masks, in place of a path.
+    alternatives : mapping, optional
+        As in ``alternatives.json``, where they were asked for.
     rounds : sequence of mapping, optional
         Where the method trains and masks in turn, in place of a path: ``slack``, ``round``,
         ``trained_loss``, ``tried``, ``rejected``, ``removed``, ``loss`` and ``features_left``.
@@ -63,6 +65,7 @@ class ReportContent:
     scores: Mapping[str, float] | None = None
     sizes: Sequence[Mapping[str, Any]] | None = None
     masks: Sequence[MaskStep] | None = None
+    alternatives: Mapping[str, Any] | None = None
     rounds: Sequence[Mapping[str, Any]] | None = None
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.tasks.comparison import FEWEST_UNITS
-from chaffinch.tasks.reporting import charts, search_tables, tables
+from chaffinch.tasks.reporting import alternatives, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.wording import interval, number
@@ -29,6 +29,10 @@ _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "test rows, groups or time there would be a verdict."
 )
+_WHY_MISSING = {
+    True: "no further set differs that much from all before it",
+    False: "none was found before the time was over",
+}
 _SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_IMPORTANCE, PLACE)
 
 
@@ -88,6 +92,9 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "rounds": None
         if content.rounds is None
         else search_tables.rounds_of_masking(content.rounds),
+        "alternatives": None
+        if content.alternatives is None
+        else _alternatives(content.alternatives, test["selected"]),
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
         "method": content.method,
@@ -112,6 +119,22 @@ def _meaning(verdict: str, n_units: int, *, is_all: bool) -> str:
     if is_all:
         return _NOTHING_REMOVED
     return _TOO_FEW_UNITS if n_units < FEWEST_UNITS else _MEANING[verdict]
+
+
+def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any]:
+    """Return what the section on alternatives names."""
+    settings = found["settings"]
+    n_missing = settings["number"] - len(found["sets"])
+    return {
+        "tau": number(settings["tau"]),
+        "dissimilarity": settings["dissimilarity"].capitalize(),
+        "quality": settings["quality"],
+        "sets": alternatives.sets_found(found, chosen_loss),
+        "n_missing": n_missing,
+        "why_missing": _WHY_MISSING[found["status"] == "infeasible"],
+        "overlaps": alternatives.overlaps(found),
+        "chart": alternatives.price_chart(found),
+    }
 
 
 def _lowest_score(method: Mapping[str, Any]) -> str | None:

@@ -25,6 +25,7 @@ def write_report(
     chosen: StageRecord,
     retrained: StageRecord,
     evaluated: StageRecord,
+    alternatives: StageRecord | None = None,
 ) -> None:
     """Write ``report.html``."""
     description = description_of(described)
@@ -55,8 +56,10 @@ def write_report(
                 chosen,
                 retrained,
                 evaluated,
+                *([] if alternatives is None else [alternatives]),
             )
         },
+        alternatives=None if alternatives is None else alternatives.result,
         scores=eliminated.result.get("scores"),
         sizes=eliminated.result.get("sizes"),
     )

@@ -10,7 +10,7 @@ import pytest
 import chaffinch
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
-from chaffinch.tasks.story import STEPS
+from chaffinch.tasks.steps import STEPS
 from tests.flows.conftest import Server
 from tests.flows.programs import eventually
 

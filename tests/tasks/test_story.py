@@ -17,7 +17,8 @@ from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks import spreading
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.stage import tell_nobody
-from chaffinch.tasks.story import STEPS, check, select_features
+from chaffinch.tasks.steps import STEPS
+from chaffinch.tasks.story import check, select_features
 
 TABLES = {"breast_cancer": load_breast_cancer, "diabetes": load_diabetes, "wine": load_wine}
 

@@ -6,6 +6,7 @@ Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection",
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -13,16 +14,30 @@ from numbers import Integral
 from typing import Literal, get_args
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Feature, indices_of
-from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.quality import Quality
 from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
 from chaffinch.tasks.selection.alternatives.sets import (
+    Aggregate,
     Alternatives,
     FeatureSet,
     overall_status,
 )
+from chaffinch.tasks.selection.alternatives.together import (
+    GREEDY,
+    as_alternatives,
+    best_together,
+    greedily,
+    is_free,
+)
 
-SearchName = Literal["sequential"]
+SearchName = Literal[
+    "sequential",
+    "simultaneous",
+    "greedy_replacement",
+    "greedy_balancing",
+    "greedy_depth_search",
+]
 
 
 def find_alternatives(
@@ -33,6 +48,7 @@ def find_alternatives(
     tau: float,
     dissimilarity: Dissimilarity = "dice",
     search: SearchName = "sequential",
+    aggregate: Aggregate | None = None,
     constraints: Constraints | None = None,
     previous: Sequence[Sequence[Feature]] = (),
     time_limit: float | None = None,
@@ -52,8 +68,14 @@ def find_alternatives(
         one size, the share of features in which they differ.
     dissimilarity : "dice" or "jaccard"
         What `tau` is measured by.
-    search : "sequential"
-        One set at a time, each the best beside all before it.
+    search : str
+        ``"sequential"``: one set at a time, each the best beside all before it;
+        ``"simultaneous"``: all at once, for `Univariate`, `FCBF` and `MRMR`;
+        ``"greedy_replacement"``, ``"greedy_balancing"``, ``"greedy_depth_search"``: quick, for
+        `Univariate` without constraints and previous sets, and never the proven best.
+    aggregate : "sum" or "min", optional
+        For the simultaneous search: what is to be greatest of the sets' qualities, their sum,
+        which is the default, or the smallest.
     constraints : Constraints, optional
         What every set must obey.
     previous : sequence of sequences of int or str
@@ -82,10 +104,19 @@ def find_alternatives(
     ([(0, 1, 2), (0, 3, 4), (1, 3, 5)], 50.0, 'optimal')
     """
     if search not in get_args(SearchName):
-        raise ValueError(f"search must be 'sequential' but is {search!r}")
+        known = ", ".join(get_args(SearchName))
+        raise ValueError(f"search must be one of {known} but is {search!r}")
+    if aggregate not in (None, *get_args(Aggregate)):
+        raise ValueError(f"aggregate must be 'sum' or 'min' but is {aggregate!r}")
+    if aggregate is not None and search != "simultaneous":
+        raise ValueError(
+            f"aggregate is for the simultaneous search but search is {search}; leave it out"
+        )
     sizes = _sizes(k, n_alternatives)
     asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)
-    return _together(list(asked.sets(sizes)), dissimilarity)
+    if search == "sequential":
+        return _together(list(asked.sets(sizes)), dissimilarity)
+    return asked.at_once(sizes, search, aggregate or "sum")
 
 
 def alternatives_one_by_one(
@@ -184,6 +215,38 @@ class _Asked:
             constraints=self.constraints,
             previous=self.previous,
             time_limit=self.time_limit,
+        )
+
+    def at_once(
+        self, sizes: Sequence[int], search: SearchName, aggregate: Aggregate
+    ) -> Alternatives:
+        """Return all sets as one search finds them; ValueError if it does not suit."""
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"k must be one size for all sets if search is {search} but is {list(sizes)}; use "
+                "sequential"
+            )
+        k, apart = sizes[0], self.apart
+        limits = apart.limits(self.previous, k, self.quality.n_features)
+        overlap = largest_overlap(k, k, apart.tau, apart.dissimilarity)
+        start = time.monotonic()
+        if search in GREEDY:
+            free = is_free(limits, self.constraints)
+            solved = greedily(search, self.quality, k, len(sizes), overlap, is_free=free)
+        else:
+            solved = best_together(
+                self.quality,
+                k,
+                len(sizes),
+                overlap,
+                aggregate=aggregate,
+                limits=limits,
+                constraints=self.constraints,
+                deadline=None if self.time_limit is None else start + self.time_limit,
+            )
+        seconds = time.monotonic() - start
+        return as_alternatives(
+            solved, self.quality, len(sizes), seconds, aggregate, apart.dissimilarity
         )
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,6 +38,7 @@ from chaffinch.tasks.selection.alternatives.multiplicity_state import (
     Problem,
     fresh_state,
 )
+from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.uses import best_uses
 from chaffinch.tasks.selection.alternatives.whole_numbers import (
     Integers,
@@ -53,30 +53,6 @@ _STEPS_BEFORE_ANNEALING, _STEPS_BETWEEN_LOOKS = 1_000_000, 200_000
 _SWAPS = 300_000
 _ATTEMPTS = 9
 _FEWER = 0.85
-
-
-@dataclass(frozen=True)
-class Solved:
-    """What a simultaneous search has found.
-
-    Attributes
-    ----------
-    sets : ndarray of int32, shape (m, k), or None
-        Sorted indices, the best set first, of equals the first as a word; None if there are no
-        such sets, or none were found in time.
-    value : float
-        What they are worth in all, or the worst of them; -inf without sets.
-    bound : float
-        No sets are worth more; -inf if there are none. Above `value` by what rounding can add up
-        to, even where the search is complete.
-    complete : bool
-        Whether the search came to its end, so that these are best, or there are none.
-    """
-
-    sets: Sets | None
-    value: float
-    bound: float
-    complete: bool
 
 
 NO_SETS = Solved(None, -math.inf, -math.inf, complete=True)

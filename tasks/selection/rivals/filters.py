@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -160,22 +161,37 @@ def mutual_information_of_pairs(
     -----
     Takes the time of d d estimates.
     """
-
-    def with_feature(j: int) -> Floats:
-        target = rows.X[:, j]
-        n_categories = schema.n_categories[j]
-        if n_categories:
-            codes = np.unique(codes_of(target), return_inverse=True)[1].astype(np.int64)
-            with_target = Rows(rows.X, codes)
-        else:
-            with_target = Rows(rows.X, without_gaps(target))
-        return mutual_information(with_target, replace(schema, n_classes=n_categories), seed)
-
+    features = range(len(schema.features))
     with ThreadPoolExecutor(threads) as pool:
-        columns = list(pool.map(with_feature, range(len(schema.features))))
+        columns = list(pool.map(partial(mutual_information_with, rows, schema, seed), features))
     matrix = np.stack(columns, axis=1)
     np.fill_diagonal(matrix, 0.0)
     return matrix
+
+
+def mutual_information_with(rows: Rows, schema: Schema, seed: int, feature: int) -> Floats:
+    """Return the mutual information of each feature with one that stands in the target's place.
+
+    Parameters
+    ----------
+    rows, schema, seed
+        See `mutual_information`.
+    feature : int in 0..d-1
+        Which.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0.
+    """
+    target = rows.X[:, feature]
+    n_categories = schema.n_categories[feature]
+    if n_categories:
+        codes = np.unique(codes_of(target), return_inverse=True)[1].astype(np.int64)
+        with_target = Rows(rows.X, codes)
+    else:
+        with_target = Rows(rows.X, without_gaps(target))
+    return mutual_information(with_target, replace(schema, n_classes=n_categories), seed)
 
 
 def _repeats(codes: NDArray[Any]) -> bool:

@@ -1,0 +1,96 @@
+"""What can be set of the search for alternatives to the features that were chosen."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from chaffinch.tasks.setting_fields import Count, Settings, setting
+
+QualityName = Literal[
+    "permutation",
+    "masked_loss_importance",
+    "model_gain",
+    "mutual_information",
+    "relieff",
+    "mrmr",
+    "fcbf",
+    "cfs",
+    "masked_loss",
+]
+# Those that are a number for each feature or pair, which is what a search for all at once needs.
+WITH_FORM: tuple[QualityName, ...] = (
+    "permutation",
+    "masked_loss_importance",
+    "model_gain",
+    "mutual_information",
+    "relieff",
+    "mrmr",
+    "fcbf",
+)
+# The others are defined for rows that all count the same.
+WEIGHTED: tuple[QualityName, ...] = (
+    "permutation",
+    "masked_loss_importance",
+    "model_gain",
+    "masked_loss",
+)
+
+
+class AlternativeSettings(Settings):
+    """Feature sets of the chosen size that differ from it and from each other."""
+
+    number: Count = setting(..., 0, "Number", "How many sets to find besides the chosen one.")
+    tau: Annotated[float, Field(gt=0, le=1)] = setting(
+        0.5,
+        1,
+        "Tau",
+        "How far apart each two sets are at least: the share of features in which they differ; 1 "
+        "for sets that share nothing.",
+    )
+    quality: QualityName = setting(
+        "permutation",
+        2,
+        "Quality",
+        "What a set is worth. The sum over its features of how much the base model's loss on the "
+        "mask-validation rows rises when a feature is shuffled (permutation) or masked "
+        "(masked_loss_importance), of the base model's gain (model_gain), mutual_information with "
+        "the target, or relieff. Relevance against redundancy: mrmr, fcbf, cfs. Or less the base "
+        "model's loss with all but the set masked: masked_loss, without proof.",
+    )
+    search: Literal["sequential", "simultaneous"] = setting(
+        "sequential",
+        3,
+        "Search",
+        "sequential: one set after the other, each the best beside those before it; simultaneous: "
+        "all at once.",
+    )
+    aggregate: Literal["sum", "min"] | None = setting(
+        None,
+        4,
+        "Aggregate",
+        "What is best of sets that are searched for all at once: their sum, which is the default, "
+        "or the worst of them.",
+    )
+    dissimilarity: Literal["dice", "jaccard"] = setting(
+        "dice", 5, "Dissimilarity", "What tau is measured by."
+    )
+    time_limit: Annotated[float, Field(gt=0)] = setting(
+        60.0,
+        6,
+        "Time limit",
+        "Seconds of one search, after which the best sets so far are taken, with a bound.",
+    )
+
+    @model_validator(mode="after")
+    def _search_fits(self) -> "AlternativeSettings":
+        if self.aggregate is not None and self.search != "simultaneous":
+            raise ValueError(
+                f"aggregate is for the simultaneous search but search is {self.search}; leave it "
+                "out"
+            )
+        if self.search == "simultaneous" and self.quality not in WITH_FORM:
+            raise ValueError(
+                f"the simultaneous search needs one of the qualities {', '.join(WITH_FORM)} but "
+                f"quality is {self.quality}; use sequential"
+            )
+        return self

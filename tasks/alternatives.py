@@ -1,0 +1,215 @@
+"""Alternatives to the chosen features: sets that differ from them, each as good as it can be.
+
+They are searched for once the features are chosen and scored, and change nothing of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.files import FORMAT_VERSION, to_json
+from chaffinch.storage.runs import StageRecord, StageWriter
+from chaffinch.tasks.alternative_qualities import quality_of
+from chaffinch.tasks.alternative_settings import AlternativeSettings
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
+from chaffinch.tasks.masking import mask_of, material_of
+from chaffinch.tasks.paired_bootstrap import Interval, paired_interval, resampling_units
+from chaffinch.tasks.refitting import Refit
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.find import find_alternatives
+from chaffinch.tasks.selection.alternatives.quality import Quality
+from chaffinch.tasks.selection.alternatives.sets import Alternatives, FeatureSet
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.stage import Context, stage
+from chaffinch.tasks.training import loss_of, read_model, tuned_recipe
+
+_TAUS = tuple(tenths / 10 for tenths in range(1, 11))
+_CONFIDENCE = 0.95
+
+
+@stage
+def search_alternatives(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    chosen: StageRecord,
+) -> None:
+    """Find sets that differ from the chosen one and each other, and what that costs by tau."""
+    asked = _asked(context)
+    mask = mask_of(chosen)
+    material = material_of(context, described, divided, trained, "search_alternatives")
+    with said_to_the_user():
+        quality = quality_of(asked.quality, material)
+        search = _Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
+        found = search.sets(asked.tau)
+    prices = context.workers.map(
+        _price,
+        search,
+        _TAUS,
+        lambda done, total: context.on_progress("search_alternatives", done, total),
+    )
+    writer.result = {
+        "chosen_quality": quality.value(search.chosen),
+        "sets": [_as_json(one) for one in found],
+        "status": found.status,
+        "prices": prices,
+    }
+
+
+@stage
+def score_alternatives(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    chosen: StageRecord,
+    retrained: StageRecord,
+    found: StageRecord,
+) -> None:
+    """Retrain on each alternative, and compare it with the chosen set on the test rows.
+
+    Everything is chosen by now, so that a second look at the test rows chooses nothing.
+    """
+    schema, mask = description_of(described).schema, mask_of(chosen)
+    test = part_rows(context, described, divided, "test")
+    roles = part_roles(context, described, divided, "test")
+    kind = retrained.result["kind"]
+    model = read_model(context, retrained, "model", kind, schema.select(mask))
+    scoring = _Scoring(
+        Refit(
+            part_rows(context, described, divided, "train", "mask_validation"),
+            test,
+            schema,
+            tuned_recipe(context, trained),
+            loss_of(context.settings, schema),
+        ),
+        model.predict(test.X[:, mask]),
+        resampling_units(len(test), groups=roles.groups, times=roles.times),
+        context.settings.seed,
+    )
+    scores = context.workers.map(
+        _score,
+        scoring,
+        [np.isin(np.arange(len(mask)), one["indices"]) for one in found.result["sets"]],
+        lambda done, total: context.on_progress("score_alternatives", done, total),
+    )
+    names = schema.features
+    writer.result = {
+        "format_version": FORMAT_VERSION,
+        "format": "chaffinch alternatives",
+        "settings": _asked(context).model_dump(mode="json"),
+        "chosen": {
+            "features": [name for name, kept in zip(names, mask, strict=True) if kept],
+            "quality": found.result["chosen_quality"],
+        },
+        "sets": [
+            {
+                "features": [names[j] for j in one["indices"]],
+                **{key: value for key, value in one.items() if key != "indices"},
+                **score,
+            }
+            for one, score in zip(found.result["sets"], scores, strict=True)
+        ],
+        "status": found.result["status"],
+        "confidence": _CONFIDENCE,
+        "prices": found.result["prices"],
+    }
+    writer.write("alternatives.json", to_json(writer.result))
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for sets besides the chosen one, at any tau."""
+
+    quality: Quality
+    asked: AlternativeSettings
+    chosen: tuple[int, ...]
+    keep: tuple[int, ...]
+
+    def sets(self, tau: float) -> Alternatives:
+        """Return the sets that there are, at most as many as are asked for."""
+        asked = self.asked
+        options: dict[str, Any] = {}
+        if asked.aggregate is not None:
+            options["aggregate"] = asked.aggregate
+        return find_alternatives(
+            self.quality,
+            k=len(self.chosen),
+            n_alternatives=asked.number - 1,
+            tau=tau,
+            dissimilarity=asked.dissimilarity,
+            search=asked.search,
+            constraints=Constraints(must_include=self.keep),
+            previous=[self.chosen],
+            time_limit=asked.time_limit,
+            **options,
+        )
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """What the scores of all alternatives have in common."""
+
+    refit: Refit
+    chosen: Floats
+    units: Any
+    seed: int
+
+
+def _asked(context: Context) -> AlternativeSettings:
+    """Return what is asked for.
+
+    Raises
+    ------
+    ValueError
+        If no alternatives are.
+    """
+    asked = context.settings.alternatives
+    if asked is None:
+        raise ValueError("no alternatives are asked for")
+    return asked
+
+
+def _as_json(one: FeatureSet) -> dict[str, Any]:
+    """Return a set as what JSON can hold; a bound that is not known is None."""
+    bound = one.bound if np.isfinite(one.bound) else None
+    return {
+        "indices": list(one.indices),
+        "quality": one.quality,
+        "bound": bound,
+        "status": one.status,
+    }
+
+
+def _price(search: _Search, tau: float) -> dict[str, Any]:
+    sets = search.sets(tau)
+    return {
+        "tau": tau,
+        "qualities": [one.quality for one in sets],
+        "statuses": [one.status for one in sets],
+    }
+
+
+def _score(scoring: _Scoring, mask: Mask) -> dict[str, Any]:
+    refit = scoring.refit
+    prediction = refit.model(mask).predict(refit.held_out.X[:, mask])
+    rows, loss = refit.held_out, refit.loss
+    test_loss = loss(rows.y, prediction, rows.weight)
+    interval: Interval = paired_interval(
+        loss,
+        rows,
+        scoring.chosen,
+        prediction,
+        scoring.units,
+        confidence=_CONFIDENCE,
+        seed=scoring.seed,
+    )
+    chosen_loss = loss(rows.y, scoring.chosen, rows.weight)
+    return {"test_loss": test_loss, "difference": test_loss - chosen_loss, "interval": interval}

@@ -1,0 +1,130 @@
+"""The report's tables and chart of the alternatives to the chosen features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.tasks.reporting.drawing import ACCENT, INK, MUTED, figure_of, markup
+from chaffinch.tasks.reporting.tables import Kind, Table
+from chaffinch.tasks.reporting.wording import NOTHING, interval, listed, number, share
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_PROOF = {
+    "optimal": "the best there is",
+    "feasible": "not proven best",
+}
+_CURVES = 6  # more are not to be told apart
+
+
+def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
+    """Return the sets side by side, the chosen one first.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    chosen_loss : float
+        Test loss of the chosen set.
+    """
+    chosen = alternatives["chosen"]
+    quality, features = number(chosen["quality"]), listed(chosen["features"])
+    rows = [("chosen", quality, NOTHING, number(chosen_loss), NOTHING, NOTHING, features)]
+    rows += [
+        (
+            number(place),
+            number(one["quality"]),
+            proof(one),
+            number(one["test_loss"]),
+            number(one["difference"], "+"),
+            interval(one["interval"]),
+            listed(one["features"]),
+        )
+        for place, one in enumerate(alternatives["sets"], start=1)
+    ]
+    columns: dict[str, Kind] = {
+        "Set": "text",
+        "Quality": "number",
+        "Proof": "text",
+        "Test loss": "number",
+        "Less the chosen set's": "number",
+        f"{alternatives['confidence']:.0%} interval": "number",
+        "Features": "name",
+    }
+    return Table("The sets", columns, rows, 0)
+
+
+def proof(one: Mapping[str, Any]) -> str:
+    """Return what is known of how good a set is."""
+    if one["status"] == "feasible" and one["bound"] is not None and one["quality"]:
+        room = (one["bound"] - one["quality"]) / abs(one["quality"])
+        return f"within {share(room)} of the best"
+    return _PROOF[one["status"]]
+
+
+def overlaps(alternatives: Mapping[str, Any]) -> Table:
+    """Return how many features each two sets have in common."""
+    sets = {"chosen": set(alternatives["chosen"]["features"])}
+    sets |= {
+        number(place): set(one["features"])
+        for place, one in enumerate(alternatives["sets"], start=1)
+    }
+    rows = [
+        (name, *(number(len(features & other)) for other in sets.values()))
+        for name, features in sets.items()
+    ]
+    columns: dict[str, Kind] = {"Set": "text", **dict.fromkeys(sets, "number")}
+    return Table("Features in common", columns, rows)
+
+
+def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
+    """Draw what each alternative is worth by tau; nothing where there is none at any.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    """
+    prices: Sequence[Mapping[str, Any]] = alternatives["prices"]
+    most = max(len(price["qualities"]) for price in prices)
+    if not most:
+        return None
+    chosen, asked = alternatives["chosen"]["quality"], alternatives["settings"]["tau"]
+    label = (
+        f"Quality of each alternative against tau, from {number(prices[0]['tau'])} to "
+        f"{number(prices[-1]['tau'])}; the chosen set's is {number(chosen)}."
+    )
+    with figure_of("price", 9.0, 3.6) as figure:
+        axes = figure.add_subplot()
+        axes.axhline(
+            chosen,
+            color=INK,
+            linewidth=1,
+            linestyle=(0, (4, 3)),
+            label=f"chosen set: {number(chosen)}",
+        )
+        for place in range(min(most, _CURVES)):
+            there = [
+                (price["tau"], price["qualities"][place])
+                for price in prices
+                if len(price["qualities"]) > place
+            ]
+            axes.plot(
+                *zip(*there, strict=True),
+                "o-",
+                color=ACCENT,
+                alpha=1 - 0.8 * place / _CURVES,
+                markersize=4,
+                label=f"set {place + 1}",
+            )
+        axes.axvline(asked, color=MUTED, linewidth=1, alpha=0.6)
+        axes.set_xlim(0.05, 1.05)
+        axes.set_xticks([price["tau"] for price in prices])
+        axes.set_xlabel("tau, how far apart the sets are at least")
+        axes.set_ylabel("quality")
+        axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        axes.grid(axis="y")
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=7, handlelength=1.8)
+        return markup(figure, label)

@@ -1,0 +1,171 @@
+"""All at once: the paper's worked examples by the public call, against every design tried."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.find import find_alternatives
+from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
+
+Q0 = (9, 8, 7, 3, 2, 1)
+GREEDY = ("greedy_replacement", "greedy_balancing", "greedy_depth_search")
+
+
+def qualities(found) -> list[float]:
+    return sorted((one.quality for one in found), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "k", "n_alternatives", "search", "aggregate", "total"),
+    [
+        (Q0, 2, 2, "sequential", None, 48),  # example 2
+        (Q0, 2, 2, "simultaneous", "sum", 48),
+        (Q0, 2, 2, "greedy_replacement", None, 45),
+        (Q0, 2, 2, "greedy_balancing", None, 45),
+        (Q0, 3, 1, "simultaneous", "min", 19),  # example 3
+        (Q0, 3, 1, "simultaneous", "sum", 38),
+        (Q0, 3, 1, "sequential", None, 38),
+        (Q0, 3, 1, "greedy_replacement", None, 38),
+        (Q0, 3, 2, "sequential", None, 50),  # example 5
+        (Q0, 3, 2, "simultaneous", "sum", 54),
+        ((11, 10, 6, 5, 4, 1), 3, 1, "simultaneous", "min", 22),  # example 6
+        ((11, 10, 6, 5, 4, 1), 3, 1, "simultaneous", "sum", 47),
+    ],
+)
+def test_examples_of_the_paper(values, k, n_alternatives, search, aggregate, total) -> None:
+    found = find_alternatives(
+        Univariate(values),
+        k=k,
+        n_alternatives=n_alternatives,
+        tau=0.5,
+        search=search,
+        aggregate=aggregate,
+    )
+    assert found.total == pytest.approx(total)
+    assert len(found) == n_alternatives + 1
+    if search in GREEDY:
+        assert found.status == "feasible"
+        assert found.bound >= found.total
+    else:
+        assert found.status == "optimal"
+        assert found.gap == 0
+
+
+def test_depth_search_of_the_paper() -> None:
+    found = find_alternatives(
+        Univariate(Q0), k=4, n_alternatives=2, tau=0.5, search="greedy_depth_search"
+    )
+    assert [one.indices for one in found] == [(0, 1, 2, 3), (0, 1, 4, 5), (2, 3, 4, 5)]
+    other = find_alternatives(
+        Univariate([9, 8, 7, 1]), k=2, n_alternatives=3, tau=0.5, search="greedy_depth_search"
+    )
+    assert [one.quality for one in other] == [17, 16, 10, 15]
+
+
+@st.composite
+def mrmr(draw) -> MRMR:
+    n = draw(st.integers(4, 7))
+    numbers = st.integers(0, 20).map(lambda number: number / 8)
+    relevance = draw(st.lists(numbers, min_size=n, max_size=n))
+    redundancy = draw(st.lists(numbers, min_size=n * n, max_size=n * n))
+    return MRMR(relevance, np.reshape(redundancy, (n, n)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(quality=mrmr(), aggregate=st.sampled_from(["sum", "min"]), data=st.data())
+def test_no_design_is_better_than_the_one_that_is_called_optimal(quality, aggregate, data) -> None:
+    n = quality.n_features
+    k = data.draw(st.integers(2, n - 2))
+    previous = data.draw(st.lists(st.permutations(range(n)), max_size=1))
+    given_sets = [sorted(order[:k]) for order in previous]
+    included = data.draw(st.lists(st.integers(0, n - 1), max_size=1))
+    found = find_alternatives(
+        quality,
+        k=k,
+        n_alternatives=1,
+        tau=0.5,
+        search="simultaneous",
+        aggregate=aggregate,
+        previous=given_sets,
+        constraints=Constraints(must_include=included),
+    )
+    most = k - int(np.ceil(0.5 * k - 1e-9))
+    allowed = [
+        one
+        for one in combinations(range(n), k)
+        if set(included) <= set(one)
+        and all(len(set(one) & set(other)) <= most for other in given_sets)
+    ]
+    worths = [
+        min(pair) if aggregate == "min" else sum(pair)
+        for one, other in combinations(allowed, 2)
+        if len(set(one) & set(other)) <= most
+        for pair in [(quality.value(one), quality.value(other))]
+    ]
+    if not worths:
+        assert (found.status, len(found)) == ("infeasible", 0)
+        return
+    assert found.status == "optimal"
+    assert found.total == pytest.approx(max(worths), abs=1e-9)
+    assert found.overlap()[0, 1] <= most
+    assert all(one.indices in allowed for one in found)
+
+
+def test_the_best_of_the_worst_is_at_most_the_mean_of_the_best_sum() -> None:
+    values = np.random.default_rng(3).uniform(size=30)
+    by = {
+        aggregate: find_alternatives(
+            Univariate(values),
+            k=5,
+            n_alternatives=3,
+            tau=0.6,
+            search="simultaneous",
+            aggregate=aggregate,
+        )
+        for aggregate in ("sum", "min")
+    }
+    assert by["min"].total <= by["sum"].total / 4 + 1e-12
+    assert min(qualities(by["min"])) >= min(qualities(by["sum"]))
+
+
+def test_sets_of_a_name_have_their_names_and_a_table() -> None:
+    quality = Univariate(Q0, names="uvwxyz")
+    found = find_alternatives(quality, k=2, n_alternatives=1, tau=1, search="simultaneous")
+    assert {name for one in found for name in one.features} == set("uvwx")
+    assert found.to_frame()["quality"].sum() == pytest.approx(27)
+
+
+def test_time_that_is_over_leaves_a_bound_that_holds() -> None:
+    values = np.random.default_rng(0).uniform(size=170)
+    options = {"k": 5, "n_alternatives": 5, "tau": 0.6, "search": "simultaneous"}
+    late = find_alternatives(Univariate(values), time_limit=1e-9, **options)
+    proven = find_alternatives(Univariate(values), **options)
+    assert proven.status == "optimal"
+    assert late.status in ("feasible", "not_solved")
+    assert late.bound >= proven.total - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"search": "all"}, "search must be one of sequential, simultaneous, .* but is 'all'"),
+        ({"aggregate": "min"}, "aggregate is for the simultaneous search but search is sequential"),
+        ({"search": "simultaneous", "aggregate": "max"}, "aggregate must be 'sum' or 'min' but"),
+        ({"search": "simultaneous", "k": [2, 3]}, "k must be one size for all sets"),
+        ({"search": "greedy_balancing", "previous": [[0, 1]]}, "knows neither constraints nor"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        find_alternatives(Univariate(Q0), **{"k": 2, "n_alternatives": 1, "tau": 0.5, **options})
+
+
+@pytest.mark.parametrize("search", ["simultaneous", *GREEDY])
+def test_a_quality_that_a_search_cannot_use_is_refused(search) -> None:
+    quality = CFS(np.ones(5), np.ones((5, 5)) / 2)
+    with pytest.raises(ValueError, match=f"search {search} needs a quality that is Univariate"):
+        find_alternatives(quality, k=2, n_alternatives=1, tau=0.5, search=search)

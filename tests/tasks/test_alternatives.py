@@ -1,0 +1,179 @@
+"""Alternatives in a run: sets that differ from the chosen one, retrained, scored and told."""
+
+import json
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import AlternativeSettings, InputError, ModelSettings
+from chaffinch.tasks.alternative_settings import QualityName
+from tests.made_up import good_table
+
+LINE = ModelSettings(name="linear", tuning="none")
+
+
+def table() -> pd.DataFrame:
+    """Two features that tell the target, each four times with more and more noise."""
+    random = np.random.default_rng(0)
+    causes = random.normal(size=(400, 2))
+    columns = {
+        f"{name}{copy}": causes[:, place] + 0.3 * copy * random.normal(size=400)
+        for copy in range(4)
+        for place, name in enumerate("ab")
+    }
+    target = np.where(causes.sum(axis=1) + 0.3 * random.normal(size=400) > 0, "yes", "no")
+    return pd.DataFrame(columns).assign(y=target)
+
+
+def select(data=None, *, alternatives, **options):
+    options = {"method": "flbmo", "n_features": 2, "model": LINE, **options}
+    return chaffinch.select(
+        table() if data is None else data, "y", alternatives=alternatives, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def found() -> chaffinch.SelectionResult:
+    return select(alternatives=AlternativeSettings(number=2, tau=1.0, quality="mutual_information"))
+
+
+def test_sets_have_as_many_features_as_were_chosen_and_differ_from_it_and_each_other(found) -> None:
+    sets = [set(one["features"]) for one in found.alternatives["sets"]]
+    assert [len(features) for features in sets] == [2, 2]
+    together = [*found.features, *(name for features in sets for name in features)]
+    assert len(set(together)) == 6  # tau 1: they share nothing
+    assert found.alternatives["chosen"]["features"] == found.features
+
+
+def test_quality_is_the_sum_of_the_features_and_each_set_the_best_there_is(found) -> None:
+    ranked = select(alternatives=None, method="mutual_information")
+    chosen, first, second = (
+        found.alternatives["chosen"],
+        *found.alternatives["sets"],
+    )
+    for one in (chosen, first, second):
+        total = sum(ranked.scores[name] for name in one["features"])
+        assert one["quality"] == pytest.approx(total, rel=1e-12)
+    left = sorted(
+        (score for name, score in ranked.scores.items() if name not in chosen["features"]),
+        reverse=True,
+    )
+    assert first["quality"] == pytest.approx(sum(left[:2]))
+    assert second["quality"] == pytest.approx(sum(left[2:4]))
+    assert {one["status"] for one in found.alternatives["sets"]} == {"optimal"}
+
+
+def test_what_is_selected_does_not_depend_on_them(found) -> None:
+    plain = select(alternatives=None)
+    assert plain.alternatives is None
+    for field in ("features", "losses", "comparison", "dropped", "model"):
+        assert plain.contract[field] == found.contract[field]
+
+
+def test_the_test_loss_is_that_of_a_model_retrained_on_the_set_alone(found) -> None:
+    one = found.alternatives["sets"][0]
+    kept = select(table()[[*one["features"], "y"]], alternatives=None, n_features=2)
+    assert kept.losses["test"]["selected"] == pytest.approx(one["test_loss"], rel=0.5)
+    difference = one["test_loss"] - found.losses["test"]["selected"]
+    assert one["difference"] == pytest.approx(difference, rel=1e-12)
+    low, high = one["interval"]
+    assert low <= one["difference"] <= high
+
+
+def test_the_price_of_tau_never_falls(found) -> None:
+    prices = found.alternatives["prices"]
+    assert [price["tau"] for price in prices] == [t / 10 for t in range(1, 11)]
+    first = [price["qualities"][0] for price in prices]
+    assert first == sorted(first, reverse=True)
+    asked = [one["quality"] for one in found.alternatives["sets"]]
+    assert prices[-1]["qualities"] == asked
+
+
+def test_whoever_computes_finds_the_same(found, tmp_path) -> None:
+    there = select(alternatives=AlternativeSettings(**found.settings["alternatives"]),
+                   cluster="local", workers=2, store=tmp_path)  # fmt: skip
+    assert there.alternatives == found.alternatives
+    written = json.loads((there.folder / "alternatives.json").read_bytes())
+    assert written == there.alternatives
+    again = chaffinch.load_run(there.run, store=tmp_path)
+    assert again.alternatives == found.alternatives
+
+
+def test_what_must_be_kept_is_in_every_set() -> None:
+    result = select(alternatives=2, n_features=3, keep=["a3"])
+    assert len(result.alternatives["sets"]) == 2
+    for one in result.alternatives["sets"]:
+        assert "a3" in one["features"]
+
+
+def test_where_there_are_none_the_run_ends_well_and_says_so() -> None:
+    result = select(alternatives=AlternativeSettings(number=2, tau=1), n_features=5)
+    assert result.alternatives["sets"] == []
+    assert result.alternatives["status"] == "infeasible"
+    report = result._report.decode()
+    assert "There is no set of 5 features that differs from the chosen one by a tau of 1." in report
+
+
+def test_the_report_shows_them_side_by_side(found) -> None:
+    report = found._report.decode()
+    assert "<h2>Alternatives</h2>" in report
+    for one in found.alternatives["sets"]:
+        assert f"{one['test_loss']:.4g}" in report
+        assert ", ".join(one["features"]) in report
+    assert report.count("the best there is") == 2
+
+
+@pytest.mark.parametrize("quality", get_args(QualityName))
+def test_every_quality_finds_sets_and_says_what_it_has_proven(quality) -> None:
+    result = select(alternatives=AlternativeSettings(number=2, quality=quality))
+    statuses = [one["status"] for one in result.alternatives["sets"]]
+    proven = "feasible" if quality == "masked_loss" else "optimal"
+    assert statuses[:1] == [proven]
+    if quality != "fcbf":  # of which copies are in conflict
+        assert statuses == [proven] * 2
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate) -> None:
+    asked = {**found.settings["alternatives"], "search": "simultaneous", "aggregate": aggregate}
+    together = select(alternatives=AlternativeSettings(**asked)).alternatives
+    worths = [
+        [one["quality"] for one in result["sets"]] for result in (together, found.alternatives)
+    ]
+    value = {"sum": sum, "min": min}[aggregate]
+    assert value(worths[0]) >= value(worths[1]) - 1e-12
+    assert together["status"] == "optimal"
+
+
+def test_what_cannot_be_is_refused_in_one_line() -> None:
+    for settings, message in (
+        ({"number": 0}, "number must be at least 1 but is 0"),
+        ({"number": 2, "tau": 0}, "tau must be above 0.0 but is 0"),
+        ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
+        ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
+        (
+            {"number": 2, "search": "simultaneous", "quality": "cfs"},
+            "the simultaneous search needs one of the qualities",
+        ),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            AlternativeSettings(**settings)
+        assert "\n" not in str(error.value)
+
+
+def test_weights_and_categories_take_part() -> None:
+    data = good_table().assign(weight=1.0)
+    result = chaffinch.select(
+        data, "churned", n_features=2, model=LINE, weight="weight", alternatives=1
+    )
+    assert len(result.alternatives["sets"]) == 1
+    with pytest.raises(InputError, match="quality mrmr takes no sample weights; leave out the"):
+        chaffinch.select(
+            data,
+            "churned",
+            weight="weight",
+            alternatives=AlternativeSettings(number=1, quality="mrmr"),
+        )
