@@ -14,14 +14,15 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 0.6, 0.15  # of pairs shared too often
+_COLDEST = 1e-9  # of the first temperature, where worth counts
 _FACTOR, _TERM = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
 
 @compiled
-def _below(random: Any, n: int) -> int:
+def _below(random: Any, n: int) -> Any:
     """Return a whole number in 0..n - 1 (Knuth's linear congruential generator)."""
     random[0] = random[0] * _FACTOR + _TERM
-    return int((random[0] >> np.uint64(33)) % np.uint64(n))
+    return np.int64((random[0] >> np.uint64(33)) % np.uint64(n))
 
 
 @compiled
@@ -137,3 +138,95 @@ def realised(
             sets[one, a], sets[other, b] = j, i
             excess += change
     return excess == 0, sets
+
+
+@compiled
+def _excess_of_exchange(design: Any, overlap: int, one: int, i: int, j: int) -> int:
+    """Return the change of the excess if a set has j in place of i."""
+    has, _, shared = design
+    change = 0
+    for s in range(len(has)):
+        step = int(has[s, j]) - int(has[s, i])
+        if step != 0 and s != one:
+            change += max(0, shared[one, s] + step - overlap) - max(0, shared[one, s] - overlap)
+    return change
+
+
+@compiled
+def _shortfall(worth: int, target: int) -> float:
+    """Return how bad it is that a set is not worth the target: 1 at worst, convex."""
+    share = max(0, target - worth) / target
+    return float(share * share)
+
+
+@compiled
+def balanced_by_annealing(
+    units: Integers, start: Integers, overlap: int, target: int, most_swaps: int
+) -> Integers:
+    """Look for a design of which the worst set is worth more.
+
+    Parameters
+    ----------
+    units : ndarray of int64, shape (p,)
+        What the features are worth.
+    start : ndarray of int64, shape (m, k)
+        A design.
+    overlap : int
+        K.
+    target : int, at least 1
+        What every set had better be worth.
+    most_swaps : int
+        How often to exchange features.
+
+    Returns
+    -------
+    ndarray of int64, shape (m, k)
+        The best design met, the start at worst.
+    """
+    n_sets, k = start.shape
+    sets, best = start.copy(), start.copy()
+    has = np.zeros((n_sets, len(units)), np.bool_)
+    shared = np.zeros((n_sets, n_sets), np.int64)
+    design = (has, sets, shared)
+    worth = np.zeros(n_sets, np.int64)
+    for s in range(n_sets):
+        for j in sets[s]:
+            _move(design, s, -1, j)
+            worth[s] += units[j]
+    best_worth = worth.min()
+    random = np.array([1], np.uint64)
+    excess = _excess(shared, overlap)
+    for swap in range(most_swaps):
+        temperature = _FIRST_TEMPERATURE * _COLDEST ** (swap / most_swaps)
+        one, other = _below(random, n_sets), _below(random, n_sets)
+        a, b = _below(random, k), _below(random, k)
+        i, j = sets[one, a], sets[other, b]
+        is_swap = one != other and _below(random, 4) > 0
+        if not is_swap:
+            j = _below(random, len(units))
+        if has[one, j] or (is_swap and has[other, i]):
+            continue
+        gain = units[j] - units[i]
+        cost = _shortfall(worth[one] + gain, target) - _shortfall(worth[one], target)
+        if is_swap:
+            change = _excess_of_swap(design, overlap, one, other, i, j)
+            cost += _shortfall(worth[other] - gain, target) - _shortfall(worth[other], target)
+        else:
+            change = _excess_of_exchange(design, overlap, one, i, j)
+        cost += change
+        if cost > 0 and _below(random, 2**30) >= 2.0**30 * np.exp(-cost / temperature):
+            continue
+        _move(design, -1, one, i)
+        _move(design, one, -1, j)
+        sets[one, a] = j
+        worth[one] += gain
+        if is_swap:
+            _move(design, -1, other, j)
+            _move(design, other, -1, i)
+            sets[other, b] = i
+            worth[other] -= gain
+        excess += change
+        if excess == 0 and worth.min() > best_worth:
+            best_worth = worth.min()
+            best[:] = sets
+    return best

@@ -17,13 +17,13 @@ equal values the lowest index comes first; of equal sums, the set that was begun
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.vocabulary import Floats
 
 Sets = NDArray[np.int32]
@@ -174,7 +174,7 @@ def _in_depth(
             place += 1
             continue
         looked_at += 1
-        if looked_at % _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and _is_late(deadline):
+        if looked_at % _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and is_late(deadline):
             return
         with_place = bits | 1 << place
         if all((with_place & other).bit_count() <= largest_overlap for other in found):
@@ -185,7 +185,3 @@ def _in_depth(
                 prefix.append(place)
                 bits = with_place
         place += 1
-
-
-def _is_late(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() >= deadline

@@ -24,21 +24,17 @@ in time is compared with designs by annealing, for c that make fewer and fewer p
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.annealing_kernels import realised
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
-from chaffinch.tasks.selection.alternatives.multiplicity_kernels import fill_table, search
-from chaffinch.tasks.selection.alternatives.multiplicity_state import (
-    DONE,
-    NONE,
-    PAUSED,
-    Problem,
-    fresh_state,
-)
+from chaffinch.tasks.selection.alternatives.multiplicity_kernels import search
+from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem, fresh_state
+from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
+from chaffinch.tasks.selection.alternatives.use_table import NONE, table_of_uses
 from chaffinch.tasks.selection.alternatives.uses import best_uses
 from chaffinch.tasks.selection.alternatives.whole_numbers import (
     Integers,
@@ -47,8 +43,6 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import (
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 
-_MOST_CELLS = 12_000_000  # of the table, 8 bytes each
-_ROWS_BETWEEN_LOOKS = 4
 _STEPS_BEFORE_ANNEALING, _STEPS_BETWEEN_LOOKS = 1_000_000, 200_000
 _SWAPS = 300_000
 _ATTEMPTS = 9
@@ -83,17 +77,32 @@ def best_sum(
         If an argument is outside its range.
     """
     check(values, k, n_sets, largest_overlap)
-    return _Search(np.asarray(values, dtype=np.float64), k, n_sets, largest_overlap, deadline).run()
+    values = np.asarray(values, dtype=np.float64)
+    return _Search(values, k, n_sets, largest_overlap, deadline, is_any_enough=False).run()
+
+
+def any_sets(
+    values: Floats, k: int, n_sets: int, largest_overlap: int, deadline: float | None
+) -> Solved:
+    """Return the first sets that are found on the way to the best; see `best_sum`."""
+    return _Search(values, k, n_sets, largest_overlap, deadline, is_any_enough=True).run()
 
 
 class _Search:
     """The best sets so far, in whole units, and the bound on them."""
 
     def __init__(
-        self, values: Floats, k: int, n_sets: int, overlap: int, deadline: float | None
+        self,
+        values: Floats,
+        k: int,
+        n_sets: int,
+        overlap: int,
+        deadline: float | None,
+        *,
+        is_any_enough: bool,
     ) -> None:
         self.values, self.k, self.n_sets, self.overlap = values, k, n_sets, overlap
-        self.deadline = deadline
+        self.deadline, self.is_any_enough = deadline, is_any_enough
         self.n_places = n_sets * k
         self.n_pairs = math.comb(n_sets, 2) * overlap
         self.scale = self.n_pairs + 1
@@ -126,8 +135,11 @@ class _Search:
         blur = self.whole.blur(self.n_places)
         if self.best is not None and bound <= self.worth + blur:
             return bound, True
-        n_cells = (len(self.whole.units) + 1) * (self.n_places + 1) * self.scale
-        table = None if n_cells > _MOST_CELLS else self._table()
+        if self._is_enough():
+            return bound, False
+        table = table_of_uses(
+            self.whole.units, self.n_sets, self.n_places, self.n_pairs, self.deadline
+        )
         if table is None:
             self._anneal()
             return bound, self.best is not None and bound <= self.worth + blur
@@ -143,7 +155,7 @@ class _Search:
         problem = Problem(units, sums, table, self.scale, blur, self.k, self.overlap)
         state = fresh_state(len(units), self.n_sets, self.n_places)
         ended, steps = PAUSED, _STEPS_BETWEEN_LOOKS
-        while ended == PAUSED and not is_late(self.deadline):
+        while ended == PAUSED and not self._is_enough():
             if self.best is not None:
                 state.best_worth[:] = self.worth, (self.worth + blur) * self.scale
             ended = search(problem, state, _STEPS_BETWEEN_LOOKS)
@@ -156,17 +168,9 @@ class _Search:
             return self.worth + blur, True
         return bound, False
 
-    def _table(self) -> Integers | None:
-        """Return what the kernels read bounds off, or None if it is too late."""
-        units = self.whole.units
-        table = np.full((len(units) + 1, self.n_places + 1, self.scale), NONE)
-        table[-1, 0] = 0
-        for last in range(len(units), 0, -_ROWS_BETWEEN_LOOKS):
-            if is_late(self.deadline):
-                return None
-            first = max(0, last - _ROWS_BETWEEN_LOOKS)
-            fill_table(table, units, first, last, self.scale, self.n_sets)
-        return table
+    def _is_enough(self) -> bool:
+        is_found = self.is_any_enough and self.best is not None
+        return is_found or is_late(self.deadline)
 
     def _anneal(self) -> None:
         """Look for designs of the best uses that make so many pairs; bisect that number."""
@@ -196,8 +200,3 @@ def in_order(values: Floats, sets: Integers) -> Sets:
     words = sorted(sorted(features) for features in sets.tolist())
     words.sort(key=lambda word: -math.fsum(values[word]))
     return np.array(words, dtype=np.int32)
-
-
-def is_late(deadline: float | None) -> bool:
-    """Return whether a deadline on the clock of `time.monotonic` is over."""
-    return deadline is not None and time.monotonic() >= deadline

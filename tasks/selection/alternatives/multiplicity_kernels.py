@@ -3,10 +3,7 @@
 Features are taken best first. For each, the search chooses in how many sets it is, then in which;
 sets that have had the same features so far are interchangeable, and only the first of them are
 taken. What the features after it can add at most is read off a table, that knows how many places
-are left in all sets together, and how often two sets can still share a feature.
-
-What a partial design promises is compared in one whole number, worth times `Problem.scale` less
-what is shared: of designs worth the same, those that share less are easier to make.
+are left in all sets together, and how often two sets can still share a feature (`use_table.py`).
 
 A search stops after so many steps and goes on when called again: all it knows is in its state.
 """
@@ -15,33 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaffinch.tasks.selection.alternatives.multiplicity_state import (
-    DONE,
-    NONE,
-    PAUSED,
-    Problem,
-    State,
-)
-from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
+from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem, State
+from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
+from chaffinch.tasks.selection.alternatives.use_table import NONE
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
-
-
-@compiled
-def fill_table(table: Integers, units: Integers, first: int, last: int, scale: int, m: int) -> None:
-    """Fill the rows of features first..last - 1, from the last down; row p is given."""
-    n_places, n_pairs = table.shape[1], table.shape[2]
-    for j in range(last - 1, first - 1, -1):
-        for left in range(n_places):
-            for pairs in range(n_pairs):
-                best = NONE
-                for count in range(min(m, left) + 1):
-                    shares = count * (count - 1) // 2
-                    if shares > pairs:
-                        break
-                    after = table[j + 1, left - count, pairs - shares]
-                    if after > NONE:
-                        best = max(best, after + units[j] * count * scale - shares)
-                table[j, left, pairs] = best
 
 
 @compiled

@@ -7,12 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
+from chaffinch.tasks.selection.alternatives.use_table import NONE
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
-
-__all__ = ["DONE", "NONE", "PAUSED", "Problem", "State", "fresh_state"]
-
-NONE = -(2**62)  # less than any promise
 
 
 class Problem(NamedTuple):

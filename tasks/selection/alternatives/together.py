@@ -5,8 +5,8 @@ Which way leads there depends on the quality, and on what else the sets must obe
 
 | quality | exact search |
 |---|---|
-| the sum of `Univariate`, neither constraints nor given sets | `multiplicities.py` |
-| anything else of `Univariate`, `FCBF`, `MRMR` | `price_and_enumerate.py` |
+| `Univariate`, neither constraints nor given sets | `multiplicities.py` and `balanced.py` |
+| `Univariate` with either, `FCBF`, `MRMR` | `price_and_enumerate.py` |
 
 The greedy searches take `Univariate` alone, with neither.
 """
@@ -20,7 +20,11 @@ from typing import Literal
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives import multiplicities, price_and_enumerate
+from chaffinch.tasks.selection.alternatives import (
+    balanced,
+    multiplicities,
+    price_and_enumerate,
+)
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
@@ -91,8 +95,9 @@ def best_together(
             "search simultaneous needs a quality that is Univariate, FCBF or MRMR but is "
             f"{type(quality).__name__}; use sequential"
         )
-    if aggregate == "sum" and isinstance(quality, Univariate) and is_free(limits, constraints):
-        return multiplicities.best_sum(quality.values, k, n_sets, overlap, deadline=deadline)
+    if isinstance(quality, Univariate) and is_free(limits, constraints):
+        search = multiplicities.best_sum if aggregate == "sum" else balanced.best_min
+        return search(quality.values, k, n_sets, overlap, deadline=deadline)
     of_form = price_and_enumerate.best_sum if aggregate == "sum" else price_and_enumerate.best_min
     return of_form(
         quality.form(k),

@@ -18,10 +18,12 @@ import numpy as np
 
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 
+_BITS_OF_PRICE = 32  # the bound holds at any price
+
 
 @dataclass(frozen=True)
 class Uses:
-    """The best uses at the best price, all in whole units.
+    """The best uses at the best price, or very near it, all in whole units.
 
     Attributes
     ----------
@@ -63,7 +65,8 @@ def best_uses(units: Integers, n_sets: int, n_places: int, n_pairs: int) -> Uses
     if _pairs(at_none.counts) <= n_pairs:
         return at_none
     bound, price, threshold = best.bound, best.price, best.threshold
-    while high - low > 1:
+    closest = max(1, high >> _BITS_OF_PRICE)
+    while high - low > closest:
         middle = (low + high) // 2
         found = _at_price(units, n_sets, n_places, n_pairs, middle)
         if found.bound < bound:

@@ -1,0 +1,255 @@
+"""Several sets of univariate worth at once, the worst as good as can be: min aggregation.
+
+Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3,
+definition 5 with equations 11 (a set is worth the sum of its features' values) and 18 (the least
+of the sets counts). The way here is our own.
+
+Only the best m k features are looked at (appendix A.4): in place of one beyond them, the sets that
+have it can all take one of those that no set has, since m sets have m k features at most. As every
+set has k features, the least of these values can be taken off all of them, so that none is below 0;
+nothing else is asked of their signs, and equal values change nothing.
+
+Two ways lead to the best design, and they are tried in turn, for longer and longer.
+
+- *Down from the bound on the sum* (`uses.py`): for a target Z, prices tell which sets can be in a
+  design that is worth Z (`feature_prices.py`); these are listed (`affordable_kernels.py`), and the
+  best design of them is put together (`assembly_kernels.py`). If there is none, Z is lowered. This
+  is fast where a design comes so near to the bound that there are few such sets.
+- *Up from the best design known*, found by annealing: one that is better is searched for, feature
+  by feature (`balance_kernels.py`). This is fast where a few features are worth so much that the
+  bound is out of reach.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.annealing_kernels import balanced_by_annealing
+from chaffinch.tasks.selection.alternatives.assembly_kernels import (
+    Parts,
+    assemble,
+    fresh_assembly,
+)
+from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
+from chaffinch.tasks.selection.alternatives.feature_prices import (
+    Prices,
+    Question,
+    prices_of_uses,
+    sets_in_budget,
+)
+from chaffinch.tasks.selection.alternatives.greedy import check, greedy_balancing
+from chaffinch.tasks.selection.alternatives.multiplicities import (
+    NO_SETS,
+    Solved,
+    any_sets,
+    in_order,
+)
+from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
+from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
+from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
+from chaffinch.tasks.selection.alternatives.uses import Uses, best_uses
+from chaffinch.tasks.selection.alternatives.whole_numbers import Integers, whole_values
+from chaffinch.tasks.selection.vocabulary import Floats
+
+_WORK_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 500_000, 200_000  # at the clock: some milliseconds
+_WORK_AT_FIRST, _MOST_WORK = 1_000_000, 20_000_000
+_STEPS_AT_FIRST = 2_000_000
+_MOST_SETS = 50_000
+_FIRST_STEP = 2.0**-16  # down from the bound, relative to it
+_SWAPS = 1_000_000
+
+
+def best_min(
+    values: Floats, k: int, n_sets: int, largest_overlap: int, *, deadline: float | None = None
+) -> Solved:
+    """Return the sets of which the worst is worth most.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        What each feature is worth; any sign.
+    k : int in 1..n
+        The size of the sets.
+    n_sets : int, at least 1
+        m, how many sets.
+    largest_overlap : int in 0..k
+        K, how many features two of them may share.
+    deadline : float, optional
+        On the clock of `time.monotonic`; looked at every few milliseconds. Without one the search
+        ends when it is proven, or when more than 200,000 sets would have to be looked at together.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    check(values, k, n_sets, largest_overlap)
+    values = np.asarray(values, dtype=np.float64)
+    return _Search(values, k, n_sets, largest_overlap, deadline).run()
+
+
+class _Search:
+    """The best design so far, in whole units above the least value, and the bound on it."""
+
+    def __init__(
+        self, values: Floats, k: int, n_sets: int, overlap: int, deadline: float | None
+    ) -> None:
+        self.values, self.k, self.n_sets, self.overlap = values, k, n_sets, overlap
+        self.deadline = deadline
+        self.n_pairs = math.comb(n_sets, 2) * overlap
+        n_best = min(len(values), n_sets * k)
+        self.whole = whole_values(values, n_best, 4 * n_sets * k * (n_sets + self.n_pairs + 1))
+        self.units = self.whole.units - self.whole.units[-1]
+        self.blur = self.whole.blur(k)
+        self.best: Integers | None = None  # places in the order of value, shape (m, k)
+        self.worth = -1
+        self.upper = int(self.units[:k].sum())
+
+    def run(self) -> Solved:
+        if self.overlap == self.k:
+            self._take(np.tile(np.arange(self.k), (self.n_sets, 1)))
+        elif not self._start():
+            return NO_SETS
+        self._lower_bound_by_uses()
+        is_proven = self._search()
+        lost = self.k * int(self.whole.units[-1])
+        upper = self.whole.at_most(max(self.upper, self.worth) + lost, self.k)
+        if self.best is None:
+            return Solved(None, -math.inf, upper, complete=False)
+        sets = in_order(self.values, self.whole.order[self.best])
+        value = min(math.fsum(self.values[features]) for features in sets)
+        return Solved(sets, value, max(upper, value), is_proven)
+
+    def _start(self) -> bool:
+        """Take any sets to start from; return whether there may be some."""
+        order = -np.arange(float(len(self.units)))
+        places = greedy_balancing(order, self.k, self.n_sets, self.overlap)
+        if not len(places):
+            found = any_sets(order, self.k, self.n_sets, self.overlap, self.deadline)
+            if found.sets is None:
+                return not found.complete
+            places = found.sets
+        self._take(places)
+        return True
+
+    def _lower_bound_by_uses(self) -> None:
+        """Lower the bound to the highest target for which the bound on the sum allows m sets."""
+        low, high = max(self.worth, 0), self.upper + 1
+        closest = max(1, int(high * _FIRST_STEP))
+        while high - low > closest:
+            middle = (low + high) // 2
+            uses = self._uses(self._question(middle))
+            if uses.bound >= self.n_sets * middle:
+                low = middle
+            else:
+                high = middle
+        self.upper = high - 1
+
+    def _search(self) -> bool:
+        """Try one way after the other, for longer and longer; return whether it is proven."""
+        is_proven = self._lower_target(_WORK_AT_FIRST)
+        if self.best is None:
+            return is_proven
+        if not is_proven:
+            self._take(
+                balanced_by_annealing(self.units, self.best, self.overlap, self.upper, _SWAPS)
+            )
+        table = None
+        if not is_proven:
+            table = table_of_uses(
+                self.units, self.n_sets, self.n_sets * self.k, self.n_pairs, self.deadline
+            )
+        return (
+            is_proven
+            or (table is not None and self._raise_target(table, _STEPS_AT_FIRST))
+            or self._lower_target(_MOST_WORK)
+            or (table is not None and self._raise_target(table, None))
+        )
+
+    def _raise_target(self, table: Integers, most_steps: int | None) -> bool:
+        """Look for better designs than the best until there are none; return whether there are."""
+        sums = np.concatenate([[0], np.cumsum(self.units)])
+        problem = Problem(
+            self.units, sums, table, self.n_pairs + 1, self.blur, self.k, self.overlap
+        )
+        state = fresh_balance(len(self.units), self.n_sets, self.worth + self.blur + 1)
+        ended, steps = PAUSED, 0
+        while ended == PAUSED and not is_late(self.deadline):
+            if most_steps is not None and steps >= most_steps:
+                break
+            ended = balance(problem, state, _STEPS_BETWEEN_LOOKS)
+            steps += _STEPS_BETWEEN_LOOKS
+        if state.best.any():
+            self._take(np.nonzero(state.best.T)[1].reshape(self.n_sets, self.k))
+        if ended == DONE:
+            self.upper = self.worth + self.blur
+        return ended == DONE
+
+    def _lower_target(self, most_work: int) -> bool:
+        """Lower the target until the best design is found, or a step is too much work.
+
+        Returns whether the best design is proven to be that.
+        """
+        step = max(1, int(self.upper * _FIRST_STEP))
+        while self.upper > self.worth + self.blur:
+            target = max(self.worth + self.blur + 1, self.upper - step)
+            if is_late(self.deadline) or not self._assemble(self._question(target), most_work):
+                return False
+            self.upper = max(target - 1, self.worth + self.blur)
+            step *= 2
+        return True
+
+    def _assemble(self, question: Question, most_work: int) -> bool:
+        """Take the best design that is worth the target, if there is one; False if too much."""
+        prices = prices_of_uses(question, self._uses(question))
+        found = sets_in_budget(question, prices, _MOST_SETS, most_work, self.deadline)
+        if found is None:
+            return False
+        sets, costs = found
+        if len(sets) < self.n_sets:
+            return True
+        parts = self._parts(sets, costs, prices)
+        state = fresh_assembly(parts, self.n_sets, max(self.worth + self.blur, question.least - 1))
+        ended, work = PAUSED, 0
+        while ended == PAUSED and work < most_work and not is_late(self.deadline):
+            ended = assemble(parts, state, _WORK_BETWEEN_LOOKS)
+            work += _WORK_BETWEEN_LOOKS
+        if state.best[0] >= 0:
+            self._take(parts.sets[state.best])
+        return ended == DONE
+
+    def _parts(self, sets: Integers, price: Integers, prices: Prices) -> Parts:
+        n, n_words = len(sets), -(-len(self.units) // 64)
+        has = np.zeros((n, len(self.units)), dtype=np.bool_)
+        np.put_along_axis(has, sets, values=True, axis=1)
+        padded = np.zeros((n, 64 * n_words), dtype=np.uint8)
+        padded[:, : has.shape[1]] = has
+        return Parts(
+            sets,
+            has,
+            np.packbits(padded, axis=1).view(np.uint64),
+            self.units[sets].sum(axis=1),
+            price,
+            prices.penalties,
+            prices.budget,
+            self.overlap,
+            self.blur,
+        )
+
+    def _question(self, target: int) -> Question:
+        worth = np.minimum(self.units, target)
+        return Question(worth, self.k, self.n_sets, self.n_pairs, target)
+
+    def _uses(self, question: Question) -> Uses:
+        uses = best_uses(question.worth, self.n_sets, self.n_sets * self.k, self.n_pairs)
+        if uses is None:
+            raise ValueError("no uses although there are sets")
+        return uses
+
+    def _take(self, places: Integers) -> None:
+        worth = int(self.units[places].sum(axis=1).min())
+        if worth > self.worth:
+            self.best, self.worth = np.asarray(places, dtype=np.int64), worth
