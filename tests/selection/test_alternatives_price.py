@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
-from chaffinch.tasks.selection.alternatives.price_and_enumerate import Solved, best_min, best_sum
+from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_min, best_sum
 from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.sets import Solved
 
 EXAMPLE = Form(np.array([9.0, 8, 7, 3, 2, 1]))
 SEARCHES = {"sum": best_sum, "min": best_min}

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.annealing_kernels import balanced_by_annealing
 from chaffinch.tasks.selection.alternatives.assembly_kernels import (
@@ -126,13 +127,13 @@ class _Search:
     def _start(self) -> bool:
         """Take any sets to start from; return whether there may be some."""
         order = -np.arange(float(len(self.units)))
-        places = greedy_balancing(order, self.k, self.n_sets, self.overlap)
+        places: NDArray[np.integer] = greedy_balancing(order, self.k, self.n_sets, self.overlap)
         if not len(places):
             found = any_sets(order, self.k, self.n_sets, self.overlap, self.deadline)
             if found.sets is None:
                 return not found.complete
             places = found.sets
-        self._take(places)
+        self._take(places.astype(np.int64))
         return True
 
     def _lower_bound_by_uses(self) -> None:
