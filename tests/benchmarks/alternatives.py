@@ -32,7 +32,7 @@ MOST_ROWS = 500  # the matrices of mutual information are not what is measured
 SEARCHES = (("sequential", None), ("simultaneous", "sum"), ("simultaneous", "min"))
 SIZES, N_ALTERNATIVES, TAUS = (5, 10), (1, 2, 3, 4, 5), (0.2, 0.4, 0.6, 0.8, 1.0)
 OUR_LIMIT = 60.0
-STRIDE, LIMIT = 23, 10.0
+STRIDE, LIMIT = 61, 5.0
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def main() -> None:
                 row = {**vars(one), "n": X.shape[1], "ours": ours(of_table[kind], one)}
                 if place % STRIDE == 0:
                     row["authors"] = authors(of_table[kind], one)
-                lines.write(json.dumps(row) + "\n")
+                print(json.dumps(row), file=lines, flush=True)
                 by_kind[kind, search, aggregate or ""].append(row)
     show(by_kind)
     print(f"Kept in {RESULTS}")

@@ -44,12 +44,12 @@ from chaffinch.tasks.selection.alternatives.feature_prices import (
 from chaffinch.tasks.selection.alternatives.greedy import check, greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicities import (
     NO_SETS,
-    Solved,
     any_sets,
     in_order,
 )
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
+from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
 from chaffinch.tasks.selection.alternatives.uses import Uses, best_uses
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers, whole_values
