@@ -208,10 +208,10 @@ def test_a_feature_is_in_no_more_sets_than_it_may_be():
     assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
 
 
-@pytest.mark.parametrize("seed", [31, 85, 102, 224, 252, 258])
+@pytest.mark.parametrize("seed", [36, 49, 1933, 2304])
 def test_a_ratio_is_proven_where_steps_come_to_rest_too_early(seed):
     random = np.random.default_rng(seed)
-    quality = CFS(random.random(10), random.random((10, 10)))
+    quality = CFS(random.random(10), 3 * random.random((10, 10)) ** 4)
     found = find_alternatives(quality, k=3, n_alternatives=0, tau=1)
     assert [one.indices for one in found] == exhaustive.one_by_one(quality, [3], 1.0, "dice")
     assert found.status == "optimal"
