@@ -52,13 +52,18 @@ from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
 from chaffinch.tasks.selection.alternatives.uses import Uses, best_uses
-from chaffinch.tasks.selection.alternatives.whole_numbers import Integers, whole_values
+from chaffinch.tasks.selection.alternatives.whole_numbers import (
+    Integers,
+    sums_of_sets,
+    whole_values,
+)
 from chaffinch.tasks.selection.vocabulary import Floats
 
 _WORK_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 500_000, 200_000  # at the clock: some milliseconds
 _WORK_AT_FIRST, _MOST_WORK = 1_000_000, 20_000_000
 _STEPS_AT_FIRST = 2_000_000
 _MOST_SETS = 50_000
+_MOST_SUMS = 3_000
 _FIRST_STEP = 2.0**-16  # down from the bound, relative to it
 _SWAPS = 1_000_000
 
@@ -105,6 +110,7 @@ class _Search:
         self.whole = whole_values(values, n_best, 4 * n_sets * k * (n_sets + self.n_pairs + 1))
         self.units = self.whole.units - self.whole.units[-1]
         self.blur = self.whole.blur(k)
+        self.sums = sums_of_sets(self.units, k, _MOST_SUMS)
         self.best: Integers | None = None  # places in the order of value, shape (m, k)
         self.worth = -1
         self.upper = int(self.units[:k].sum())
@@ -181,6 +187,7 @@ class _Search:
         while ended == PAUSED and not is_late(self.deadline):
             if most_steps is not None and steps >= most_steps:
                 break
+            state.target[0] = self._reachable(int(state.target[0]))
             ended = balance(problem, state, _STEPS_BETWEEN_LOOKS)
             steps += _STEPS_BETWEEN_LOOKS
         if state.best.any():
@@ -196,10 +203,13 @@ class _Search:
         """
         step = max(1, int(self.upper * _FIRST_STEP))
         while self.upper > self.worth + self.blur:
-            target = max(self.worth + self.blur + 1, self.upper - step)
-            if is_late(self.deadline) or not self._assemble(self._question(target), most_work):
+            lowest = max(self.worth + self.blur + 1, self.upper - step)
+            target = self._reachable(lowest)
+            if is_late(self.deadline):
                 return False
-            self.upper = max(target - 1, self.worth + self.blur)
+            if target <= self.upper and not self._assemble(self._question(target), most_work):
+                return False
+            self.upper = max(lowest - 1, self.worth + self.blur)
             step *= 2
         return True
 
@@ -239,6 +249,13 @@ class _Search:
             self.overlap,
             self.blur,
         )
+
+    def _reachable(self, target: int) -> int:
+        """Return the least that a set can be worth, from the target up, as far as it is known."""
+        if self.sums is None:
+            return target
+        place = int(np.searchsorted(self.sums, target))
+        return int(self.sums[place]) if place < len(self.sums) else int(self.sums[-1]) + 1
 
     def _question(self, target: int) -> Question:
         worth = np.minimum(self.units, target)

@@ -56,6 +56,20 @@ class WholeValues:
         return math.floor(2 * self.error * n_values)
 
 
+def sums_of_sets(units: Integers, k: int, most: int) -> Integers | None:
+    """Return all that sets of k of some whole numbers come to, ascending.
+
+    None if there are more than `most` of these sums, or of those of fewer numbers.
+    """
+    sums = [np.zeros(1, dtype=np.int64)] + [np.zeros(0, dtype=np.int64)] * k
+    for unit in units:
+        for size in range(k, 0, -1):
+            sums[size] = np.union1d(sums[size], sums[size - 1] + unit)
+            if len(sums[size]) > most:
+                return None
+    return sums[k]
+
+
 def whole_values(values: Floats, n_best: int, largest_sum: int) -> WholeValues:
     """Round the best values to whole units.
 
