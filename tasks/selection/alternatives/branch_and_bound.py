@@ -8,7 +8,8 @@ lacks t features can come to no more than its own worth and the t largest of
 since each pair that is still to come is counted by half with either of its two features. Rows (how
 much may be shared with other sets, groups, a budget) only ever forbid sets. They are let go of in
 the bound, against a charge for a feature's weights in them that is at least 0: what a set saves or
-pays by that is at least 0 if it obeys them (Lagrangian relaxation), so that the bound holds.
+pays by that is at least 0 if it obeys them (Lagrangian relaxation), so that the bound holds. The
+charges are improved by a few subgradient steps on every level.
 
 Of sets that are worth the same but for rounding, the first as a word of sorted indices is taken.
 """
@@ -140,7 +141,7 @@ def sets_within(
         ended = _run(found, sets, deadline)
     n_sets = min(int(found.state.n_found[0]), most)
     is_all = ended == DONE and n_sets == found.state.n_found[0]
-    return found.features[sets[:n_sets]].astype(np.int32), is_all
+    return found.features[np.sort(sets[:n_sets], axis=1)].astype(np.int32), is_all
 
 
 def _run(found: Search, sets: Integers, deadline: float | None) -> int:

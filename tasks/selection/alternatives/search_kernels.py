@@ -17,6 +17,10 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Problem, State
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
+_STEPS = 3  # on each level
+_HALVINGS = 15  # how often a step may become half as long for want of a lower bound
+_GUESS = 0.1  # how far below a bound the best set is taken to be where none is known
+
 
 @compiled
 def _insert(sums: Any, filled: int, most: int, x: float) -> int:
@@ -34,42 +38,30 @@ def _insert(sums: Any, filled: int, most: int, x: float) -> int:
 
 
 @compiled
-def _is_before(one: Any, other: Any) -> bool:
-    """Return whether a sorted set comes before another as a word."""
+def _is_before(word: Any, best: Any) -> bool:
+    """Sort a set; return whether it comes before a sorted one as a word, or there is none."""
+    for i in range(1, len(word)):
+        place, feature = i, word[i]
+        while place > 0 and word[place - 1] > feature:
+            word[place] = word[place - 1]
+            place -= 1
+        word[place] = feature
     i = 0
-    while i < len(one) - 1 and one[i] == other[i]:
+    while i < len(word) - 1 and word[i] == best[i]:
         i += 1
-    return bool(one[i] < other[i])
+    return bool(best[0] < 0 or word[i] < best[i])
 
 
 @compiled
-def _put(into: Any, size: int, feature: int) -> None:
-    """Insert a feature into a sorted set of some size."""
-    place = size
-    while place > 0 and into[place - 1] > feature:
-        into[place] = into[place - 1]
-        place -= 1
-    into[place] = feature
-
-
-@compiled
-def _write(state: Any, level: int, added: int, word: Any) -> None:
-    """Write the partial set of a level, and one feature more, sorted."""
-    for i in range(level):
-        _put(word, i, state.chosen[i])
-    _put(word, level, added)
-
-
-@compiled
-def _first_word(state: Any, level: int, word: Any) -> None:
-    """Write the first set, as a word, that can still come of the next candidate."""
-    place, n_open = state.place[level], len(word) - level - 1
-    _write(state, level, state.candidates[level, place], word)
-    lowest, filled = np.empty(n_open), 0
+def _write_first(state: Any, level: int, word: Any) -> None:
+    """Write the set that comes first of all that can still come of the next candidate."""
+    place, n_open, filled = state.place[level], len(word) - level - 1, 0
+    lowest = np.empty(n_open)
     for i in range(place + 1, state.n_candidates[level]):
         filled = _insert(lowest, filled, n_open, -float(state.candidates[level, i]))
+    word[:level], word[level] = state.chosen[:level], state.candidates[level, place]
     for i in range(n_open):
-        _put(word, level + 1 + i, int(-lowest[i]))
+        word[level + 1 + i] = int(-lowest[i])
 
 
 @compiled
@@ -98,67 +90,97 @@ def _order(state: Any, level: int) -> None:
 
 @compiled
 def _pass(problem: Any, state: Any, level: int) -> None:
-    """Leave the next candidate out, and with it those that it dominates.
-
-    One with a lower gain, and weights in the same rows at least, could be swapped for it.
-    """
-    place, n_words = state.place[level], problem.dominance.shape[1]
-    state.place[level] = place + 1
-    if n_words == 0:
-        return
+    """Leave the next candidate out, and with it those that it dominates."""
+    place = state.place[level]
     passed, kept = state.candidates[level, place], place + 1
-    for i in range(place + 1, state.n_candidates[level]):
-        other = state.candidates[level, i]
-        gain, other_gain = problem.gains[passed], problem.gains[other]
-        dominated = gain > other_gain or (gain == other_gain and passed < other)
-        for word in range(n_words):
-            if problem.dominance[passed, word] & ~problem.dominance[other, word]:
-                dominated = False
-        if not dominated:
+    state.place[level] = kept
+    if len(problem.dominates) == 0:
+        return
+    for i in range(kept, state.n_candidates[level]):
+        if not problem.dominates[passed, state.candidates[level, i]]:
             _copy(state, level, i, kept)
             kept += 1
     state.n_candidates[level] = kept
 
 
 @compiled
-def _charge(problem: Any, state: Any, level: int, n_open: int) -> None:
-    """Charge for rows that can still overflow, and for no others."""
-    constant = 0.0
-    for r in range(len(problem.caps)):
+def _charged(problem: Any, state: Any, level: int, rows: Any, charged: Any, places: Any) -> float:
+    """Charge by rows[0]; return the bound, whose features are at `places` and overfill rows[1]."""
+    bound, filled = 0.0, 0
+    for r in range(rows.shape[1]):
         room = problem.caps[r] - state.loads[level, r]
-        if problem.most[r, n_open] <= room:
-            state.multipliers[level, r] = 0.0
-        constant += state.multipliers[level, r] * room
-    state.constant[level] = constant
+        bound += rows[0, r] * room
+        rows[1, r] = -room
+    for i in range(len(charged)):
+        charged[i] = state.promises[level, i]
+        for r in range(rows.shape[1]):
+            charged[i] -= rows[0, r] * problem.weights[state.candidates[level, i], r]
+        if filled < len(places):
+            filled += 1
+        elif charged[i] <= charged[places[-1]]:
+            continue
+        place = filled - 1
+        while place > 0 and charged[places[place - 1]] < charged[i]:
+            places[place] = places[place - 1]
+            place -= 1
+        places[place] = i
+    for place in places:
+        bound += charged[place]
+        for r in range(rows.shape[1]):
+            rows[1, r] += problem.weights[state.candidates[level, place], r]
+    return bound
 
 
 @compiled
-def _drop_hopeless(problem: Any, state: Any, level: int, n_open: int) -> bool:
-    """Drop candidates that no set worth enough can have; return whether any was dropped."""
-    n = state.n_candidates[level]
-    tops, filled = np.empty(n_open), 0
-    for i in range(n):
-        filled = _insert(tops, filled, n_open, state.promises[level, i])
-    if filled < n_open:
-        state.n_candidates[level] = 0
+def _step(problem: Any, rows: Any, length: float) -> bool:
+    """Charge more for rows that are overfilled, less for others; return whether any changed."""
+    norm, size = 0.0, 0.0
+    for r in range(rows.shape[1]):
+        if rows[0, r] > 0 or rows[1, r] > 0:
+            norm += rows[1, r] ** 2
+    if norm == 0:
         return False
-    threshold = state.best_value[0] - problem.slack - state.value[level] - state.constant[level]
-    kept, without_last = 0, tops[:-1].sum()
+    for r in range(rows.shape[1]):
+        rows[0, r] = max(0.0, rows[0, r] + length / norm * rows[1, r])
+        size += rows[0, r] * problem.sizes[r]
+    if size > problem.most_charged:
+        rows[0] *= problem.most_charged / size
+    return True
+
+
+@compiled
+def charge(problem: Problem, state: State, level: int, n_steps: int) -> bool:
+    """Charge the candidates of a level so that its bound comes down, and drop the hopeless ones.
+
+    Takes subgradient steps of Polyak's length; returns whether any candidate was dropped.
+    """
+    n, n_open = state.n_candidates[level], len(state.chosen) - level
+    charged, places = np.empty(n), np.zeros(n_open, np.int64)
+    rows, lowest, share, since = np.zeros((2, len(problem.caps))), np.inf, 1.0, 0
+    for r in range(len(problem.caps)):
+        if problem.most[r, n_open] > problem.caps[r] - state.loads[level, r]:
+            rows[0, r] = state.multipliers[level, r]
+    target, best, last = state.best_value[0] - state.value[level], charged.copy(), 0.0
+    for _ in range(n_steps + 1):
+        bound, since = _charged(problem, state, level, rows, charged, places), since + 1
+        if bound < lowest:
+            lowest, since, last = bound, 0, charged[places[-1]]
+            best[:], state.multipliers[level] = charged, rows[0]
+            state.constant[level] = bound - charged[places].sum()
+        elif since > n_steps // _HALVINGS:
+            share, since = share / 2, 0
+        goal = target if target > -np.inf else lowest - _GUESS * abs(lowest)
+        if lowest < goal - problem.slack or not _step(problem, rows, share * (bound - goal)):
+            break
+    kept = 0
     for i in range(n):
-        promise = min(state.promises[level, i], tops[n_open - 1])
-        if promise > -np.inf and without_last + promise >= threshold:
+        state.promises[level, i] = best[i]
+        promise = lowest - last + min(best[i], last)
+        if best[i] > -np.inf and promise >= target - problem.slack:
             _copy(state, level, i, kept)
             kept += 1
     state.n_candidates[level] = kept
     return bool(kept < n)
-
-
-@compiled
-def _charges_of(problem: Any, state: Any, level: int, feature: int) -> float:
-    total = 0.0
-    for r in range(len(problem.caps)):
-        total += state.multipliers[level, r] * problem.weights[feature, r]
-    return total
 
 
 @compiled
@@ -172,8 +194,7 @@ def _promise_anew(problem: Any, state: Any, level: int, n_open: int) -> None:
             if j != i:
                 cost = problem.costs[feature, state.candidates[level, j]]
                 filled = _insert(nearest, filled, partners, -cost / 2)
-        charges = _charges_of(problem, state, level, feature)
-        state.promises[level, i] = state.marginals[level, i] - charges + nearest.sum()
+        state.promises[level, i] = state.marginals[level, i] + nearest.sum()
 
 
 @compiled
@@ -189,12 +210,15 @@ def _fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> bo
 @compiled
 def _settle(problem: Any, state: Any, level: int, n_open: int) -> int:
     """Drop what is hopeless on a new level and order the rest; return the work."""
-    work, is_shrinking = state.n_candidates[level], len(problem.costs) > 0 and n_open > 1
-    _drop_hopeless(problem, state, level, n_open)
-    while is_shrinking and state.n_candidates[level] >= n_open:
+    work, is_new, n_steps = 0, True, _STEPS if n_open > 1 and len(problem.caps) else 0
+    while state.n_candidates[level] >= n_open:
+        work += state.n_candidates[level] * (n_steps + 1)
+        is_shrinking = charge(problem, state, level, n_steps) or is_new
+        if len(problem.costs) == 0 or n_open == 1 or not is_shrinking:
+            break
         work += state.n_candidates[level] ** 2
         _promise_anew(problem, state, level, n_open)
-        is_shrinking = _drop_hopeless(problem, state, level, n_open)
+        is_new = False
     _order(state, level)
     state.place[level] = 0
     return int(work)
@@ -207,10 +231,8 @@ def _descend(problem: Any, state: Any, level: int, k: int) -> int:
     added, n_open = state.candidates[level, place], k - below
     state.chosen[level] = added
     state.value[below] = state.value[level] + state.marginals[level, place]
-    for r in range(len(problem.caps)):
-        state.loads[below, r] = state.loads[level, r] + problem.weights[added, r]
-        state.multipliers[below, r] = state.multipliers[level, r]
-    _charge(problem, state, below, n_open)
+    state.loads[below] = state.loads[level] + problem.weights[added]
+    state.multipliers[below] = state.multipliers[level]
     n = 0
     for i in range(place + 1, state.n_candidates[level]):
         feature, marginal = state.candidates[level, i], state.marginals[level, i]
@@ -218,10 +240,9 @@ def _descend(problem: Any, state: Any, level: int, k: int) -> int:
             marginal -= problem.costs[added, feature]
         if marginal == -np.inf or not _fits(problem, state, below, feature, n_open):
             continue
-        promise = marginal - problem.nearest[feature, n_open - 1]
         state.candidates[below, n] = feature
         state.marginals[below, n] = marginal
-        state.promises[below, n] = promise - _charges_of(problem, state, below, feature)
+        state.promises[below, n] = marginal - problem.nearest[feature, n_open - 1]
         n += 1
     state.n_candidates[below] = n
     return _settle(problem, state, below, n_open)
@@ -230,54 +251,35 @@ def _descend(problem: Any, state: Any, level: int, k: int) -> int:
 @compiled
 def _bound(state: Any, level: int, k: int) -> float:
     """Return what no set can exceed that has the next candidate of a level, or one after it."""
-    first, total = state.place[level], state.value[level] + state.constant[level]
-    if state.n_candidates[level] - first < k - level:
+    first, last = state.place[level], state.place[level] + k - level
+    if last > state.n_candidates[level]:
         return -np.inf
-    return float(total + state.promises[level, first : first + k - level].sum())
+    promised = state.promises[level, first:last].sum()
+    return float(state.value[level] + state.constant[level] + promised)
 
 
 @compiled
-def _keep_best(problem: Any, state: Any, word: Any, value: float) -> None:
-    """Take a set that is worth more than the best so far, or as much and before it as a word."""
-    best = state.best_value[0]
-    is_first = state.best[0] < 0 or _is_before(word, state.best)
-    if value > best + problem.slack or (value >= best - problem.slack and is_first):
-        state.best_value[0] = max(best, value)
-        state.best[:] = word
-
-
-@compiled
-def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> int:
-    """Look at every set that lacks one feature; return the work."""
+def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
+    """Look at every set that lacks one feature: keep the best one, or write all that will do."""
     for i in range(state.n_candidates[level]):
-        worth = state.value[level] + state.marginals[level, i]
-        if worth < state.best_value[0] - problem.slack:
+        best, worth = state.best_value[0], state.value[level] + state.marginals[level, i]
+        if worth < best - problem.slack:
             continue
-        _write(state, level, state.candidates[level, i], word)
-        if len(found) == 0:
-            _keep_best(problem, state, word, worth)
-            continue
-        found[state.n_found[0]] = word
-        state.n_found[0] += 1
-    return int(state.n_candidates[level])
+        word[:level], word[level] = state.chosen[:level], state.candidates[level, i]
+        if len(found):
+            found[state.n_found[0]] = word
+            state.n_found[0] += 1
+        elif _is_before(word, state.best) or worth > best + problem.slack:
+            state.best[:] = word
+            state.best_value[0] = max(best, worth)
 
 
 @compiled
 def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
-    """Search on, for the best set or for all that are worth enough.
+    """Search on, for the best set or, where `found` has room, for all that are worth enough.
 
-    Parameters
-    ----------
-    problem, state
-    most_work : int
-        Pause after about so many looks at a candidate or a pair.
-    found : ndarray of int64, shape (most, k)
-        Where all sets are written to that are worth `best_value`; (0, k) to look for the best.
-
-    Returns
-    -------
-    int
-        `DONE`, `PAUSED`, or `FULL` if `found` may not hold what comes next.
+    Returns `DONE`, `PAUSED` after about `most_work` looks at a candidate or a pair, or `FULL` if
+    `found`, of shape (most, k), may not hold the sets, unsorted, that come next.
     """
     k, first, work = len(state.chosen), state.level[0], 0
     word = np.empty(k, np.int64)
@@ -287,19 +289,19 @@ def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
         if work > most_work:
             return PAUSED
         level = state.level[1]
+        work += state.n_candidates[level]
         is_last, bound = level == k - 1, _bound(state, level, k)
         if is_last:
             if 0 < len(found) < state.n_found[0] + state.n_candidates[level]:
                 return FULL
-            work += _scan(problem, state, level, found, word)
+            _scan(problem, state, level, found, word)
         if is_last or bound == -np.inf or bound < state.best_value[0] - problem.slack:
             state.level[1] = level - 1
             if level > first:
                 _pass(problem, state, level - 1)
             continue
         if state.best[0] >= 0 and bound <= state.best_value[0] + problem.slack:
-            work += state.n_candidates[level]
-            _first_word(state, level, word)
+            _write_first(state, level, word)
             if not _is_before(word, state.best):
                 _pass(problem, state, level)
                 continue

@@ -15,18 +15,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.search_kernels import charge
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
-from chaffinch.tasks.selection.alternatives.starting_kernels import good_set, multipliers_of
+from chaffinch.tasks.selection.alternatives.starting_kernels import good_set
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _STEPS = 150
 _EPSILON = float(np.finfo(np.float64).eps)
-_BYTES = 8  # of a word of dominance
-_GUESS = 0.1  # how far below the bound the best set is taken to be where none is known
+_MOST_TO_COMPARE = 4000  # features, each with each
+_ROOM = 2.0  # by how much multipliers may grow on the way
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ def prepared(
     if len(features) - len(fixed) < n_open or form.value(features[fixed]) == -math.inf:
         return None
     problem = _problem(form, k, limits, constraints, features)
-    if dominates:
-        problem = problem._replace(dominance=_words(limits.sets[:, features]))
+    if dominates and len(features) <= _MOST_TO_COMPARE:
+        matrix = _dominates(problem.gains, limits.sets[:, features])
+        problem = problem._replace(dominates=matrix)
     return Search(features, *_started(problem, fixed, k, at_least, only_best=only_best))
 
 
@@ -118,12 +119,13 @@ def _undominated(gains: Floats, sets: Mask, is_open: Mask, k: int) -> Mask:
     return kept
 
 
-def _words(sets: Mask) -> NDArray[np.uint64]:
-    """Return in which sets (r, n) each feature is, as bits, shape (n, w), w at least 1."""
-    n_words = max(1, -(-len(sets) // (8 * _BYTES)))
-    padded = np.zeros((sets.shape[1], 8 * _BYTES * n_words), dtype=bool)
-    padded[:, : len(sets)] = sets.T
-    return np.packbits(padded, axis=1).view(np.uint64)
+def _dominates(gains: Floats, sets: Mask) -> Mask:
+    """Return whether i dominates j, in row i and column j, of features in sets (r, n)."""
+    index = np.arange(len(gains))
+    is_better = gains[:, np.newaxis] > gains
+    is_better |= (gains[:, np.newaxis] == gains) & (index[:, np.newaxis] < index)
+    is_alone = sets.T.astype(np.float32) @ ~sets  # in how many sets i is that j is not in
+    return np.asarray(is_better & (is_alone == 0))
 
 
 def _problem(
@@ -152,7 +154,9 @@ def _problem(
         least=sums[0, matters],
         most=sums[1, matters],
         nearest=nearest,
-        dominance=np.zeros((len(features), 0), dtype=np.uint64),
+        dominates=np.zeros((0, 0), dtype=bool),
+        sizes=np.abs(caps[matters]) + np.abs(sums[:, matters, k]).max(axis=0),
+        most_charged=0.0,
         slack=0.0,
     )
 
@@ -165,68 +169,47 @@ def _nearest(costs: Floats, most: int) -> Floats:
     return np.asarray(np.cumsum(np.sort(smallest, axis=1), axis=1))
 
 
-def _slack(problem: Problem, state: State) -> float:
-    """Return more than the rounding of a bound or a value can add up to."""
-    k, n_rows, multipliers = len(state.best), len(problem.caps), state.multipliers[state.level[0]]
+def _with_slack(problem: Problem, state: State, most_charged: float) -> Problem:
+    """Return the problem with the slack that multipliers up to a size ask for."""
+    k, n_rows = len(state.best), len(problem.caps)
     n_pairs = k * (k - 1) // 2
+    slack = 4 * _EPSILON * (k + n_pairs + n_rows + 8) * (_size(problem, k) + most_charged)
+    return problem._replace(most_charged=most_charged, slack=slack)
+
+
+def _size(problem: Problem, k: int) -> float:
+    """Return what gains and pair costs of a set cannot exceed, whatever their signs."""
     costs = problem.costs[np.isfinite(problem.costs)]
-    weights = np.abs(problem.weights).max(axis=0)
-    size = (
-        k * float(np.abs(problem.gains).max())
-        + n_pairs * float(np.abs(costs).max(initial=0.0))
-        + float((multipliers * (np.abs(problem.caps) + k * weights)).sum())
-    )
-    return 4 * _EPSILON * (k + n_pairs + n_rows + 8) * size
+    of_pairs = k * (k - 1) / 2 * float(np.abs(costs).max(initial=0.0))
+    return k * float(np.abs(problem.gains).max()) + of_pairs
 
 
 def _started(
     problem: Problem, fixed: Integers, k: int, at_least: float, *, only_best: bool
 ) -> tuple[Problem, State]:
     """Return the problem with its slack, and the state before the first candidate is added."""
+    level = len(fixed)
     state = _first_level(problem, fixed, k, at_least)
-    problem = problem._replace(slack=_slack(problem, state))
+    size = _size(problem, k)
+    problem = _with_slack(problem, state, 4 * k * size if len(problem.caps) else 0.0)
     if only_best:
         _try_good_set(problem, state, at_least)
-    if len(problem.caps) and state.n_candidates[len(fixed)] >= k - len(fixed):
-        _charge_rows(problem, state)
-        problem = problem._replace(slack=_slack(problem, state))
+    if len(problem.caps) and state.n_candidates[level] >= k - level:
+        charge(problem, state, level, _STEPS)
+        _take_back_charges(problem, state)
+        charged = float(state.multipliers[level] @ problem.sizes)
+        problem = _with_slack(problem, state, _ROOM * charged + size)
         if only_best:
             _try_good_set(problem, state, at_least)
     return problem, state
 
 
-def _to_add(state: State) -> tuple[int, int, slice]:
-    """Return the first level, how many features are to be added, and where its candidates are."""
+def _take_back_charges(problem: Problem, state: State) -> None:
+    """Make promises of the first level what they are without charges."""
     level = int(state.level[0])
-    return level, len(state.chosen) - level, slice(int(state.n_candidates[level]))
-
-
-def _target(state: State) -> float:
-    """Return what the best set so far adds to what is fixed, or a guess at it."""
-    level, n_open, candidates = _to_add(state)
-    target = float(state.best_value[0] - state.value[level])
-    if target == -math.inf:
-        top = float(np.sort(state.promises[level, candidates])[-n_open:].sum())
-        target = top - _GUESS * abs(top)
-    return target
-
-
-def _charge_rows(problem: Problem, state: State) -> None:
-    """Set the multipliers of the first level, and charge its candidates."""
-    level, n_open, candidates = _to_add(state)
-    features, promises = state.candidates[level, candidates], state.promises[level, candidates]
-    room = problem.caps - state.loads[level]
-    state.multipliers[level] = multipliers_of(
-        problem,
-        features,
-        promises,
-        room,
-        n_open,
-        _target(state),
-        _STEPS,
-    )
-    promises -= problem.weights[features] @ state.multipliers[level]
-    state.constant[level] = state.multipliers[level] @ room
+    candidates = slice(int(state.n_candidates[level]))
+    nearest = problem.nearest[state.candidates[level, candidates], len(state.chosen) - level - 1]
+    state.promises[level, candidates] = state.marginals[level, candidates] - nearest
 
 
 def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> State:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 # How a search may end.
 DONE, PAUSED, FULL = 0, 1, 2
@@ -30,8 +30,12 @@ class Problem(NamedTuple):
         The smallest and the largest sum that t candidates can have in a row.
     nearest : ndarray, shape (n, k)
         Half the sum of the t smallest pair costs of each candidate.
-    dominance : ndarray of uint64, shape (n, w)
-        The rows that each candidate has a weight in, as bits; w is 0 if no candidate dominates.
+    dominates : ndarray of bool, shape (n, n) or (0, 0)
+        Row i, column j: whether i dominates j, see `search_problem.py`.
+    sizes : ndarray, shape (r,)
+        What a row's multiplier is multiplied by at the most.
+    most_charged : float
+        Multipliers times these sizes sum to no more.
     slack : float
         More than rounding can add up to.
     """
@@ -43,7 +47,9 @@ class Problem(NamedTuple):
     least: Floats
     most: Floats
     nearest: Floats
-    dominance: NDArray[np.uint64]
+    dominates: Mask
+    sizes: Floats
+    most_charged: float
     slack: float
 
 

@@ -1,8 +1,4 @@
-"""Where the branch and bound starts, compiled: what rows are worth, and a good set by exchange.
-
-The multipliers charge features for their weights in the rows, so that the best sets under charges
-overflow no row by much: Lagrangian relaxation, by subgradient steps of Polyak's length.
-"""
+"""A good set to start the branch and bound from, compiled: one by one, and then by swaps."""
 
 from __future__ import annotations
 
@@ -13,93 +9,6 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.vocabulary import Floats
-
-_PATIENCE = 10  # steps without a lower bound, after which they become half as long
-
-
-@compiled
-def _largest(values: Any, places: Any) -> None:
-    """Write where the largest values are, as many as there are places; of equals the first."""
-    filled = 0
-    for i in range(len(values)):
-        if filled == len(places):
-            if values[i] <= values[places[filled - 1]]:
-                continue
-            filled -= 1
-        place = filled
-        while place > 0 and values[places[place - 1]] < values[i]:
-            places[place] = places[place - 1]
-            place -= 1
-        places[place] = i
-        filled += 1
-
-
-@compiled
-def _step(problem: Any, excess: Any, now: Any, length: float) -> None:
-    """Charge more for rows that are too full, and less for those with room, but no less than 0."""
-    norm = 0.0
-    for r in range(len(now)):
-        if now[r] > 0 or excess[r] > 0:
-            norm += excess[r] ** 2
-    for r in range(len(now)):
-        if norm > 0:
-            now[r] = max(0.0, now[r] + length / norm * excess[r])
-
-
-@compiled
-def multipliers_of(
-    problem: Problem,
-    candidates: Integers,
-    promises: Floats,
-    room: Floats,
-    n_open: int,
-    target: float,
-    n_steps: int,
-) -> Floats:
-    """Return multipliers of the rows, shape (r,), at least 0, that bring the bound down.
-
-    Parameters
-    ----------
-    problem
-    candidates, promises : ndarray, shape (c,)
-        What may be added, and what each adds at most, without charges.
-    room : ndarray, shape (r,)
-        Of each row.
-    n_open : int
-        How many are to be added.
-    target : float
-        What some set adds, or a guess at it.
-    n_steps : int
-        How many steps to take.
-    """
-    n_rows, lowest, share, since = len(room), np.inf, 1.0, 0
-    now, best, excess = np.zeros(n_rows), np.zeros(n_rows), np.empty(n_rows)
-    charged, places = np.empty(len(candidates)), np.empty(n_open, np.int64)
-    for _ in range(n_steps):
-        for i in range(len(candidates)):
-            charged[i] = promises[i]
-            for r in range(n_rows):
-                charged[i] -= now[r] * problem.weights[candidates[i], r]
-        _largest(charged, places)
-        bound = 0.0
-        for place in places:
-            bound += charged[place]
-        for r in range(n_rows):
-            bound += now[r] * room[r]
-            excess[r] = -room[r]
-            for place in places:
-                excess[r] += problem.weights[candidates[place], r]
-        since += 1
-        if bound < lowest:
-            lowest, since = bound, 0
-            for r in range(n_rows):
-                best[r] = now[r]
-        elif since == _PATIENCE:
-            share, since = share / 2, 0
-        if lowest <= target:
-            break
-        _step(problem, excess, now, share * (bound - target))
-    return best
 
 
 @compiled
