@@ -31,7 +31,7 @@ ENDINGS = (".parquet", ".csv.gz", ".tsv.gz")
 MOST_ROWS = 500  # the matrices of mutual information are not what is measured
 SEARCHES = (("sequential", None), ("simultaneous", "sum"), ("simultaneous", "min"))
 SIZES, N_ALTERNATIVES, TAUS = (5, 10), (1, 2, 3, 4, 5), (0.2, 0.4, 0.6, 0.8, 1.0)
-OUR_LIMIT = 60.0
+OUR_LIMIT = 10.0
 STRIDE, LIMIT = 61, 5.0
 
 
