@@ -1,5 +1,6 @@
 """The branch and bound finds what trying every set finds, and its bounds hold at any time."""
 
+import itertools
 import math
 
 import numpy as np
@@ -82,6 +83,26 @@ def test_only_sets_that_are_worth_enough_are_looked_for(searched):
     assert (found.indices, found.complete) == (None, True)
     if worth:
         assert best_set(form, k, at_least=best, **asked).value == best
+
+
+@pytest.mark.parametrize("with_pairs", [False, True])
+def test_the_best_set_where_limits_are_tight(with_pairs):
+    random = np.random.default_rng(0)
+    every = np.array(list(itertools.combinations(range(16), 6)))
+    members = np.zeros((len(every), 16))
+    np.put_along_axis(members, every, 1.0, axis=1)
+    for _ in range(60):
+        costs = np.triu(random.random((16, 16)), 1) / 4
+        form = Form(random.exponential(size=16), costs + costs.T if with_pairs else None)
+        halves = random.permuted(np.tile([True, False], (10, 8)), axis=1)
+        limits = Limits(halves, np.full(10, 3))
+        worth = members @ form.gains
+        if with_pairs:
+            worth -= ((members @ form.pair_costs) * members).sum(axis=1) / 2
+        worth[(members @ halves.T > 3).any(axis=1)] = -math.inf
+        found = best_set(form, 6, limits=limits)
+        assert found.indices == tuple(every[worth.argmax()])
+        assert found.complete
 
 
 def test_a_search_that_pauses_after_every_step_finds_the_same(monkeypatch):
