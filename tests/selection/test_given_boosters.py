@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import types
 
 import lightgbm
@@ -11,7 +12,9 @@ import pytest
 import xgboost
 
 from chaffinch import masked_loss
+from chaffinch.tasks.selection.models import LightGBMModel
 from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.selection.vocabulary import Schema
 
 D = 5
 X = np.random.default_rng(0).normal(size=(400, D))
@@ -99,3 +102,36 @@ def test_a_functions_name_does_not_say_how_it_predicts(name: str) -> None:
         table = rare.copy()
         table[:, feature] = BASELINE[feature]
         assert loss == pytest.approx(np.mean((xgboost_like(table) - Y) ** 2), rel=1e-12)
+
+
+def without_gains(booster: lightgbm.Booster) -> lightgbm.Booster:
+    """Write 0 for every gain; predictions stay what they are."""
+    text = re.sub(r"^tree_sizes=.*\n", "", booster.model_to_string(), flags=re.MULTILINE)
+
+    def zeros(found: re.Match[str]) -> str:
+        return "split_gain=" + " ".join("0" for _ in found[1].split())
+
+    return lightgbm.Booster(model_str=re.sub(r"^split_gain=(.*)$", zeros, text, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"objective": "poisson"}, {"objective": "regression", "linear_tree": True}],
+    ids=["poisson", "linear trees"],
+)
+def test_a_split_of_no_gain_is_a_split(settings) -> None:
+    # the black box asks nothing about a feature that no tree reads
+    fitted = lightgbm.LGBMRegressor(**LIGHTGBM, **settings).fit(X[:, :4], np.exp(Y / 4))
+    booster = without_gains(fitted.booster_)
+    assert not booster.feature_importance("split").any()
+
+    def of(table: np.ndarray) -> float:
+        return float(np.abs(booster.predict(table) - Y).mean())
+
+    engine = masked_loss(booster, X[:, :4], Y, loss="absolute_error", baseline=BASELINE[:4])
+    without = [np.where(np.arange(4) == j, BASELINE[:4], X[:, :4]) for j in range(4)]
+    assert engine.without_each() == pytest.approx([of(table) for table in without], rel=1e-12)
+    engine.remove(0)
+    assert engine.loss == pytest.approx(of(without[0]), rel=1e-12)
+    schema = Schema(tuple("abcd"), (0,) * 4, 0)
+    assert LightGBMModel(schema, booster).used_features.all()

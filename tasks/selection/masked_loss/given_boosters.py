@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.masked_loss.given_models import Given
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
+from chaffinch.tasks.selection.models.lightgbm import features_in
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Predictor, Schema
 
 _NO_CLASSES: NDArray[Any] = np.zeros(0)
@@ -60,8 +61,7 @@ def of_lightgbm(model: Any) -> Given:
         return LightGBMModel(schema, booster)
 
     def used_features(n_features: int) -> Mask:
-        used = np.asarray(booster.feature_importance("split") > 0)
-        return used if is_own else np.ones(n_features, dtype=bool)
+        return features_in(text, n_features) if is_own else np.ones(n_features, dtype=bool)
 
     return Given(
         name=type(model).__name__,

@@ -9,6 +9,7 @@ named "paper" keeps it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -34,6 +35,7 @@ from chaffinch.tasks.selection.models.parameters import (
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
 
 _FILE = "model.txt"
+_READS = re.compile(r"^(?:split_feature|leaf_features)=(.*)$", re.MULTILINE)
 _DEFAULT_ROUNDS = 100
 _KNOWN = {
     "boosting_type": choice("gbdt", "dart", "rf", "goss"),
@@ -158,6 +160,24 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightG
     return LightGBMModel(schema, lightgbm.train(settings, table, num_boost_round=rounds))
 
 
+def features_in(text: str, n_features: int) -> Mask:
+    """Return which features the trees of a model's text read, shape (n_features,).
+
+    They stand in the trees themselves: LightGBM's own counts of splits leave out those of gain 0,
+    which move predictions as others do.
+
+    Parameters
+    ----------
+    text : str
+        What ``Booster.model_to_string`` gave.
+    n_features : int
+        How many features the model was trained on.
+    """
+    used = np.zeros(n_features, dtype=bool)
+    used[np.array(" ".join(_READS.findall(text)).split(), dtype=np.int64)] = True
+    return used
+
+
 @dataclass(frozen=True, eq=False)
 class LightGBMModel:
     """A trained LightGBM model.
@@ -193,8 +213,8 @@ class LightGBMModel:
 
     @property
     def used_features(self) -> Mask:
-        """Features that some tree splits on, shape (d,)."""
-        return np.asarray(self.booster.feature_importance("split") > 0)
+        """Features that some tree reads, shape (d,); see `features_in`."""
+        return features_in(self.booster.model_to_string(), len(self.schema.features))
 
     def to_files(self) -> dict[str, bytes]:
         """Return LightGBM's own text format."""
