@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaffinch.tasks.selection.alternatives import balanced, use_table
+from chaffinch.tasks.selection.alternatives.balanced import best_min
 from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_balancing,
     greedy_depth_search,
@@ -19,8 +21,8 @@ from chaffinch.tasks.selection.alternatives.greedy import (
 from chaffinch.tasks.selection.alternatives.multiplicities import best_sum
 
 Q0 = np.array([9.0, 8, 7, 3, 2, 1])
-SEARCHES = {"sum": best_sum}
-COUNTS = {"sum": math.fsum}
+SEARCHES = {"sum": best_sum, "min": best_min}
+COUNTS = {"sum": math.fsum, "min": min}
 
 
 def best_by_trying_all(values, k, n_sets, overlap, counts) -> float:
@@ -100,6 +102,25 @@ def test_a_bound_holds_however_early_the_search_stops(aggregate, question) -> No
 
 
 @pytest.mark.parametrize(
+    ("way", "limit"),
+    [
+        pytest.param("down from the bound", (use_table, "_MOST_CELLS", 0), id="down"),
+        pytest.param("up from a design", (balanced, "_MOST_SETS", 0), id="up"),
+    ],
+)
+@settings(max_examples=100, deadline=None)
+@given(questions())
+def test_either_way_alone_finds_the_best_worst_set(way, limit, question) -> None:
+    values, k, n_sets, overlap = question
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*limit)
+        found = best_min(values, k, n_sets, overlap)
+    best = best_by_trying_all(values, k, n_sets, overlap, min)
+    assert found.value == pytest.approx(best, abs=1e-13 * k * np.abs(values).max(), rel=0)
+    assert found.complete or (way, found.sets) == ("down from the bound", None)
+
+
+@pytest.mark.parametrize(
     ("values", "k", "n_sets", "overlap", "best"),
     [
         pytest.param(Q0, 2, 3, 1, 48, id="example 2"),
@@ -112,6 +133,55 @@ def test_the_papers_examples_of_the_sum(values, k, n_sets, overlap, best) -> Non
     found = best_sum(values, k, n_sets, overlap)
     assert_is_a_design(found, values, k, n_sets, overlap, math.fsum)
     assert (found.value, found.bound, found.complete) == (best, best, True)
+
+
+@pytest.mark.parametrize(
+    ("values", "k", "n_sets", "overlap", "best"),
+    [
+        pytest.param(Q0, 2, 3, 1, 15, id="example 2"),
+        pytest.param(Q0, 3, 2, 1, 19, id="example 3"),
+        pytest.param(Q0, 3, 3, 1, 18, id="example 5"),
+        pytest.param(np.array([11.0, 10, 6, 5, 4, 1]), 3, 2, 1, 22, id="example 6"),
+    ],
+)
+def test_the_papers_examples_of_the_worst_set(values, k, n_sets, overlap, best) -> None:
+    found = best_min(values, k, n_sets, overlap)
+    assert_is_a_design(found, values, k, n_sets, overlap, min)
+    assert (found.value, found.bound, found.complete) == (best, best, True)
+
+
+@given(questions())
+def test_the_worst_set_is_worth_no_more_than_the_mean_of_the_best_sum(question) -> None:
+    values, k, n_sets, overlap = question
+    in_all = best_sum(values, k, n_sets, overlap)
+    of_worst = best_min(values, k, n_sets, overlap)
+    if in_all.sets is None:
+        assert of_worst.sets is None
+    else:
+        rounding = 1e-13 * k * np.abs(values).max()
+        assert of_worst.value <= in_all.value / n_sets + rounding
+
+
+@pytest.mark.parametrize("kind", ["even", "exponential", "heavy-tailed", "equal"])
+@pytest.mark.parametrize("overlap", range(5))
+def test_six_sets_of_five_are_proven_best(kind, overlap) -> None:
+    """Whichever way of searching it takes."""
+    random = np.random.default_rng(overlap)
+    values = {
+        "even": random.random(170),
+        "exponential": random.exponential(size=170),
+        "heavy-tailed": 1 + random.pareto(1, 170),
+        "equal": random.integers(0, 6, 170) / 5,
+    }[kind]
+    found = {name: search(values, 5, 6, overlap) for name, search in SEARCHES.items()}
+    for name, solved in found.items():
+        assert solved.complete
+        assert_is_a_design(solved, values, 5, 6, overlap, COUNTS[name])
+        assert solved.bound - solved.value <= 1e-12 * solved.value
+    balanced = [math.fsum(values[features]) for features in found["min"].sets]
+    assert math.fsum(balanced) <= found["sum"].value * (1 + 1e-13)
+    in_all = [math.fsum(values[features]) for features in found["sum"].sets]
+    assert min(in_all) <= found["min"].value * (1 + 1e-13)
 
 
 @given(questions())

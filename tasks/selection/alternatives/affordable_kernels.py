@@ -26,7 +26,7 @@ class Asked(NamedTuple):
     Attributes
     ----------
     worth, price : ndarray of int64, shape (p,)
-        Of the features; at least 0.
+        Of the features; at least 0, descending.
     most_worth, least_price, most_gain : ndarray of int64, shape (p + 1, k + 1)
         What t features from one on can be worth, cost, or be worth less what they cost.
     least : int
@@ -124,6 +124,20 @@ def _keep_cheaper_half(found: Any) -> None:
 
 
 @compiled
+def _skip_too_dear(asked: Any, found: Any, most_price: int) -> None:
+    """Let the last feature of the partial set begin where it is cheap enough."""
+    last = len(found.chosen) - 1
+    low, high = found.chosen[last], len(asked.price) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if asked.price[middle] > most_price:
+            low = middle
+        else:
+            high = middle
+    found.chosen[last] = low
+
+
+@compiled
 def find_sets(asked: Asked, found: Found, most_steps: int, is_cheapest_enough: bool) -> int:
     """Search on for affordable sets.
 
@@ -162,6 +176,8 @@ def find_sets(asked: Asked, found: Found, most_steps: int, is_cheapest_enough: b
         if left > 1:
             found.chosen[depth + 1] = j
             progress[2] += 1
+            if left == 2:
+                _skip_too_dear(asked, found, progress[1] - price[depth + 1])
         elif worth[k] >= asked.least and price[k] <= progress[1]:
             if progress[0] == len(found.sets):
                 if not is_cheapest_enough:

@@ -161,7 +161,7 @@ def _shortfall(worth: int, target: int) -> float:
 
 @compiled
 def balanced_by_annealing(
-    units: Integers, start: Integers, overlap: int, target: int, most_swaps: int
+    units: Integers, start: Integers, overlap: int, target: int, most_swaps: int, seed: int
 ) -> Integers:
     """Look for a design of which the worst set is worth more.
 
@@ -177,6 +177,7 @@ def balanced_by_annealing(
         What every set had better be worth.
     most_swaps : int
         How often to exchange features.
+    seed : int
 
     Returns
     -------
@@ -194,7 +195,7 @@ def balanced_by_annealing(
             _move(design, s, -1, j)
             worth[s] += units[j]
     best_worth = worth.min()
-    random = np.array([1], np.uint64)
+    random = np.array([seed], np.uint64)
     excess = _excess(shared, overlap)
     for swap in range(most_swaps):
         temperature = _FIRST_TEMPERATURE * _COLDEST ** (swap / most_swaps)

@@ -41,7 +41,7 @@ from chaffinch.tasks.selection.alternatives.feature_prices import (
     prices_of_uses,
     sets_in_budget,
 )
-from chaffinch.tasks.selection.alternatives.greedy import check, greedy_balancing
+from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicities import (
     NO_SETS,
     any_sets,
@@ -59,12 +59,15 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import (
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 
-_WORK_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 500_000, 200_000  # at the clock: some milliseconds
-_WORK_AT_FIRST, _MOST_WORK = 1_000_000, 20_000_000
-_STEPS_AT_FIRST = 2_000_000
+_WORK_BETWEEN_LOOKS = 500_000  # at the clock: some milliseconds
+_PAIRS_BETWEEN_LOOKS = 4_000_000  # of sets, all of which a step looks at
+_WORK_AT_FIRST, _MORE_WORK = 1_000_000, 30  # times that in each round
+_STEPS_AT_FIRST, _MORE_STEPS = 1_000_000, 10
+_ROUNDS, _ENDLESS = 2, 60  # without a table, and with one
 _MOST_SETS = 50_000
 _MOST_SUMS = 3_000
 _FIRST_STEP = 2.0**-16  # down from the bound, relative to it
+_SHORTER = 64  # where there are too many sets
 _SWAPS = 1_000_000
 
 
@@ -146,7 +149,7 @@ class _Search:
         """Lower the bound to the highest target for which the bound on the sum allows m sets."""
         low, high = max(self.worth, 0), self.upper + 1
         closest = max(1, int(high * _FIRST_STEP))
-        while high - low > closest:
+        while high - low > closest and not is_late(self.deadline):
             middle = (low + high) // 2
             uses = self._uses(self._question(middle))
             if uses.bound >= self.n_sets * middle:
@@ -157,39 +160,41 @@ class _Search:
 
     def _search(self) -> bool:
         """Try one way after the other, for longer and longer; return whether it is proven."""
-        is_proven = self._lower_target(_WORK_AT_FIRST)
-        if self.best is None:
-            return is_proven
-        if not is_proven:
-            self._take(
-                balanced_by_annealing(self.units, self.best, self.overlap, self.upper, _SWAPS)
+        is_proven, table = self._lower_target(_WORK_AT_FIRST), None
+        if not is_proven and self.best is not None:
+            n_places = self.n_sets * self.k
+            table = table_of_uses(self.units, self.n_sets, n_places, self.n_pairs, self.deadline)
+        for rounds in range(_ROUNDS if table is None else _ENDLESS):
+            if is_proven or self.best is None or is_late(self.deadline):
+                break
+            self._anneal(_SWAPS * (rounds + 1), rounds + 1)
+            is_proven = table is not None and self._raise_target(
+                table, _STEPS_AT_FIRST * _MORE_STEPS**rounds
             )
-        table = None
-        if not is_proven:
-            table = table_of_uses(
-                self.units, self.n_sets, self.n_sets * self.k, self.n_pairs, self.deadline
-            )
-        return (
-            is_proven
-            or (table is not None and self._raise_target(table, _STEPS_AT_FIRST))
-            or self._lower_target(_MOST_WORK)
-            or (table is not None and self._raise_target(table, None))
-        )
+            is_proven = is_proven or self._lower_target(_WORK_AT_FIRST * _MORE_WORK ** (rounds + 1))
+        return is_proven
 
-    def _raise_target(self, table: Integers, most_steps: int | None) -> bool:
-        """Look for better designs than the best until there are none; return whether there are."""
+    def _anneal(self, n_swaps: int, seed: int) -> None:
+        if self.best is not None and not is_late(self.deadline):
+            self._take(
+                balanced_by_annealing(
+                    self.units, self.best, self.overlap, self.upper, n_swaps, seed
+                )
+            )
+
+    def _raise_target(self, table: Integers, most_steps: int) -> bool:
+        """Search for better designs than the best; return whether there are no more."""
         sums = np.concatenate([[0], np.cumsum(self.units)])
         problem = Problem(
             self.units, sums, table, self.n_pairs + 1, self.blur, self.k, self.overlap
         )
         state = fresh_balance(len(self.units), self.n_sets, self.worth + self.blur + 1)
+        at_once = _PAIRS_BETWEEN_LOOKS // self.n_sets**2 + 1
         ended, steps = PAUSED, 0
-        while ended == PAUSED and not is_late(self.deadline):
-            if most_steps is not None and steps >= most_steps:
-                break
+        while ended == PAUSED and steps < most_steps and not is_late(self.deadline):
             state.target[0] = self._reachable(int(state.target[0]))
-            ended = balance(problem, state, _STEPS_BETWEEN_LOOKS)
-            steps += _STEPS_BETWEEN_LOOKS
+            ended = balance(problem, state, at_once)
+            steps += at_once
         if state.best.any():
             self._take(np.nonzero(state.best.T)[1].reshape(self.n_sets, self.k))
         if ended == DONE:
@@ -201,25 +206,29 @@ class _Search:
 
         Returns whether the best design is proven to be that.
         """
-        step = max(1, int(self.upper * _FIRST_STEP))
+        step, is_first = max(1, int(self.upper * _FIRST_STEP)), True
         while self.upper > self.worth + self.blur:
-            lowest = max(self.worth + self.blur + 1, self.upper - step)
-            target = self._reachable(lowest)
             if is_late(self.deadline):
                 return False
-            if target <= self.upper and not self._assemble(self._question(target), most_work):
-                return False
+            lowest = max(self.worth + self.blur + 1, self.upper - step)
+            target = self._reachable(lowest)
+            if target <= self.upper:
+                question = self._question(target)
+                prices = prices_of_uses(question, self._uses(question))
+                found = sets_in_budget(question, prices, _MOST_SETS, most_work, self.deadline)
+                if found is None and is_first and step >= _SHORTER:
+                    step //= _SHORTER
+                    continue
+                if found is None or not self._assemble(question, prices, *found, most_work):
+                    return False
             self.upper = max(lowest - 1, self.worth + self.blur)
-            step *= 2
+            step, is_first = 2 * step, False
         return True
 
-    def _assemble(self, question: Question, most_work: int) -> bool:
-        """Take the best design that is worth the target, if there is one; False if too much."""
-        prices = prices_of_uses(question, self._uses(question))
-        found = sets_in_budget(question, prices, _MOST_SETS, most_work, self.deadline)
-        if found is None:
-            return False
-        sets, costs = found
+    def _assemble(
+        self, question: Question, prices: Prices, sets: Integers, costs: Integers, most_work: int
+    ) -> bool:
+        """Take the best design of some sets that is worth the target; False if too much work."""
         if len(sets) < self.n_sets:
             return True
         parts = self._parts(sets, costs, prices)
@@ -267,7 +276,7 @@ class _Search:
             raise ValueError("no uses although there are sets")
         return uses
 
-    def _take(self, places: Integers) -> None:
+    def _take(self, places: Integers | Sets) -> None:
         worth = int(self.units[places].sum(axis=1).min())
         if worth > self.worth:
             self.best, self.worth = np.asarray(places, dtype=np.int64), worth

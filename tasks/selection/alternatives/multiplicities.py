@@ -43,7 +43,8 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import (
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 
-_STEPS_BEFORE_ANNEALING, _STEPS_BETWEEN_LOOKS = 1_000_000, 200_000
+_STEPS_BEFORE_ANNEALING = 1_000_000
+_PAIRS_BETWEEN_LOOKS = 4_000_000  # at the clock; of sets, all of which a step looks at
 _SWAPS = 300_000
 _ATTEMPTS = 9
 _FEWER = 0.85
@@ -154,16 +155,18 @@ class _Search:
         sums = np.concatenate([[0], np.cumsum(units)])
         problem = Problem(units, sums, table, self.scale, blur, self.k, self.overlap)
         state = fresh_state(len(units), self.n_sets, self.n_places)
-        ended, steps = PAUSED, _STEPS_BETWEEN_LOOKS
+        at_once = _PAIRS_BETWEEN_LOOKS // self.n_sets**2 + 1
+        ended, steps, is_annealed = PAUSED, 0, False
         while ended == PAUSED and not self._is_enough():
             if self.best is not None:
                 state.best_worth[:] = self.worth, (self.worth + blur) * self.scale
-            ended = search(problem, state, _STEPS_BETWEEN_LOOKS)
+            ended = search(problem, state, at_once)
+            steps += at_once
             if state.best_worth[0] > self.worth:
                 self._take(np.nonzero(state.best.T)[1].reshape(self.n_sets, self.k))
-            if steps == _STEPS_BEFORE_ANNEALING and ended == PAUSED:
+            if steps >= _STEPS_BEFORE_ANNEALING and not is_annealed and ended == PAUSED:
                 self._anneal()
-            steps += _STEPS_BETWEEN_LOOKS
+                is_annealed = True
         if ended == DONE:
             return self.worth + blur, True
         return bound, False
