@@ -50,6 +50,7 @@ _WORK_BETWEEN_LOOKS = 5_000_000  # at the clock: some milliseconds
 _WORK_BEFORE_SHARPENING = 5_000_000
 _MOST_SETS = 2_000_000
 _MOST_TO_SWAP = 30_000
+_TO_CHOOSE = 8  # times as many are enumerated where a step gives too many
 _TOO_MANY = 1_500_000
 _POWER = 4  # of what a set is short of the best there can be
 _FIRST_STEP = 1e-5  # of what a design may lose, relative to what a set can be worth
@@ -135,6 +136,7 @@ class _Search:
         self.is_smallest_counted = is_smallest_counted
         self.best: Sets | None = None
         self.value = -math.inf
+        self.ceiling = math.inf  # no design counts for more in all
 
     def run(self) -> Solved:
         """Price, and enumerate until it is proven or too late."""
@@ -143,25 +145,26 @@ class _Search:
         bound, master = price(self.designs, first, self.deadline)
         if bound.value == -math.inf:
             return Solved(None, -math.inf, -math.inf, complete=True)
-        step = self._first_step(bound)
+        step = self._first_step(bound, _ENOUGH)
         if master is not None and self._are_many(bound):
             self.designs, bound = price_further(
                 master, bound, self.is_smallest_counted, self.deadline
             )
-            step = self._first_step(bound)
-        lost, is_proven = self._look(bound, step)
+            step = self._first_step(bound, _MOST_TO_SWAP)
+        self.ceiling = bound.value
+        is_proven = self._look(bound, step)
         if is_proven and self.best is None:
             return Solved(None, -math.inf, -math.inf, complete=True)
         share = self.designs.n_sets if self.is_smallest_counted else 1
-        ceiling = self.value if is_proven else max((bound.value - lost) / share, self.value)
+        ceiling = self.value if is_proven else max(self.ceiling / share, self.value)
         return Solved(self._in_order(), self.value, ceiling + bound.slack / share, is_proven)
 
-    def _first_step(self, bound: Bound) -> float:
+    def _first_step(self, bound: Bound, enough: int) -> float:
         """Return what to lose for enough sets to find a good design among; look for one."""
         step, sets = _FIRST_STEP * self.designs.magnitude, np.empty((0, self.designs.k), np.int32)
-        while len(sets) < _ENOUGH and step < self._needed(bound) and not is_late(self.deadline):
+        while len(sets) < enough and step < self._needed(bound) and not is_late(self.deadline):
             step *= _GROWTH_AT_FIRST
-            sets, _ = self._enumerate(bound, min(step, self._needed(bound)), _MOST_TO_SWAP)
+            sets, _ = self._enumerate(bound, min(step, self._needed(bound)), _TO_CHOOSE * enough)
         self._improve(bound, sets)
         return step
 
@@ -170,24 +173,22 @@ class _Search:
         needed = self._needed(bound)
         return needed > 0 and not self._enumerate(bound, needed, _TOO_MANY)[1]
 
-    def _look(self, bound: Bound, step: float) -> tuple[float, bool]:
-        """Look at designs that lose more and more, for one that is better than the best.
-
-        Returns what one that has not been looked at loses at least, and whether there is none.
-        """
+    def _look(self, bound: Bound, step: float) -> bool:
+        """Look at designs that lose more and more; return whether none is better than the best."""
         lost, n_before = 0.0, 0
         while lost < self._needed(bound):
             needed = self._needed(bound)
             may_lose = needed if needed < _NEAR * step else step
             sets, is_all = self._enumerate(bound, may_lose)
             if not is_all or not self._search(bound, sets, may_lose):
-                return lost, self._needed(bound) <= lost
+                return self._needed(bound) <= lost
             is_growing = len(sets) > _GROWTH * n_before
             lost, n_before = may_lose, len(sets)
             step = may_lose * (_GROWTH if is_growing else _GROWTH**3)
+            self.ceiling = min(self.ceiling, bound.value - lost)
             if lost < self._needed(bound):
                 self._improve(bound, sets)
-        return lost, True
+        return True
 
     def _needed(self, bound: Bound) -> float:
         """Return what a design loses less than if it is better by more than rounding."""
@@ -240,6 +241,7 @@ class _Search:
         if not is_done and not is_late(self.deadline):
             floor = max(floor, bound.value - self._needed(bound))
             known, bound = sharpened(self._known(sets, floor), bound, floor, self.deadline)
+            self.ceiling = min(self.ceiling, max(bound.value, floor))
             is_done = self._walk(known, bound, floor, None)
         return is_done
 
