@@ -20,6 +20,7 @@ from chaffinch.tasks.selection.masked_loss.torch_layers import Activation, layer
 from chaffinch.tasks.selection.models import NeuralNetwork, ScikitLearnModel
 from chaffinch.tasks.selection.models.columns import feature_of_column
 from chaffinch.tasks.selection.models.given import GivenModule
+from chaffinch.tasks.selection.models.own_classes import own_name
 from chaffinch.tasks.selection.vocabulary import Floats, Predictor
 
 Link = Literal["identity", "logistic", "softmax"]
@@ -141,16 +142,14 @@ def _of_module(model: GivenModule) -> DenseModel:
 
 
 def _of_scikit_learn(model: ScikitLearnModel) -> DenseModel:
-    from sklearn.pipeline import Pipeline
-
     columns = model.pipeline.named_steps["columns"]
     steps = [] if columns == "passthrough" else [columns]
     estimator = model.estimator
-    while isinstance(estimator, Pipeline):
+    while own_name(estimator, "sklearn") == "Pipeline":
         for name, step in estimator.steps[:-1]:
             if step in (None, "passthrough"):
                 continue
-            if _own_name(step) not in _SCALERS:
+            if own_name(step, "sklearn") not in _SCALERS:
                 raise NotCovered(f"the pipeline's step {name!r} is no scaler of single columns")
             steps.append(step)
         estimator = estimator.steps[-1][1]
@@ -170,7 +169,7 @@ def _layers(
     estimator: Any,
 ) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation, Link]:
     """Return weights, biases, activation and link of an estimator; NotCovered if it has none."""
-    name = _own_name(estimator)
+    name = own_name(estimator, "sklearn")
     if name in _PERCEPTRONS and estimator.out_activation_ in ("identity", "logistic", "softmax"):
         weights = tuple(np.asarray(w, dtype=np.float64) for w in estimator.coefs_)
         biases = tuple(np.asarray(b, dtype=np.float64) for b in estimator.intercepts_)
@@ -183,12 +182,6 @@ def _layers(
     if name in _LINEAR_CLASSIFIERS:
         link = "logistic" if weight.shape[1] == 1 else "softmax"
     return (weight,), (bias,), "identity", link
-
-
-def _own_name(estimator: Any) -> str:
-    """Return the class name of one of scikit-learn's own classes, "" for any other."""
-    kind = type(estimator)
-    return kind.__name__ if kind.__module__.startswith("sklearn.") else ""
 
 
 def _transformed(steps: Sequence[Any], X: Floats) -> Floats:

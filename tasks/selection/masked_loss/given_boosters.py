@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.masked_loss.given_models import Given
-from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered, check_own
 from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
 from chaffinch.tasks.selection.models.lightgbm import features_in
+from chaffinch.tasks.selection.models.own_classes import own_name
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Predictor, Schema
 
 _NO_CLASSES: NDArray[Any] = np.zeros(0)
@@ -44,14 +45,15 @@ def of_lightgbm(model: Any) -> Given:
                 "give a function that does"
             )
         classes, asked = np.asarray(model.classes_), model.predict_proba
-    is_own = _is_own_class(model, "lightgbm")
+    is_own = bool(own_name(model, "lightgbm") and own_name(own, "lightgbm"))
     how = {"num_threads": 1} if is_own else {}
 
     def predict(table: Any) -> Floats:
         return _of_two_classes(asked(table, **how), len(classes))
 
     def translate(schema: Schema) -> Predictor:
-        _check_own_class(model, "lightgbm")
+        check_own(model, "lightgbm", "lightgbm")
+        check_own(own, "lightgbm", "lightgbm")
         if not booster.num_trees():
             raise NotCovered("it has no trees")
         settings = {} if model is own else model.get_params()
@@ -72,16 +74,6 @@ def of_lightgbm(model: Any) -> Given:
         translate=translate,
         used_features=used_features,
     )
-
-
-def _is_own_class(model: Any, library: str) -> bool:
-    return type(model).__module__.partition(".")[0] == library
-
-
-def _check_own_class(model: Any, library: str) -> None:
-    """Raise NotCovered for a class derived from a library's, which may predict in another way."""
-    if not _is_own_class(model, library):
-        raise NotCovered(f"{type(model).__name__} is no class of {library}'s own")
 
 
 def _lightgbm_classes(text: str) -> NDArray[Any]:
@@ -111,6 +103,7 @@ def of_xgboost(model: Any) -> Given:
         raise ValueError(
             "the Booster is not trained; train it, or load it with load_model"
         ) from error
+    asked = booster if own_name(model, "xgboost") else model  # a copy is of xgboost's own class
     learner = json.loads(booster.save_config())["learner"]
     objective = learner["objective"]["name"]
     classes: NDArray[Any] = _NO_CLASSES
@@ -137,10 +130,12 @@ def of_xgboost(model: Any) -> Given:
                     "with them"
                 )
             matrix = xgboost.DMatrix(table, enable_categorical=True, nthread=1)
-            return _of_two_classes(booster.predict(matrix), len(classes))
+            return _of_two_classes(asked.predict(matrix), len(classes))
 
     def translate(schema: Schema) -> Predictor:
-        _check_own_class(model, "xgboost")
+        check_own(model, "xgboost", "xgboost")
+        if not is_booster:
+            check_own(model.get_booster(), "xgboost", "xgboost")
         if learner["gradient_booster"]["name"] == "gblinear":
             raise NotCovered("its booster is 'gblinear'")
         if not is_booster and not np.isnan(model.missing):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered, check_own
 from chaffinch.tasks.selection.masked_loss.torch_layers import frozen
 from chaffinch.tasks.selection.masked_loss.torch_layers import predict as predict_by_module
 from chaffinch.tasks.selection.masked_loss.trees.rounding import MOST_ROUNDING
@@ -270,11 +270,11 @@ def _of_estimator(estimator: Any) -> Given:
 def _translated_estimator(estimator: Any, schema: Schema) -> Predictor:
     from sklearn.pipeline import Pipeline
 
+    check_own(estimator, "sklearn", "scikit-learn")
     last = estimator
-    while isinstance(last, Pipeline):
+    while type(last) is Pipeline:
         last = last.steps[-1][1]
-    if not type(last).__module__.startswith("sklearn."):
-        raise NotCovered(f"{type(last).__name__} is no class of scikit-learn's own")
+        check_own(last, "sklearn", "scikit-learn")
     steps = [("columns", "passthrough"), ("estimator", _without_names(estimator))]
     return ScikitLearnModel(schema, Pipeline(steps))
 
@@ -289,7 +289,7 @@ def _without_names(estimator: Any) -> Any:
     if isinstance(estimator, str) or estimator is None:
         return estimator
     bare = copy.copy(estimator)
-    if isinstance(bare, Pipeline):
+    if type(bare) is Pipeline:
         bare.steps = [(name, _without_names(step)) for name, step in bare.steps]
         return bare
     vars(bare).pop("feature_names_in_", None)

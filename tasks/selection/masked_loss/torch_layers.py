@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.models.own_classes import replaced_methods
 from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -72,6 +73,7 @@ def layers(module: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activat
 
     if not isinstance(module, torch.nn.Sequential):
         raise NotCovered(f"{type(module).__name__} is no torch.nn.Sequential")
+    _check_nothing_between(module)
     chain = [layer for layer in _flattened(module) if _own_name(layer) not in _WITHOUT_EFFECT]
     if chain and _own_name(chain[-1]) in _LAST:
         chain = chain[:-1]
@@ -98,6 +100,19 @@ def _flattened(module: Any) -> list[Any]:
     if type(module) is not torch.nn.Sequential:
         return [module]
     return [layer for child in module for layer in _flattened(child)]
+
+
+def _check_nothing_between(module: Any) -> None:
+    """Raise NotCovered if a forward pass calls a function of someone's own on its way."""
+    from torch.nn.modules import module as of_all
+
+    hooks: list[Any] = [of_all._global_forward_hooks, of_all._global_forward_pre_hooks]
+    for part in module.modules():
+        hooks += [part._forward_hooks, part._forward_pre_hooks]
+        if replaced := replaced_methods(part):
+            raise NotCovered(f"the {type(part).__name__}'s own {replaced[0]} was replaced")
+    if any(hooks):
+        raise NotCovered("it has forward hooks")
 
 
 def _own_name(layer: Any) -> str:

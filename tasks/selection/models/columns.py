@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.models.own_classes import own_name
 from chaffinch.tasks.selection.vocabulary import Floats, Schema
+
+# Families of classes, each with a Classifier and a Regressor.
+TREES = frozenset({"DecisionTree", "ExtraTree"})
+FORESTS = frozenset({"ExtraTrees", "RandomForest"})
 
 
 def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: int) -> Any:
@@ -93,29 +98,18 @@ def _varies(values: Floats, *, missing_counts: bool) -> bool:
 
 def used_columns(estimator: Any) -> NDArray[np.int64] | None:
     """Return the columns that can change a prediction of a fitted estimator; None if not known."""
-    from sklearn import ensemble, tree
-
-    forests = (
-        ensemble.RandomForestClassifier
-        | ensemble.RandomForestRegressor
-        | ensemble.ExtraTreesClassifier
-        | ensemble.ExtraTreesRegressor
-    )
-    if isinstance(estimator, tree.DecisionTreeClassifier | tree.DecisionTreeRegressor):
+    family = own_family(estimator)
+    if family in TREES:
         return _split_columns([estimator])
-    if isinstance(estimator, forests):
+    if family in FORESTS:
         return _split_columns(estimator.estimators_)
-    boosted = ensemble.GradientBoostingClassifier | ensemble.GradientBoostingRegressor
-    if isinstance(estimator, boosted) and estimator.init is None:
+    if family == "GradientBoosting" and estimator.init is None:
         return _split_columns(estimator.estimators_.ravel())
-    histogram = ensemble.HistGradientBoostingClassifier | ensemble.HistGradientBoostingRegressor
-    if isinstance(estimator, histogram):
+    if family == "HistGradientBoosting":
         nodes = [t.nodes for iteration in estimator._predictors for t in iteration]
         tested = np.concatenate([n["feature_idx"][n["is_leaf"] == 0] for n in nodes])
         return np.unique(histogram_order(estimator)[tested])
-    if type(estimator).__module__.startswith("sklearn.linear_model.") and hasattr(
-        estimator, "coef_"
-    ):
+    if own_name(estimator, "sklearn.linear_model") and hasattr(estimator, "coef_"):
         return np.flatnonzero(np.atleast_2d(estimator.coef_).any(axis=0))
     return None
 
@@ -127,6 +121,13 @@ def histogram_order(estimator: Any) -> NDArray[np.int64]:
     return np.argsort(~estimator.is_categorical_, kind="stable")
 
 
-def _split_columns(trees: Sequence[Any]) -> NDArray[np.int64]:
+def own_family(estimator: Any) -> str:
+    """Return what a class of scikit-learn's own is called less what it predicts; see `own_name`."""
+    return own_name(estimator, "sklearn").removesuffix("Classifier").removesuffix("Regressor")
+
+
+def _split_columns(trees: Sequence[Any]) -> NDArray[np.int64] | None:
+    if not all(map(own_family, trees)):
+        return None
     features = np.unique(np.concatenate([tree.tree_.feature for tree in trees]))
     return np.asarray(features[features >= 0])  # a leaf has -2

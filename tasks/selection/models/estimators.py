@@ -22,8 +22,11 @@ from chaffinch.tasks.selection.models.checks import (
     native_file,
 )
 from chaffinch.tasks.selection.models.columns import (
+    FORESTS,
+    TREES,
     feature_of_column,
     given_features,
+    own_family,
     transformer,
     used_columns,
 )
@@ -33,17 +36,6 @@ from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task, UnusableError
 
 _FILE = "model.skops"
-_TREES = frozenset(
-    f"{family}{task}"
-    for family in (
-        "DecisionTree",
-        "ExtraTree",
-        "ExtraTrees",
-        "HistGradientBoosting",
-        "RandomForest",
-    )
-    for task in ("Classifier", "Regressor")
-)
 
 
 def fit(
@@ -236,8 +228,9 @@ def is_made_of_trees(estimator: Any) -> bool:
 
     Such a one reads each row by itself, to the last bit, and changes nothing of it.
     """
-    kind = type(estimator)
-    return kind.__module__.startswith("sklearn.") and kind.__name__ in _TREES
+    family = own_family(estimator)
+    trees = getattr(estimator, "estimators_", ()) if family in FORESTS else ()  # none if unfitted
+    return family in TREES | FORESTS | {"HistGradientBoosting"} and all(map(own_family, trees))
 
 
 def _to_give(X: Floats, estimator: Any) -> Floats:

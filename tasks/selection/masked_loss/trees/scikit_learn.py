@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered, check_own
 from chaffinch.tasks.selection.masked_loss.trees.forest import (
     NUMERIC,
     Flags,
@@ -24,7 +24,13 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     assemble,
     in_single_precision,
 )
-from chaffinch.tasks.selection.models.columns import feature_of_column, histogram_order
+from chaffinch.tasks.selection.models.columns import (
+    FORESTS,
+    TREES,
+    feature_of_column,
+    histogram_order,
+    own_family,
+)
 from chaffinch.tasks.selection.models.estimators import ScikitLearnModel
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats
@@ -40,8 +46,6 @@ def forest_of(model: ScikitLearnModel) -> Forest:
     NotCovered
         If the estimator is not one of those above, or does not know all classes.
     """
-    from sklearn import ensemble, tree
-
     estimator, n_classes = model.estimator, model.schema.n_classes
     if n_classes and len(getattr(estimator, "classes_", ())) != n_classes:
         raise NotCovered("it was trained without some class")
@@ -54,19 +58,14 @@ def forest_of(model: ScikitLearnModel) -> Forest:
         with single_thread():
             return np.asarray(columns.transform(X), dtype=np.float64)
 
-    if isinstance(estimator, tree.DecisionTreeClassifier | tree.DecisionTreeRegressor):
+    family = own_family(estimator)
+    if family in TREES:
         return _averaged([estimator], n_classes, features, transform)
-    if isinstance(
-        estimator,
-        ensemble.RandomForestClassifier
-        | ensemble.RandomForestRegressor
-        | ensemble.ExtraTreesClassifier
-        | ensemble.ExtraTreesRegressor,
-    ):
+    if family in FORESTS:
+        for tree in estimator.estimators_:
+            check_own(tree, "sklearn", "scikit-learn")
         return _averaged(estimator.estimators_, n_classes, features, transform)
-    if isinstance(
-        estimator, ensemble.HistGradientBoostingClassifier | ensemble.HistGradientBoostingRegressor
-    ):
+    if family == "HistGradientBoosting":
         return _boosted(estimator, n_classes, features, transform)
     raise NotCovered(f"{type(estimator).__name__} is not made of trees that are known here")
 
