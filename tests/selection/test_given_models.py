@@ -601,11 +601,12 @@ def test_a_model_that_predicts_in_its_own_way_is_asked_itself(caplog) -> None:
     assert "Shifted is no class of scikit-learn's own" in caplog.text
 
 
-def test_an_engine_that_disagrees_with_the_model_is_not_taken(caplog) -> None:
+def test_an_engine_that_disagrees_with_the_model_is_not_taken(caplog, monkeypatch) -> None:
     X, y = table(60, 0)
     model = fitted(RandomForestRegressor(5, random_state=0), 0)
     own = model.predict
-    model.predict = lambda X: own(X) + 1  # nothing of its class tells
+    # nothing of its class's name and of its own attributes tells
+    monkeypatch.setattr(RandomForestRegressor, "predict", lambda _, X: own(X) + 1)
     with caplog.at_level(logging.INFO, "chaffinch"):
         engine = masked_loss(model, X, y, loss="squared_error")
     assert "the engine does not give its own predictions" in caplog.text
