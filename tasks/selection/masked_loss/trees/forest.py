@@ -16,7 +16,7 @@ child is written as the number of an inner node, or as ``~leaf``, which is negat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -188,19 +188,62 @@ def assemble(
     )
 
 
-def as_codes(values: Floats, size: int) -> Floats:
-    """Return category codes that lie in a table of ``size + 2`` flags.
+def as_codes(values: Floats, known: Integers) -> Floats:
+    """Return category codes that lie in a table of ``len(known) + 2`` flags.
 
     Parameters
     ----------
     values : ndarray of float64
-        Codes as a table holds them.
-    size : int
-        Codes 0..size-1 are told apart; any other is `size`, and a missing one is size + 1.
+        Codes as a table holds them; of a fraction, its whole part counts.
+    known : ndarray of int64
+        The codes that are told apart, ascending. They are numbered 0, 1, ... in this order; any
+        other is ``len(known)``, and a missing one is ``len(known) + 1``.
     """
-    known = (values >= 0) & (values < size)
-    codes = np.where(known, np.floor(np.where(known, values, 0)), size)
-    return np.where(np.isnan(values), size + 1, codes)
+    missing = np.isnan(values)
+    codes = np.floor(np.where(missing, -1, values))
+    place = np.searchsorted(known, codes)
+    is_known = place < len(known)
+    is_known[is_known] = known[place[is_known]] == codes[is_known]
+    return np.where(missing, len(known) + 1, np.where(is_known, place, len(known)))
+
+
+def category_flags(
+    tests: Integers,
+    sets: Sequence[Integers],
+    column: Integers,
+    in_set_left: bool,
+    missing_left: Flags,
+) -> tuple[Integers, Flags, dict[int, Integers]]:
+    """Return `category_start`, `category_left`, and for each column the codes it tells apart.
+
+    Those are the codes that some test on the column names. All others take one way at every test,
+    so that one flag does for them, however large codes are.
+
+    Parameters
+    ----------
+    tests : ndarray of int64, shape (n_tests,)
+        The nodes with a categorical test.
+    sets : sequence of ndarray of int64
+        The codes that each test names.
+    column, missing_left : ndarray, shape (n,)
+        See `Nodes`.
+    in_set_left : bool
+        Whether the codes that a test names go left and all others right, or the other way.
+    """
+    of_test = column[tests]
+    known = {
+        int(c): np.unique(np.concatenate([sets[i] for i in np.flatnonzero(of_test == c).tolist()]))
+        for c in np.unique(of_test)
+    }
+    start = np.full(len(column), NUMERIC)
+    size = np.array([len(known[c]) + 2 for c in of_test.tolist()], dtype=np.int64)
+    start[tests] = np.cumsum(size) - size
+    flags = np.full(size.sum(), not in_set_left)
+    for test, codes in zip(tests.tolist(), sets, strict=True):
+        among = known[int(column[test])]
+        flags[start[test] + np.searchsorted(among, codes)] = in_set_left
+        flags[start[test] + len(among) + 1] = missing_left[test]
+    return start, flags, known
 
 
 def in_single_precision(X: Floats) -> Floats:

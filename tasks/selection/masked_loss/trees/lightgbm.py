@@ -9,7 +9,6 @@ truncates its code towards 0; NaN and codes outside its bitset go right.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     Nodes,
     as_codes,
     assemble,
+    category_flags,
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -59,7 +59,8 @@ def forest_of(booster: Any) -> Forest:
     inner_before = np.cumsum(size - 1) - (size - 1)
     kind = _integers(body, "decision_type")
     tree_of_inner = np.repeat(np.arange(n_trees), size - 1)
-    categories = _categories(body, kind & _CATEGORICAL == 1, tree_of_inner)
+    tests = np.flatnonzero(kind & _CATEGORICAL)
+    sets = _sets(body, tests, tree_of_inner)
     feature = _integers(body, "split_feature")
     how = np.where((kind >> _MISSING_SHIFT) & 3 == _MISSING_ZERO, _ZEROS_MISSING, _PLAIN)
     how[kind & _CATEGORICAL == 1] = _CODES
@@ -77,8 +78,8 @@ def forest_of(booster: Any) -> Forest:
     threshold = _numbers(body, "threshold")
     default_left = kind & _DEFAULT_LEFT > 0
     missing = (kind >> _MISSING_SHIFT) & 3
-    sizes = categories.sizes(column, len(columns))
-    starts, flags = categories.flags(sizes[column])
+    never = np.zeros(len(kind), dtype=bool)  # a missing category goes right, as unknown ones do
+    starts, flags, known = category_flags(tests, sets, column, True, never)
     n_leaves = int(size.sum())
 
     def with_leaves(values: Any, filler: Any) -> Any:
@@ -102,7 +103,7 @@ def forest_of(booster: Any) -> Forest:
         for c, made in enumerate(how_of_column):
             values = prepared[:, c]
             if made == _CODES:
-                prepared[:, c] = as_codes(np.trunc(values), sizes[c])
+                prepared[:, c] = as_codes(np.trunc(values), known[c])
             else:
                 values[np.abs(values) <= _ZERO] = np.nan if made == _ZEROS_MISSING else 0.0
         return prepared
@@ -119,62 +120,31 @@ def forest_of(booster: Any) -> Forest:
     )
 
 
-class _Categories:
-    """The bitsets of all categorical tests.
-
-    Parameters
-    ----------
-    tests : ndarray of int64
-        The inner nodes with a categorical test, in the order of `bitsets`.
-    bitsets : sequence of ndarray of uint32
-        The codes that go left, 32 to a word.
-    n_inner : int
-        Number of inner nodes, numeric ones included.
-    """
-
-    def __init__(self, tests: Integers, bitsets: Sequence[Any], n_inner: int) -> None:
-        self._tests, self._bitsets, self._n_inner = tests, bitsets, n_inner
-
-    def sizes(self, column: Integers, n_columns: int) -> Integers:
-        """Return how many codes each column tells apart, shape (n_columns,)."""
-        sizes = np.zeros(n_columns, dtype=np.int64)
-        np.maximum.at(
-            sizes, column[self._tests], np.array([32 * len(b) for b in self._bitsets], np.int64)
-        )
-        return sizes
-
-    def flags(self, sizes: Integers) -> tuple[Integers, Any]:
-        """Return `category_start` and `category_left`; `sizes` has each node's number of codes."""
-        start, flags = np.full(self._n_inner, NUMERIC), []
-        begin = 0
-        for test, bitset in zip(self._tests, self._bitsets, strict=True):
-            left = np.zeros(sizes[test] + 2, dtype=bool)
-            codes = np.unpackbits(bitset.astype("<u4").view(np.uint8), bitorder="little")
-            left[: len(codes)] = codes
-            start[test], begin = begin, begin + len(left)
-            flags.append(left)
-        return start, np.concatenate(flags) if flags else np.zeros(0, dtype=bool)
-
-
-def _categories(
-    body: dict[str, list[str]], is_categorical: Any, tree_of_inner: Integers
-) -> _Categories:
-    tests = np.flatnonzero(is_categorical)
+def _sets(body: dict[str, list[str]], tests: Integers, tree_of_inner: Integers) -> list[Integers]:
+    """Return the codes that go left at each of the categorical tests."""
     if not len(tests):
-        return _Categories(tests, [], len(is_categorical))
+        return []
     # The threshold of a categorical test is the number of its bitset in its tree.
     number = _numbers(body, "threshold")[tests].astype(np.int64)
     bounds, words = body["cat_boundaries"], body["cat_threshold"]
     with_categories = np.unique(tree_of_inner[tests])
     of_tree = {
-        tree: (np.array(b.split(), np.int64), np.array(w.split(), np.uint32))
+        tree: (np.fromstring(b, np.int64, sep=" "), np.fromstring(w, np.int64, sep=" "))
         for tree, b, w in zip(with_categories, bounds, words, strict=True)
     }
-    bitsets = []
+    sets = []
     for test, i in zip(tests, number, strict=True):
         bound, word = of_tree[tree_of_inner[test]]
-        bitsets.append(word[bound[i] : bound[i + 1]])
-    return _Categories(tests, bitsets, len(is_categorical))
+        sets.append(_codes_in(word[bound[i] : bound[i + 1]]))
+    return sets
+
+
+def _codes_in(bitset: Integers) -> Integers:
+    """Return the codes in a bitset of 32 to a word; most words of large codes are 0."""
+    used = np.flatnonzero(bitset)
+    octets = bitset[used].astype("<u4").view(np.uint8).reshape(-1, 4)
+    place, bit = np.nonzero(np.unpackbits(octets, axis=1, bitorder="little"))
+    return 32 * used[place] + bit
 
 
 def _link(header: str) -> Link:

@@ -135,7 +135,7 @@ def _boosted(
         if estimator._preprocessor is not None:
             prepared = np.array(estimator._preprocessor.transform(prepared), dtype=np.float64)
         for c in np.flatnonzero(holds_codes):
-            prepared[:, c] = as_codes(prepared[:, c], _HISTOGRAM_CODES)
+            prepared[:, c] = as_codes(prepared[:, c], np.arange(_HISTOGRAM_CODES))
         return prepared
 
     return assemble(

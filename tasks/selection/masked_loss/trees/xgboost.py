@@ -18,12 +18,12 @@ import numpy as np
 
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees.forest import (
-    NUMERIC,
     Forest,
     Link,
     Nodes,
     as_codes,
     assemble,
+    category_flags,
     in_single_precision,
 )
 from chaffinch.tasks.selection.vocabulary import Floats
@@ -75,13 +75,13 @@ def forest_of(booster: Any) -> Forest:
     columns, column = np.unique(2 * feature + is_categorical, return_inverse=True)
     feature_of_column, holds_codes = columns // 2, columns % 2 == 1
     default_left = joined("default_left") > 0
-    starts, flags, n_codes = _categories(trees, root, column, len(columns), default_left)
+    starts, flags, known = category_flags(*_sets(trees, root), column, False, default_left)
     weights = np.repeat(np.asarray(trainer.get("weight_drop", np.ones(len(trees)))), size)
 
     def prepare(X: Floats) -> Floats:
         prepared = in_single_precision(X[:, feature_of_column])
-        for c in np.flatnonzero(holds_codes):
-            prepared[:, c] = as_codes(prepared[:, c], n_codes[c])
+        for c in np.flatnonzero(holds_codes).tolist():
+            prepared[:, c] = as_codes(prepared[:, c], known[c])
         return prepared
 
     base = _base(learner, objective)
@@ -106,10 +106,8 @@ def forest_of(booster: Any) -> Forest:
     )
 
 
-def _categories(
-    trees: list[dict[str, Any]], root: Any, column: Any, n_columns: int, default_left: Any
-) -> tuple[Any, Any, Any]:
-    """Return `category_start`, `category_left` and how many codes each column tells apart."""
+def _sets(trees: list[dict[str, Any]], root: Any) -> tuple[Any, list[Any]]:
+    """Return the nodes with a categorical test, and the codes that go right at each."""
     tests, going_right = [], []
     for tree, first in zip(trees, root, strict=True):
         codes = np.asarray(tree["categories"], dtype=np.int64)
@@ -121,16 +119,7 @@ def _categories(
         ):
             tests.append(first + node)
             going_right.append(codes[begin : begin + n])
-    n_codes = np.zeros(n_columns, dtype=np.int64)
-    for test, codes in zip(tests, going_right, strict=True):
-        n_codes[column[test]] = max(n_codes[column[test]], codes.max(initial=0) + 1)
-    start, flags, begin = np.full(len(column), NUMERIC), [], 0
-    for test, codes in zip(tests, going_right, strict=True):
-        left = np.ones(n_codes[column[test]] + 2, dtype=bool)
-        left[codes], left[-1] = False, default_left[test]
-        start[test], begin = begin, begin + len(left)
-        flags.append(left)
-    return start, np.concatenate(flags) if flags else np.zeros(0, dtype=bool), n_codes
+    return np.array(tests, dtype=np.int64), going_right
 
 
 def _base(learner: dict[str, Any], objective: str) -> Floats:
