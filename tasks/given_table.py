@@ -18,6 +18,7 @@ from chaffinch.storage.names import nearest
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
+_LARGEST_WHOLE = 2.0**53  # up to here float64 holds every whole number
 _COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
 
 
@@ -172,7 +173,8 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
     Raises
     ------
     InputError
-        If it holds text, complex numbers or masked ones, or is no array of numbers.
+        If it holds text, complex numbers or masked ones, whole ones that float64 has not, or is
+        no array of numbers.
     """
     check_mask(values, name)
     try:
@@ -184,6 +186,8 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
         raise InputError(_COMPLEX.format(name))
     if matrix is None or (plain.dtype == object and any(isinstance(v, str) for v in plain.flat)):
         raise InputError(f"{name} must {must} but holds text; give numbers, as astype(float) does")
+    if plain.dtype.kind in "iu":
+        _check_whole(plain, matrix, name)
     return matrix
 
 
@@ -226,7 +230,10 @@ def _codes_or_numbers(
     if pd.api.types.is_complex_dtype(column.dtype):
         raise InputError(_COMPLEX.format(f"column {name!r} of X"))
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan), None
+        numbers: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        if pd.api.types.is_integer_dtype(column.dtype):
+            _check_whole(column.array, numbers, f"column {name!r} of X")
+        return numbers, None
     if known is None and isinstance(column.dtype, pd.CategoricalDtype):
         known = list(column.cat.categories)
     elif known is None:
@@ -238,6 +245,17 @@ def _codes_or_numbers(
         known = sorted(values)
     codes = pd.Index(known).get_indexer(column.to_numpy(dtype=object, na_value=np.nan))
     return np.where(codes < 0, np.nan, codes), known
+
+
+def _check_whole(given: Any, values: Floats, what: str) -> None:
+    """Raise InputError for a whole number that is another one as float64."""
+    for i in np.argwhere(np.abs(values) >= _LARGEST_WHOLE).tolist():
+        number = int(given[tuple(i)])
+        if number != int(values[tuple(i)]):
+            raise InputError(
+                f"{what} must hold whole numbers that float64 has, as all up to 2^53, but holds "
+                f"{number}; round them with astype(float) if the model may see them so"
+            )
 
 
 def _column_as_given(values: Floats, dtype: Any, categories: Sequence[Any] | None) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -192,3 +194,29 @@ def test_what_an_engine_is_asked(model) -> None:
             engine(masks)
     with pytest.raises(ValueError, match=r"masks must have shape \(m, 4\) but are \(1, 0\)"):
         engine([[]])
+
+
+IDS = 2**53 + np.arange(60)
+WHOLE = "must hold whole numbers that float64 has, as all up to 2^53, but holds"
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "Int64", "int64[pyarrow]"])
+def test_whole_numbers_that_would_change_are_refused(dtype: str) -> None:
+    frame = pd.DataFrame({"id": pd.Series(IDS, dtype=dtype), "b": Y})
+    message = rf"column 'id' of X {re.escape(WHOLE)} {2**53 + 1}; round them with astype\(float\)"
+    refused(message, first, frame)
+    rounded = masked_loss(first, frame.astype({"id": float}), Y, loss="squared_error")
+    assert rounded.loss == pytest.approx(np.mean((IDS.astype(float) - Y) ** 2))
+
+
+def test_large_whole_numbers_that_float64_has_are_taken() -> None:
+    held = 2**53 + 2 * np.arange(59)
+    even = pd.DataFrame({"id": pd.Series([*held, None], dtype="Int64")})
+    engine = masked_loss(lambda table: table["id"].fillna(0) / 2**53, even, Y, loss="squared_error")
+    values = np.append(held / 2**53, 0)
+    assert engine.loss == pytest.approx(np.mean((values - Y) ** 2), rel=1e-12)
+
+
+def test_an_array_of_whole_numbers_is_refused_as_a_frame_is() -> None:
+    refused(rf"X {re.escape(WHOLE)} {2**53 + 1};", first, np.column_stack((IDS, IDS)))
+    refused(rf"y {re.escape(WHOLE)} {2**53 + 1};", first, y=IDS)
