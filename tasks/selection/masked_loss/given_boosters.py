@@ -46,6 +46,7 @@ def of_lightgbm(model: Any) -> Given:
             )
         classes, asked = np.asarray(model.classes_), model.predict_proba
     is_own = bool(own_name(model, "lightgbm") and own_name(own, "lightgbm"))
+    used = features_in(text, booster.num_feature())  # at once: the text may be large
     how = {"num_threads": 1} if is_own else {}
 
     def predict(table: Any) -> Floats:
@@ -63,7 +64,7 @@ def of_lightgbm(model: Any) -> Given:
         return LightGBMModel(schema, booster)
 
     def used_features(n_features: int) -> Mask:
-        return features_in(text, n_features) if is_own else np.ones(n_features, dtype=bool)
+        return used if is_own else np.ones(n_features, dtype=bool)
 
     return Given(
         name=type(model).__name__,
