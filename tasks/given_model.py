@@ -191,7 +191,8 @@ def _check_settings(loss: Any, threads: Any) -> None:
 def _first_prediction(given: Given, table: GivenTable) -> Floats:
     """Return the prediction of the table as it is; InputError if it is none."""
     with single_thread():
-        prediction = np.asarray(given.predict(table.as_given(table.matrix)), dtype=np.float64)
+        predicted = given.predict(table.as_given(table.matrix))
+    prediction = as_real_numbers(predicted, "the model's prediction", "be an array of numbers")
     n_rows = len(table.matrix)
     n_values = prediction.shape[1] if prediction.ndim == 2 else 1
     if given.classes is not None and not len(given.classes) and n_values > 1:

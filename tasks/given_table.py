@@ -19,6 +19,7 @@ from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
 _LARGEST_WHOLE = 2.0**53  # up to here float64 holds every whole number
+_NOT_YET_ARRAYS = {"sparse matrix": "toarray", "lazy frame": "collect"}
 _COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
 
 
@@ -81,7 +82,14 @@ class GivenTable:
         if isinstance(asked, str):
             if asked not in ("mean", "median", "zero"):
                 raise InputError(f"baseline must be zero, mean, median or values but is {asked!r}")
-            return baseline_values(rows, schema, asked)  # type: ignore[arg-type]
+            values = baseline_values(rows, schema, asked)  # type: ignore[arg-type]
+            wrong = np.flatnonzero(~np.isfinite(values) & np.isinf(rows.X).any(axis=0))
+            if len(wrong):
+                raise InputError(
+                    f"baseline {asked!r} of {self.names[wrong[0]]!r} is {values[wrong[0]]}, for "
+                    "the column holds infinite values; give it a value of its own, or mend them"
+                )
+            return values
         if isinstance(asked, Mapping) or self._has_names(asked):
             values = baseline_values(rows, schema, "mean")
             for name, value in asked.items():
@@ -176,6 +184,7 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
         If it holds text, complex numbers or masked ones, whole ones that float64 has not, or is
         no array of numbers.
     """
+    _check_kind(values, name)
     check_mask(values, name)
     try:
         plain = np.asarray(values)
@@ -184,11 +193,24 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
         raise InputError(f"{name} must {must}: {error}") from error
     if plain.dtype.kind == "c":
         raise InputError(_COMPLEX.format(name))
+    if plain.dtype.kind in "mM":
+        raise InputError(
+            f"{name} must {must} but holds {plain.dtype}; give numbers, as seconds since a start"
+        )
     if matrix is None or (plain.dtype == object and any(isinstance(v, str) for v in plain.flat)):
         raise InputError(f"{name} must {must} but holds text; give numbers, as astype(float) does")
     if plain.dtype.kind in "iu":
         _check_whole(plain, matrix, name)
     return matrix
+
+
+def _check_kind(values: Any, name: str) -> None:
+    """Raise InputError for what holds numbers, but becomes an array by a call of its own only."""
+    for kind, method in _NOT_YET_ARRAYS.items():
+        if hasattr(values, method):
+            raise InputError(f"{name} must be no {kind}; give {name}.{method}()")
+    if getattr(values, "requires_grad", False):
+        raise InputError(f"{name} must be no tensor with gradients; give {name}.detach()")
 
 
 def check_mask(values: Any, name: str) -> None:
@@ -237,12 +259,12 @@ def _codes_or_numbers(
     if known is None and isinstance(column.dtype, pd.CategoricalDtype):
         known = list(column.cat.categories)
     elif known is None:
-        values = column.dropna().unique()
+        values = column.dropna()
         if not all(isinstance(value, str) for value in values):
             raise InputError(
                 f"column {name!r} of X must hold numbers, categories or text but is {column.dtype}"
             )
-        known = sorted(values)
+        known = sorted(values.unique())
     codes = pd.Index(known).get_indexer(column.to_numpy(dtype=object, na_value=np.nan))
     return np.where(codes < 0, np.nan, codes), known
 

@@ -1,0 +1,66 @@
+"""What looks like numbers but is none to a model is refused in a line that names the remedy."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars
+import pytest
+import scipy.sparse
+import torch
+
+from chaffinch import InputError, masked_loss
+
+X = np.random.default_rng(0).normal(size=(20, 3))
+Y = X[:, 0]
+WITH_INFINITY = np.where(np.arange(60).reshape(20, 3) == 10, np.inf, X)
+
+
+def first(table) -> np.ndarray:
+    return np.asarray(table)[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("message", "changed"),
+    [
+        ("X must be no sparse matrix; give X.toarray()", {"X": scipy.sparse.csr_array(X)}),
+        ("X must be no lazy frame; give X.collect()", {"X": polars.LazyFrame(X)}),
+        (
+            "X must be no tensor with gradients; give X.detach()",
+            {"X": torch.tensor(X, requires_grad=True)},
+        ),
+        (
+            "X must be an array of numbers or a pandas frame but holds datetime64[s]; give",
+            {"X": X.astype("datetime64[s]")},
+        ),
+        ("but holds timedelta64[s]; give numbers", {"X": X.astype("timedelta64[s]")}),
+        ("y must hold numbers for a model", {"y": np.arange(20).astype("datetime64[s]")}),
+        (
+            "column 'b' of X must hold numbers, categories or text but is object",
+            {"X": pd.DataFrame({"a": Y, "b": [[1]] * 20})},
+        ),
+        (
+            "baseline 'mean' of 'x1' is inf, for the column holds infinite values",
+            {"X": WITH_INFINITY, "baseline": "mean"},
+        ),
+        (
+            "the model's prediction must hold real numbers but holds complex ones",
+            {"model": lambda table: table[:, 0] * 1j},
+        ),
+        (
+            "the model's prediction must not be a masked array",
+            {"model": lambda table: np.ma.masked_less(table[:, 0], 0)},
+        ),
+        (
+            "the model's prediction must be no tensor with gradients",
+            {"model": lambda table: torch.tensor(table[:, 0], requires_grad=True)},
+        ),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(message: str, changed) -> None:
+    given = {"model": first, "X": X, "y": Y, "loss": "squared_error", **changed}
+    with pytest.raises(InputError, match=re.escape(message)) as refusal:
+        masked_loss(**given)
+    assert "\n" not in str(refusal.value)
