@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import combinations
 
 import numpy as np
@@ -10,9 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaffinch.tasks.selection.alternatives import price_and_enumerate
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
+from chaffinch.tasks.selection.alternatives.designs import Designs
+from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_min, best_sum
+from chaffinch.tasks.selection.alternatives.prices import Bound, Layer, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.sets import Solved
 
@@ -75,8 +80,11 @@ def problems(draw):
     n_sets, overlap = draw(st.integers(1, 4)), draw(st.integers(0, k - 1))
     seed = draw(st.integers(0, 2**32 - 1))
     random = np.random.default_rng(seed)
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from(["numbers", "ties", "nothing"]))
+    if kind == "numbers":
         gains, costs = random.normal(size=n), random.exponential(0.3, (n, n))
+    elif kind == "nothing":
+        gains, costs = np.zeros(n), np.zeros((n, n))
     else:
         gains = random.integers(-3, 9, n).astype(float)
         costs = random.integers(0, 3, (n, n)).astype(float)
@@ -107,13 +115,31 @@ def _checked_or_none(constraints, n, k, n_sets) -> Constraints:
         return Constraints()
 
 
-@pytest.mark.parametrize("aggregate", ["sum", "min"])
-@settings(max_examples=150, deadline=None)
-@given(problems())
-def test_no_design_is_better(aggregate, problem) -> None:
+WAYS = {
+    "as it comes": {},
+    "with sets dropped first": {"_WORK_BEFORE_SHARPENING": -1},
+    "with all that can be priced": {"_WORK_BEFORE_SHARPENING": -1, "_TOO_MANY": 0},
+}
+
+
+def searched(aggregate, way, problem, deadline=None) -> Solved:
+    """Search, on small problems too in the ways that large ones need."""
     form, k, n_sets, overlap, limits, constraints = problem
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in WAYS[way].items():
+            patch.setattr(price_and_enumerate, name, value)
+        return SEARCHES[aggregate](
+            form, k, n_sets, overlap, limits=limits, constraints=constraints, deadline=deadline
+        )
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+@settings(max_examples=80, deadline=None)
+@given(problems())
+def test_no_design_is_better(aggregate, way, problem) -> None:
     best = best_by_trying_all(*problem, COUNTS[aggregate])
-    found = SEARCHES[aggregate](form, k, n_sets, overlap, limits=limits, constraints=constraints)
+    found = searched(aggregate, way, problem)
     assert found.complete
     if best == -math.inf:
         assert found == Solved(None, -math.inf, -math.inf, complete=True)
@@ -121,4 +147,158 @@ def test_no_design_is_better(aggregate, problem) -> None:
     assert found.value == pytest.approx(best, abs=1e-9)
     assert found.value <= found.bound <= found.value + 1e-9
     assert_is_a_design(found, *problem)
+    form = problem[0]
     assert found.value == COUNTS[aggregate]([form.value(s) for s in found.sets.tolist()])
+
+
+def larger_problem(seed: int):
+    """Return sets of 4 of 9, three at once, so that triples are priced as well."""
+    random = np.random.default_rng(seed)
+    costs = np.triu(random.exponential(0.2, (9, 9)), 1)
+    form = Form(random.exponential(size=9), costs + costs.T)
+    return form, 4, 3, seed % 3, Limits.none(9), Constraints()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_design_of_larger_sets_is_better(seed, aggregate, way) -> None:
+    problem = larger_problem(seed)
+    found = searched(aggregate, way, problem)
+    assert found.complete
+    best = best_by_trying_all(*problem, COUNTS[aggregate])
+    assert found.value == pytest.approx(best, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_any_prices_bound_and_a_design_loses_what_it_is_worth_less(problem, seed) -> None:
+    form, k, n_sets, overlap, _, _ = problem
+    random, n = np.random.default_rng(seed), len(form.gains)
+    designs = Designs(form, k, n_sets, overlap, Limits.none(n), Constraints())
+    layers = [Layer(np.arange(n)[:, None], random.exponential(size=n), random.exponential())]
+    for size in range(2, overlap + 2):
+        subsets = np.array(list(combinations(range(n), size)))
+        subsets = subsets[random.random(len(subsets)) < 0.5]
+        layers.append(Layer(subsets, random.exponential(size=len(subsets)), random.exponential()))
+    prices = Prices(tuple(layers))
+    sets = [s for s in combinations(range(n), k) if form.value(s) > -math.inf]
+    if not sets:
+        return
+    known = Known(designs, np.array(sets, dtype=np.int32))
+    bound = Bound.of(designs, prices, known.charged(prices).max())
+    best = best_by_trying_all(form, k, n_sets, overlap, designs.limits, Constraints(), math.fsum)
+    assert best <= bound.value
+
+    graph = graph_of(known, bound)
+    places = random.permutation(len(sets))
+    design: list[int] = []
+    for place in places:
+        if all(len({*sets[place]} & {*sets[other]}) <= overlap for other in design):
+            design.append(int(place))
+    if len(design) < n_sets:
+        return
+    design = design[:n_sets]
+    uses = np.bincount(
+        [item for place in design for item in graph.items[place] if item >= 0],
+        minlength=len(graph.lacks),
+    )
+    shared = sum(
+        graph.sharing[list({*graph.items[a]} & {*graph.items[b]} - {-1})].sum()
+        for a, b in combinations(design, 2)
+    )
+    lost = (
+        graph.losses[design].sum()
+        + graph.lacks[np.arange(len(uses)), uses].sum()
+        + math.comb(n_sets, 2) * graph.of_two_sets
+        - shared
+    )
+    worth = math.fsum(form.value(sets[place]) for place in design)
+    assert worth == pytest.approx(bound.value - lost, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("search", "form", "k", "n_sets", "overlap", "expected"),
+    [
+        (best_sum, EXAMPLE, 2, 3, 1, 48),  # example 2
+        (best_sum, EXAMPLE, 3, 2, 1, 38),  # example 3
+        (best_min, EXAMPLE, 3, 2, 1, 19),
+        (best_sum, EXAMPLE, 3, 3, 1, 54),  # example 5
+        (best_sum, Form(np.array([11.0, 10, 6, 5, 4, 1])), 3, 2, 1, 47),  # example 6
+        (best_min, Form(np.array([11.0, 10, 6, 5, 4, 1])), 3, 2, 1, 22),
+        (best_sum, EXAMPLE, 2, 3, 0, 30),  # proposition 11: all of the best 3 * 2
+    ],
+)
+def test_the_papers_examples(search, form, k, n_sets, overlap, expected) -> None:
+    found = search(form, k, n_sets, overlap)
+    assert found.complete
+    assert found.value == expected
+
+
+def test_a_single_set_is_the_best_one() -> None:
+    found = best_sum(EXAMPLE, 2, 1, 0)
+    assert found.sets.tolist() == [[0, 1]]
+    assert found.complete
+
+
+def test_seven_sets_of_the_fano_plane_are_found_and_an_eighth_is_proven_impossible() -> None:
+    form = Form(np.arange(7.0))
+    seven = best_sum(form, 3, 7, 1)
+    assert seven.complete
+    assert seven.value == 3 * 21  # each feature is in three of its lines
+    assert best_sum(form, 3, 8, 1) == Solved(None, -math.inf, -math.inf, complete=True)
+
+
+def test_what_must_be_in_all_sets_cannot_be_more_than_they_may_share() -> None:
+    form = Form(np.random.default_rng(0).random(200))
+    both = Constraints(must_include=(3, 8)).checked(200, 5, 3)
+    found = best_sum(form, 5, 3, 1, constraints=both)
+    assert found == Solved(None, -math.inf, -math.inf, complete=True)
+    one = Constraints(must_include=(3,)).checked(200, 5, 3)
+    found = best_sum(form, 5, 3, 1, constraints=one)
+    assert found.complete
+    assert all(3 in features for features in found.sets)
+
+
+def test_given_sets_are_kept_away_from() -> None:
+    given_sets = np.array([[True, True, False, False, False, False]])
+    found = best_sum(EXAMPLE, 2, 2, 1, limits=Limits(given_sets, np.array([1])))
+    assert [0, 1] not in found.sets.tolist()
+    assert found.value == 9 + 7 + 8 + 7
+
+
+def mrmr_of_many(n: int) -> Form:
+    random = np.random.default_rng(3)
+    factors = random.random((n, 6)) ** 3
+    costs = factors @ factors.T / 60
+    np.fill_diagonal(costs, 0)
+    return Form(random.exponential(0.1, n) / 5, costs)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_a_search_that_is_cut_short_still_bounds_what_is_best(aggregate) -> None:
+    form = mrmr_of_many(40)
+    best = SEARCHES[aggregate](form, 4, 3, 2)
+    assert best.complete
+    starts = [-1.0, 0.0, 0.01, 0.03, 0.1]
+    for later in starts:
+        found = SEARCHES[aggregate](form, 4, 3, 2, deadline=time.monotonic() + later)
+        assert found.value <= best.value + 1e-12
+        assert found.bound >= best.value
+        if found.sets is not None:
+            problem = (form, 4, 3, 2, Limits.none(40), Constraints())
+            assert_is_a_design(found, *problem)
+
+
+def test_equal_calls_give_equal_sets_and_leave_what_they_are_given_alone() -> None:
+    form = Form(np.ones(8), np.zeros((8, 8)))
+    gains, costs = form.gains.copy(), form.pair_costs.copy()
+    once, again = best_sum(form, 3, 3, 1), best_sum(form, 3, 3, 1)
+    assert once.sets.tolist() == again.sets.tolist()
+    np.testing.assert_array_equal(form.gains, gains)
+    np.testing.assert_array_equal(form.pair_costs, costs)
+
+
+def test_a_set_is_no_alternative_of_itself() -> None:
+    with pytest.raises(ValueError, match=r"overlap must be in 0\.\.1, less than k, but is 2"):
+        best_sum(EXAMPLE, 2, 3, 2)

@@ -27,7 +27,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 
 Sets = NDArray[np.int32]
 
-ROUNDING = 1e-12  # relative, of sums of up to thousands of terms
+ROUNDING = 1e-13  # relative, of sums of up to a thousand terms
 
 
 @dataclass(frozen=True)
