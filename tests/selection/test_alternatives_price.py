@@ -115,10 +115,16 @@ def _checked_or_none(constraints, n, k, n_sets) -> Constraints:
         return Constraints()
 
 
+WITHOUT_A_FIRST_DESIGN = {
+    "one_after_another": lambda designs, deadline: np.empty((0, designs.k), dtype=np.int32),
+    "improved": lambda *what: None,
+}
 WAYS = {
     "as it comes": {},
     "with sets dropped first": {"_WORK_BEFORE_SHARPENING": -1},
     "with all that can be priced": {"_WORK_BEFORE_SHARPENING": -1, "_TOO_MANY": 0},
+    "by cliques alone": WITHOUT_A_FIRST_DESIGN,
+    "by cliques of sets that are left": {"_WORK_BEFORE_SHARPENING": -1, **WITHOUT_A_FIRST_DESIGN},
 }
 
 
@@ -135,7 +141,7 @@ def searched(aggregate, way, problem, deadline=None) -> Solved:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("aggregate", ["sum", "min"])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problems())
 def test_no_design_is_better(aggregate, way, problem) -> None:
     best = best_by_trying_all(*problem, COUNTS[aggregate])
@@ -288,6 +294,15 @@ def test_a_search_that_is_cut_short_still_bounds_what_is_best(aggregate) -> None
         if found.sets is not None:
             problem = (form, 4, 3, 2, Limits.none(40), Constraints())
             assert_is_a_design(found, *problem)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+@pytest.mark.parametrize("seed", range(6))
+def test_without_time_for_cliques_the_bound_still_holds(seed, aggregate, monkeypatch) -> None:
+    problem = larger_problem(seed)
+    best = best_by_trying_all(*problem, COUNTS[aggregate])
+    monkeypatch.setattr(price_and_enumerate._Search, "_walk", lambda *what: False)
+    assert searched(aggregate, "with sets dropped first", problem).bound >= best
 
 
 def test_equal_calls_give_equal_sets_and_leave_what_they_are_given_alone() -> None:
