@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import price_and_enumerate
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
+from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
 from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_min, best_sum
 from chaffinch.tasks.selection.alternatives.prices import Bound, Layer, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.search_state import DONE
 from chaffinch.tasks.selection.alternatives.sets import Solved
+from chaffinch.tasks.selection.alternatives.sharpening import sharpened
 
 EXAMPLE = Form(np.array([9.0, 8, 7, 3, 2, 1]))
 SEARCHES = {"sum": best_sum, "min": best_min}
@@ -176,9 +179,8 @@ def test_no_design_of_larger_sets_is_better(seed, aggregate, way) -> None:
     assert found.value == pytest.approx(best, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
-@given(problems(), st.integers(0, 2**32 - 1))
-def test_any_prices_bound_and_a_design_loses_what_it_is_worth_less(problem, seed) -> None:
+def priced(problem, seed) -> tuple[Known, Bound]:
+    """Return all sets there are, given sets and constraints aside, at prices that are drawn."""
     form, k, n_sets, overlap, _, _ = problem
     random, n = np.random.default_rng(seed), len(form.gains)
     designs = Designs(form, k, n_sets, overlap, Limits.none(n), Constraints())
@@ -189,12 +191,74 @@ def test_any_prices_bound_and_a_design_loses_what_it_is_worth_less(problem, seed
         layers.append(Layer(subsets, random.exponential(size=len(subsets)), random.exponential()))
     prices = Prices(tuple(layers))
     sets = [s for s in combinations(range(n), k) if form.value(s) > -math.inf]
-    if not sets:
+    known = Known(designs, np.array(sets, dtype=np.int32).reshape(-1, k))
+    return known, Bound.of(designs, prices, known.charged(prices).max(initial=-1.0))
+
+
+def best_of(known, counts) -> float:
+    designs = known.designs
+    return best_by_trying_all(
+        designs.form,
+        designs.k,
+        designs.n_sets,
+        designs.overlap,
+        designs.limits,
+        designs.constraints,
+        counts,
+    )
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=80, deadline=None)
+@given(problems(), SEEDS)
+def test_at_any_prices_cliques_are_searched_to_the_best(problem, seed) -> None:
+    known, bound = priced(problem, seed)
+    if len(known.sets) == 0:
         return
-    known = Known(designs, np.array(sets, dtype=np.int32))
-    bound = Bound.of(designs, prices, known.charged(prices).max())
-    best = best_by_trying_all(form, k, n_sets, overlap, designs.limits, Constraints(), math.fsum)
-    assert best <= bound.value
+    for is_smallest_counted, counts in ((False, math.fsum), (True, min)):
+        best = best_of(known, counts)
+        graph = graph_of(known, bound)
+        walk = Walk.of(graph, known.designs.n_sets, math.inf, -math.inf)
+        while search_cliques(graph, walk, 1, is_smallest_counted, bound.value) != DONE:
+            continue  # whenever it is paused, it goes on from where it was
+        if best == -math.inf:
+            assert walk.best[0] == -1
+        else:
+            assert counts(known.worths[walk.best]) == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(problems(), SEEDS)
+def test_a_set_of_a_better_design_is_never_dropped(problem, seed) -> None:
+    known, bound = priced(problem, seed)
+    best = best_of(known, math.fsum)
+    if best == -math.inf:
+        return
+    left, lower = sharpened(known, bound, best - 1e-6, None)
+    assert best <= lower.value <= bound.value
+    kept = {*map(tuple, left.sets.tolist())}
+    without_others = np.array([s in kept for s in map(tuple, known.sets.tolist())])
+    worths = np.where(without_others, known.worths, -math.inf)
+    graph = graph_of(known, bound)._replace(worths=worths)
+    walk = Walk.of(
+        graph, known.designs.n_sets, math.inf, -math.inf
+    )  # only sets worth more than -inf
+    while search_cliques(graph, walk, 10**6, False, bound.value) != DONE:
+        continue
+    assert math.fsum(worths[walk.best]) == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), SEEDS)
+def test_any_prices_bound_and_a_design_loses_what_it_is_worth_less(problem, seed) -> None:
+    form, _, n_sets, overlap, _, _ = problem
+    known, bound = priced(problem, seed)
+    if len(known.sets) == 0:
+        return
+    random, sets = np.random.default_rng(seed), known.sets.tolist()
+    assert best_of(known, math.fsum) <= bound.value
 
     graph = graph_of(known, bound)
     places = random.permutation(len(sets))

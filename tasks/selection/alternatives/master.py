@@ -108,7 +108,8 @@ class Master:
     def solve(self) -> Solution | None:
         """Solve it; None if the solver cannot, for want of precision."""
         designs, n_known = self.designs, len(self.sets)
-        active = np.unique(self.sets)
+        features = [self.sets.ravel(), *(of_size.ravel() for of_size in self.priced)]
+        active = np.unique(np.concatenate(features))
         subsets = [active[:, None].astype(np.int64), *self.priced]
         counts = [len(of_size) for of_size in subsets]
         sizes = range(1, len(subsets) + 1)
