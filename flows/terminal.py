@@ -16,7 +16,8 @@ from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
-from chaffinch.tasks.reporting.alternatives import proof
+from chaffinch.tasks.comparing.wording import counted
+from chaffinch.tasks.reporting.alternatives import proof, why_missing
 from chaffinch.tasks.reproducing.outcome import Reproduction
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -147,10 +148,10 @@ def _print_alternatives(console: Console, found: dict[str, Any], loss_name: str)
     """Print the sets that were found besides the chosen one, each in two lines."""
     asked = found["settings"]
     n_found, n_asked = len(found["sets"]), asked["number"]
-    short = f" of {n_asked} asked for" if n_found < n_asked else ""
-    console.print(
-        Text(f"{n_found} alternatives{short}, tau {asked['tau']:g}, by {asked['quality']}:")
-    )
+    said = f"{n_found} alternatives, tau {asked['tau']:g}, by {asked['quality']}"
+    if n_found < n_asked:
+        said += f"; {n_asked} were asked for, but {why_missing(found)}"
+    console.print(Text(f"{said}{':' if n_found else '.'}"), soft_wrap=True)
     for place, one in enumerate(found["sets"], start=1):
         low, high = one["interval"]
         console.print(
@@ -186,7 +187,7 @@ def show_reproduction(found: Reproduction, *, as_json: bool) -> None:
         return
     console.print(Text(found.source, style="bold"), soft_wrap=True)
     title = found.title[:1].upper() + found.title[1:]
-    console.print(Text(f"{title}; ours over {len(found.seeds)} seeds"), soft_wrap=True)
+    console.print(Text(f"{title}; ours over {counted(len(found.seeds), 'seed')}"), soft_wrap=True)
     table = Table()
     for heading in ("", "", "published", "ours", "lowest", "highest", "inside"):
         table.add_column(heading, justify="right" if heading else "left")

@@ -64,6 +64,13 @@ def proof(one: Mapping[str, Any]) -> str:
     return _PROOF[one["status"]]
 
 
+def why_missing(alternatives: Mapping[str, Any]) -> str:
+    """Return why there are fewer sets than were asked for."""
+    if alternatives["status"] == "infeasible":
+        return "no further set differs that much from all before it"
+    return "none was found before the time was over"
+
+
 def overlaps(alternatives: Mapping[str, Any]) -> Table:
     """Return how many features each two sets have in common."""
     sets = {"chosen": set(alternatives["chosen"]["features"])}

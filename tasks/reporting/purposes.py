@@ -10,7 +10,7 @@ _PURPOSE = {
     "train": "tuning, fitting, the baseline",
     "mask_validation": "which feature to mask next; then fitting",
     "model_validation": "how many features to keep",
-    "test": "the verdict, and nothing else",
+    "test": "the verdict; nothing is chosen by it",
 }
 _PURPOSE_IN_A_RANKING = {
     "train": "tuning, fitting, the ranking",

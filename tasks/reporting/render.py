@@ -29,10 +29,6 @@ _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "test rows, groups or time there would be a verdict."
 )
-_WHY_MISSING = {
-    True: "no further set differs that much from all before it",
-    False: "none was found before the time was over",
-}
 _SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_IMPORTANCE, PLACE)
 
 
@@ -131,7 +127,7 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any
         "quality": settings["quality"],
         "sets": alternatives.sets_found(found, chosen_loss),
         "n_missing": n_missing,
-        "why_missing": _WHY_MISSING[found["status"] == "infeasible"],
+        "why_missing": alternatives.why_missing(found),
         "overlaps": alternatives.overlaps(found),
         "chart": alternatives.price_chart(found),
     }

@@ -18,7 +18,10 @@ SETTINGS = {
         {"k": [2, 2, 2]},
         "k must be one size, or one for each of the 2 sets, but is 3 sizes",
     ),
-    "fewer": ({"n_alternatives": -1}, "n_alternatives must be at least 0 but is -1"),
+    "fewer": (
+        {"n_alternatives": -1},
+        "n_alternatives must be a whole number of at least 0 but is -1",
+    ),
     "tau": ({"tau": 0.0}, "tau must be above 0 and at most 1 but is 0.0"),
     "apart": ({"tau": 1.1}, "tau must be above 0 and at most 1 but is 1.1"),
     "measure": (
@@ -104,3 +107,66 @@ def test_qualities(case):
     make, message = QUALITIES[case]
     with refused(message):
         make()
+
+
+Q6 = Univariate([9, 8, 7, 3, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 2.0}, "k must be a whole number, or one for each set, but is 2.0"),
+        ({"k": "2"}, "k must be a whole number, or one for each set, but is '2'"),
+        ({"k": True}, "k must be a whole number, or one for each set, but is True"),
+        ({"n_alternatives": 1.5}, "n_alternatives must be a whole number of at least 0 but is 1.5"),
+        ({"tau": "x"}, "tau must be above 0 and at most 1 but is 'x'"),
+        ({"tau": None}, "tau must be above 0 and at most 1 but is None"),
+        ({"time_limit": "5"}, "time_limit must be above 0 seconds but is '5'"),
+        ({"previous": [1, 2]}, "previous must be a sequence of features but is 1"),
+        ({"previous": [[0.7]]}, "previous must be indices or names of features but has 0.7"),
+        ({"previous": [[True, False]]}, "previous must be indices or names of features but has Tr"),
+        (
+            {"previous": [np.ones(3, dtype=bool)]},
+            "previous must be a mask of shape",
+        ),
+        ({"quality": [1, 2, 3]}, "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is"),
+        ({"constraints": {"must_include": [1]}}, "constraints must be Constraints but are {'must"),
+        ({"constraints": Constraints(must_include=3)}, "must_include must be a sequence of feat"),
+        ({"constraints": Constraints(costs=[5] * 6, budget=np.nan)}, "budget must be at least 0"),
+        ({"constraints": Constraints(costs=[5] * 6, budget=-1)}, "budget must be at least 0 but"),
+        (
+            {"constraints": Constraints(max_sets_per_feature=1.5)},
+            "max_sets_per_feature must",
+        ),
+        (
+            {"constraints": Constraints(groups=[Group([0, 1], at_most=-1)])},
+            "a group's at_most",
+        ),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_in_one_line(options, message) -> None:
+    asked = {"quality": Q6, "k": 2, "n_alternatives": 1, "tau": 0.5, **options}
+    with pytest.raises(ValueError, match=message) as error:
+        find_alternatives(asked.pop("quality"), **asked)
+    assert "\n" not in str(error.value)
+
+
+def test_a_set_may_be_given_as_a_mask() -> None:
+    mask = np.array([0, 0, 0, 0, 1, 1], dtype=bool)
+    options = {"k": 2, "n_alternatives": 1, "tau": 1}
+    found = find_alternatives(Q6, previous=[mask], **options)
+    assert [one.indices for one in found] == [(0, 1), (2, 3)]
+
+
+def test_values_next_to_nothing_end_as_well() -> None:
+    least = 1e-320
+    found = find_alternatives(
+        Univariate([least, 2 * least, 2 * least, 0, 0, 0, 0]),
+        k=3,
+        n_alternatives=1,
+        tau=0.8,
+        search="simultaneous",
+        aggregate="min",
+        constraints=Constraints(max_sets_per_feature=2),
+    )
+    assert len(found) == 2

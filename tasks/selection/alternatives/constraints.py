@@ -6,8 +6,9 @@ each row the weights of its features sum to the row's cap at most. The search kn
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 import numpy as np
 
@@ -167,13 +168,21 @@ def indices_of(
     ValueError
         If one of them is not there.
     """
-    if isinstance(features, str):
+    if isinstance(features, str) or not isinstance(features, Iterable):
         raise ValueError(f"{said} must be a sequence of features but is {features!r}")
+    if isinstance(features, np.ndarray) and features.dtype == bool:
+        if features.shape != (n_features,):
+            raise ValueError(
+                f"{said} must be a mask of shape ({n_features},) but has {features.shape}"
+            )
+        return tuple(np.flatnonzero(features).tolist())
     places = {name: index for index, name in enumerate(names or ())}
     found = set()
     for feature in features:
         if isinstance(feature, str) and feature not in places:
             raise ValueError(f"{said} must name features but names {feature!r}, which is none")
+        if isinstance(feature, bool) or not isinstance(feature, str | Integral):
+            raise ValueError(f"{said} must be indices or names of features but has {feature!r}")
         index = places[feature] if isinstance(feature, str) else int(feature)
         if not 0 <= index < n_features:
             raise ValueError(f"{said} must have indices in 0..{n_features - 1} but has {index}")
@@ -228,9 +237,13 @@ def _check_choice(done: Constraints, n_features: int, k: int, n_sets: int) -> No
         raise ValueError(
             f"costs and a budget go together but only {given} is given; give {missing}"
         )
+    if done.budget is not None and not done.budget >= 0:
+        raise ValueError(f"budget must be at least 0 but is {done.budget}")
     most = done.max_sets_per_feature
     if most is None:
         return
+    if not isinstance(most, Integral):
+        raise ValueError(f"max_sets_per_feature must be a whole number but is {most!r}")
     if most < 1:
         raise ValueError(f"max_sets_per_feature must be at least 1 but is {most}")
     if done.must_include and most < n_sets:
@@ -243,6 +256,8 @@ def _check_choice(done: Constraints, n_features: int, k: int, n_sets: int) -> No
 def _check_group(group: Group, k: int) -> None:
     """Raise ValueError for a group that no set of size k can have."""
     most = len(group.features) if group.at_most is None else group.at_most
+    if most < 0:
+        raise ValueError(f"a group's at_most must be at least 0 but is {most}")
     if not 0 <= group.at_least <= min(k, most, len(group.features)):
         raise ValueError(
             f"a group's at_least must be in 0..{min(k, most, len(group.features))} but is "

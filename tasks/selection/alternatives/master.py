@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
@@ -108,7 +109,8 @@ class Master:
     def solve(self) -> Solution | None:
         """Solve it; None if the solver cannot, for want of precision."""
         designs, n_known = self.designs, len(self.sets)
-        features = [self.sets.ravel(), *(of_size.ravel() for of_size in self.priced)]
+        features: list[NDArray[np.integer]] = [self.sets.ravel()]
+        features += [of_size.ravel() for of_size in self.priced]
         active = np.unique(np.concatenate(features))
         subsets = [active[:, None].astype(np.int64), *self.priced]
         counts = [len(of_size) for of_size in subsets]

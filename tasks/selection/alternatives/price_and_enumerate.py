@@ -23,6 +23,7 @@ all, so that it loses less than B - m Z.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -161,7 +162,9 @@ class _Search:
 
     def _first_step(self, bound: Bound, enough: int) -> float:
         """Return what to lose for enough sets to find a good design among; look for one."""
-        step, sets = _FIRST_STEP * self.designs.magnitude, np.empty((0, self.designs.k), np.int32)
+        least = sys.float_info.min  # of which a step has to be more to grow
+        step = max(least, _FIRST_STEP * self.designs.magnitude)
+        sets = np.empty((0, self.designs.k), np.int32)
         while len(sets) < enough and step < self._needed(bound) and not is_late(self.deadline):
             step *= _GROWTH_AT_FIRST
             sets, _ = self._enumerate(bound, min(step, self._needed(bound)), _TO_CHOOSE * enough)
