@@ -81,12 +81,18 @@ def spread_masked_loss(
         def ask_all(asked: Asked) -> list[Nodes]:
             return ask(Part.answer, asked)
 
-        parted = PartedLoss(some, weight, n_blocks, ask_all)
+        evaluator = MaskEvaluator(model, rows, loss, baseline)
+
+        def exactly(masks: Mask) -> Floats:
+            return evaluator(list(masks))
+
+        asks_the_model = some.exactly is not None
+        parted = PartedLoss(some, weight, n_blocks, ask_all, exactly if asks_the_model else None)
         try:
             parted.loss  # noqa: B018 - rows that no engine covers show before anything is asked
         except NotCovered as uncovered:
             logger.info("masked losses by one prediction each: %s", uncovered)
-            return _spread_masks(MaskEvaluator(model, rows, loss, baseline), workers)
+            return _spread_masks(evaluator, workers)
         return parted
     logger.info("masked losses stay in this process: %s", reason)
     return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)

@@ -2,7 +2,7 @@
 
 `masked_loss` picks the fastest engine that gives the losses of the model's own predictions, up to
 the order of a sum. What no engine covers goes to `BlackBox`, which only needs a `predict`, and so
-does a loss in which XGBoost's own rounding shows; the reason is logged.
+does a loss in which XGBoost's own rounding shows, or a forest's unit; the reason is logged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvalua
 from chaffinch.tasks.selection.masked_loss.dense import dense_engine
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees import tree_engine
-from chaffinch.tasks.selection.masked_loss.trees.rounding import check_rounding
+from chaffinch.tasks.selection.masked_loss.trees.rounding import check_rounding, check_unit
 from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Predictor, Rows
 
 __all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
@@ -66,6 +66,7 @@ def masked_loss(
     evaluator = MaskEvaluator(model, rows, loss, baseline)
     try:
         engine = exact_engine(model, rows, loss, baseline, threads=threads)
+        check_unit(engine, rows, loss)
         check_rounding(engine, model, rows, loss)
     except NotCovered as reason:
         logger.info("masked losses of the %s model by one prediction each: %s", model.kind, reason)

@@ -103,6 +103,25 @@ class FirstLayer:
             total += self.table[self.first_row[feature] + values[feature].astype(np.int64)].T
         return np.asarray(total)
 
+    def greatest_changes(self, rows: slice, reach: Floats) -> Floats:
+        """Return how far masking each feature moves an output of the network at most, (d, n).
+
+        Parameters
+        ----------
+        rows : slice
+            Which rows.
+        reach : ndarray of float64, shape (width, n_outputs)
+            How far each unit moves each output, per unit of its own.
+        """
+        by_weight = (np.abs(self._weights) @ reach).max(axis=1)
+        moved = np.abs(self.values[:, rows] - self.value_at_baseline[:, np.newaxis])
+        moved *= by_weight[:, np.newaxis]
+        for feature in np.flatnonzero(self.tabulated):
+            places = self.first_row[feature] + self.values[feature, rows].astype(np.int64)
+            change = np.abs(self.table[places] - self.at_baseline[feature])
+            moved[feature] = (change @ reach).max(axis=1)
+        return moved
+
     def into_changes(self) -> Floats:
         """Return what masking each feature takes from a layer of one unit, shape (d, n).
 

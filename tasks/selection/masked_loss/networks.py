@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.coarseness import of_network
 from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
 from chaffinch.tasks.selection.masked_loss.drift import Drift
 from chaffinch.tasks.selection.masked_loss.first_layer import FirstLayer
@@ -77,6 +78,9 @@ class NetworkMaskedLoss(RowSums):
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         """See `RowSums.block_sums`."""
+        if question == "coarseness":
+            weight = self._output_loss.weight
+            return of_network(self._model, self._first, self.name, weight, _ROWS_AT_ONCE)
         if masks is not None:
             return np.hstack([self._sums_of(self._under(mask)) for mask in masks])
         self._make_whole()

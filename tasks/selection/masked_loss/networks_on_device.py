@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.coarseness import of_network
 from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel, read_dense
 from chaffinch.tasks.selection.masked_loss.devices import usable_memory
 from chaffinch.tasks.selection.masked_loss.drift import Drift
@@ -110,6 +111,9 @@ class NetworkMaskedLossOnDevice(RowSums):
         self._model, self._device = model, device
         self._widths = [len(bias) for bias in model.biases]
         self._divide(len(rows))
+        self._coarseness = of_network(
+            model, first, self.name, output_loss.weight, self.rows_in_block
+        )
         usable = usable_memory(device) if memory is None else memory
         self.layers_at_once = self._layers_within(usable, len(rows), first)
         with single_torch_thread():
@@ -124,6 +128,8 @@ class NetworkMaskedLossOnDevice(RowSums):
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         """See `RowSums.block_sums`."""
+        if question == "coarseness":
+            return self._coarseness
         with single_torch_thread():
             if masks is not None:
                 return self._sums(len(masks), partial(self._write_under, masks))

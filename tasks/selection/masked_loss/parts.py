@@ -125,6 +125,8 @@ class PartedLoss(RowSums):
         Of all rows.
     ask : callable
         Takes a question to the answers of all parts.
+    exactly : callable, optional
+        As the engine of all rows has it; see `RowSums`.
     """
 
     def __init__(
@@ -133,8 +135,9 @@ class PartedLoss(RowSums):
         total_weight: float,
         n_blocks: int,
         ask: Callable[[Asked], list[Nodes]],
+        exactly: Callable[[Mask], Floats] | None = None,
     ) -> None:
-        super().__init__(like.name, like.relevant, total_weight)
+        super().__init__(like.name, like.relevant, total_weight, exactly)
         self._n_blocks, self._ask = n_blocks, ask
         self._removed: tuple[int, ...] = ()
         self._has_told = False

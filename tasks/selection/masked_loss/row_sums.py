@@ -8,17 +8,19 @@ An addition is thus the same one for any number of runs, and the root the same t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.masked_loss.coarseness import least_loss
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
-Question = Literal["present", "without each", "under"]
+Question = Literal["present", "without each", "under", "coarseness"]
 # (level, number): the node above the blocks number * 2^level to (number + 1) * 2^level - 1
 Nodes = dict[tuple[int, int], Floats]
 
@@ -102,14 +104,29 @@ class RowSums(MaskState):
         Features that can change a prediction.
     total_weight : float
         Of all rows.
+    exactly : callable, optional
+        Takes masks (m, d) to their losses (m,) where rounding may show in them; by default they
+        are asked for as any masks are.
+
+    Notes
+    -----
+    `coarseness` tells when a loss is asked for in this other way.
     """
 
     is_summed = True  # whether the loss is such a mean; an engine may know others as well
     rows_in_block: int
 
-    def __init__(self, name: str, relevant: Mask, total_weight: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        relevant: Mask,
+        total_weight: float,
+        exactly: Callable[[Mask], Floats] | None = None,
+    ) -> None:
         super().__init__(len(relevant))
         self.name, self.relevant, self.total_weight = name, relevant, total_weight
+        self.exactly = exactly
+        self._least: Floats | None = None
 
     @property
     def loss(self) -> float:
@@ -138,9 +155,11 @@ class RowSums(MaskState):
 
         Parameters
         ----------
-        question : "present", "without each" or "under"
+        question : "present", "without each", "under" or "coarseness"
             Of the present mask; without each kept and relevant feature, in ascending order, and
-            of the present mask at last; or under `masks`.
+            of the present mask at last; or under `masks`. Of the last: by how much rounding may
+            change the losses without each of all d features, and at last any other; or one sum
+            for all of these.
         masks : ndarray of bool, shape (m, d), optional
             See above.
         """
@@ -148,8 +167,35 @@ class RowSums(MaskState):
 
     def _losses(self, question: Question, n_kept: int, masks: Mask | None = None) -> Floats:
         losses = self._means(question, masks)
+        if self.is_summed:
+            doubtful = np.flatnonzero(losses < self._least_losses(question))
+            if len(doubtful):
+                losses[doubtful] = self._anew(self._asked(question, masks, doubtful))
         check_finite(self.name, losses, n_kept, len(self._mask))
         return losses
+
+    def _least_losses(self, question: Question) -> Floats:
+        """Return the least of each asked loss in which rounding does not show, (1,) or (m,)."""
+        if self._least is None:
+            mean = self._totals("coarseness", None) / self.total_weight
+            self._least = least_loss(self.name, mean)
+        if question != "without each" or len(self._least) == 1:
+            return self._least[-1:]
+        asked: Floats = self._least[np.append(self._mask & self.relevant, True)]
+        return asked
+
+    def _asked(self, question: Question, masks: Mask | None, which: NDArray[np.int64]) -> Mask:
+        """Return some of the masks of a question's losses, by their numbers."""
+        if masks is not None:
+            return masks[which]
+        some = np.repeat(self._mask[np.newaxis], len(which), axis=0)
+        if question == "without each":
+            features = np.append(np.flatnonzero(self._mask & self.relevant), -1)[which]
+            some[np.arange(len(which)), features] &= features < 0  # the last is the present mask
+        return some
+
+    def _anew(self, masks: Mask) -> Floats:
+        return self._means("under", masks) if self.exactly is None else self.exactly(masks)
 
     def _means(self, question: Question, masks: Mask | None) -> Floats:
         return self._totals(question, masks) / self.total_weight

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees import lightgbm, scikit_learn, xgboost
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest
 from chaffinch.tasks.selection.masked_loss.trees.ties import settle_ties
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
-from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Predictor, Rows
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Predictor, Rows
 
 
 def tree_engine(
@@ -24,7 +25,12 @@ def tree_engine(
     from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 
     settle = settle_ties(model, rows, loss, baseline)
-    return TreeEngine(forest_of(model), rows, loss, baseline, settle, threads=threads)
+    evaluator = MaskEvaluator(model, rows, loss, baseline)
+
+    def exactly(masks: Mask) -> Floats:  # a function: a copy of the engine need not copy the model
+        return evaluator(list(masks))
+
+    return TreeEngine(forest_of(model), rows, loss, baseline, settle, exactly, threads=threads)
 
 
 def forest_of(model: Predictor) -> Forest:

@@ -9,7 +9,8 @@ prediction per feature and removal would visit everything d^2 / 2 times.
 Values are whole numbers of a unit 2^-q, with q as large as keeps every sum below 2^60. Sums are
 then exact, whatever their order: the same bits for any number of threads, no drift over removals,
 and a change of exactly 0 where a feature has none. Rounding to units is finer than the library's
-own rounding of its sums.
+own rounding of its sums, unless some values are huge beside those of ordinary rows: `coarseness`
+finds the losses in which that shows, and the model itself is asked for them.
 
 A removal writes nothing but the mask, and waits until losses are next asked for. Then each run of
 blocks is brought up to the mask and its losses are summed while a processor's cache holds its
@@ -30,12 +31,13 @@ from typing import Any
 import numpy as np
 
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.coarseness import of_rows, shows
 from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
 from chaffinch.tasks.selection.masked_loss.sharing import Threads
 from chaffinch.tasks.selection.masked_loss.trees import by_test, by_word, row_losses
 from chaffinch.tasks.selection.masked_loss.trees.arrays import BLOCK, State
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
-from chaffinch.tasks.selection.masked_loss.trees.packing import pack, tests_by_feature
+from chaffinch.tasks.selection.masked_loss.trees.packing import pack, rounding_of, tests_by_feature
 from chaffinch.tasks.selection.masked_loss.trees.ties import Settle
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
@@ -68,6 +70,8 @@ class TreeEngine(RowSums):
         What a masked feature is set to.
     settle : callable, optional
         See `settle_ties`, for a loss in which ranks or classes count.
+    exactly : callable, optional
+        See `RowSums`; the losses of the model's own predictions.
     threads : int, at least 1
         How many blocks of rows are worked on at a time; never changes a bit of the result.
     """
@@ -81,6 +85,7 @@ class TreeEngine(RowSums):
         loss: Loss,
         baseline: Floats,
         settle: Settle | None = None,
+        exactly: Callable[[Mask], Floats] | None = None,
         *,
         threads: int = 1,
     ) -> None:
@@ -88,13 +93,14 @@ class TreeEngine(RowSums):
             raise ValueError(f"threads must be at least 1 but is {threads}")
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         relevant = np.isin(np.arange(rows.X.shape[1]), forest.used_features)
-        super().__init__(loss.name, relevant, float(weight.sum()))
+        super().__init__(loss.name, relevant, float(weight.sum()), exactly)
         self.forest, self._rows, self._loss = forest, rows, loss
         self._settle, self._used = settle, forest.used_features
         self._kind = _KINDS.get((loss.name, forest.link), _NOT_SUMMED)
         self.is_summed = self._kind != _NOT_SUMMED
         self._baseline = forest.prepare(baseline[np.newaxis])[0]
         self._unit, self._base, self._trees = pack(forest, self._baseline)
+        self.rounding = rounding_of(forest)
         self._tests = tests_by_feature(self._trees, len(self._used))
         self._n_blocks = -(-len(rows) // BLOCK)
         self._y = self._in_blocks(rows.y.astype(np.float64))
@@ -113,6 +119,9 @@ class TreeEngine(RowSums):
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         """See `RowSums.block_sums`."""
+        if question == "coarseness":  # the same for every row and mask
+            off_by = of_rows(self.name, np.full(1, self.rounding))
+            return np.outer(self._weight.sum(axis=1), off_by)
         if masks is not None:
             return np.hstack([self._sums_under(mask) for mask in masks])
         features = self._features(question)
@@ -284,6 +293,8 @@ class TreeEngine(RowSums):
 
     def _any_loss(self, score: Integers, mask: Mask) -> float:
         prediction = self._predictions(score)
+        if self.exactly is not None and shows(self.rounding, self._loss, prediction, self._rows.y):
+            return float(self.exactly(mask[np.newaxis])[0])
         settled = prediction if self._settle is None else self._settle(prediction, mask)
         return self._loss(self._rows.y, settled, self._rows.weight)
 

@@ -16,7 +16,7 @@ _SUM_BITS = 60
 
 
 def pack(forest: Forest, baseline: Floats) -> tuple[float, Integers, Trees]:
-    """Return the unit, the base scores in units, and the trees.
+    """Return the unit, the base scores in units, and the trees; see also `rounding_of`.
 
     Parameters
     ----------
@@ -68,10 +68,25 @@ def tests_by_feature(trees: Trees, n_used: int) -> list[tuple[Integers, NDArray[
     return [(pairs[a:b, 1].copy(), trees.same_feature[node[a:b]]) for a, b in pairwise(bounds)]
 
 
+def rounding_of(forest: Forest) -> float:
+    """Return by how much a score may be off, under any mask, because values are whole units."""
+    exponent = _SUM_BITS - _exponent_of(_greatest_score(forest))
+    of_values, of_base = (
+        np.ldexp(np.abs(values - np.rint(values)), -exponent)
+        for values in (np.ldexp(forest.value, exponent), np.ldexp(forest.base, exponent))
+    )
+    return _greatest_sum(forest, of_values, of_base) / forest.divisor
+
+
 def _greatest_score(forest: Forest) -> float:
     """Return a bound on every partial sum."""
-    greatest = np.maximum.reduceat(np.abs(forest.value).max(axis=1), _first_leaf(forest))
-    return float(greatest.sum() + np.abs(forest.base).max())
+    return _greatest_sum(forest, np.abs(forest.value), np.abs(forest.base))
+
+
+def _greatest_sum(forest: Forest, values: Floats, base: Floats) -> float:
+    """Return the greatest sum over all trees of one leaf each; nothing is below 0."""
+    greatest = np.maximum.reduceat(values.max(axis=1), _first_leaf(forest))
+    return float(greatest.sum() + base.max())
 
 
 def _exponent_of(bound: float) -> int:
