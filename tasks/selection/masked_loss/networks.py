@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.coarseness import of_network
 from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
-from chaffinch.tasks.selection.masked_loss.drift import Drift
+from chaffinch.tasks.selection.masked_loss.drift import SHRINKAGE_OF_A_ROW, Drift
 from chaffinch.tasks.selection.masked_loss.first_layer import FirstLayer
 from chaffinch.tasks.selection.masked_loss.outputs import OutputLoss, check_agreement
 from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
@@ -55,6 +55,7 @@ class NetworkMaskedLoss(RowSums):
     """
 
     _present: Floats  # first layer under the present mask, shape (width, n)
+    _greatest: Floats  # its greatest sizes since each block was computed anew
     rows_in_block = _ROWS_AT_ONCE
 
     def __init__(self, evaluator: MaskEvaluator, model: DenseModel, *, threads: int = 1) -> None:
@@ -98,15 +99,20 @@ class NetworkMaskedLoss(RowSums):
         changed = np.empty_like(self._present)[np.newaxis]
         self._first.write_without(self._present, np.array([feature]), 0, -np.inf, changed)
         self._present = changed[0]
-        is_due = self._drift.due(self._sizes())
+        size = np.abs(self._present)
+        np.maximum(self._greatest, size, out=self._greatest)
+        shrunken = (self._greatest > SHRINKAGE_OF_A_ROW * size).any(axis=0)
+        is_due = self._drift.due(self._sizes(), np.logical_or.reduceat(shrunken, self._starts))
         for start in self._starts[is_due]:
             rows = slice(start, start + _ROWS_AT_ONCE)
             self._present[:, rows] = self._first.present(self._mask, rows)
+            self._greatest[:, rows] = np.abs(self._present[:, rows])
         if is_due.any():
             self._drift.renewed(self._sizes())
 
     def _start_anew(self) -> None:
         self._present = self._under(self._mask)
+        self._greatest = np.abs(self._present)
         self._drift = Drift(self._sizes())
 
     def _under(self, mask: Mask) -> Floats:

@@ -24,7 +24,7 @@ from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.coarseness import of_network
 from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel, read_dense
 from chaffinch.tasks.selection.masked_loss.devices import usable_memory
-from chaffinch.tasks.selection.masked_loss.drift import Drift
+from chaffinch.tasks.selection.masked_loss.drift import SHRINKAGE_OF_A_ROW, Drift
 from chaffinch.tasks.selection.masked_loss.first_layer import FirstLayer
 from chaffinch.tasks.selection.masked_loss.losses_on_device import LossOnDevice
 from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
@@ -120,6 +120,7 @@ class NetworkMaskedLossOnDevice(RowSums):
             self._send(first)
             self._loss_of = LossOnDevice(model, rows, evaluator.loss, output_loss, self._by_run)
             self._present = self._empty(self._n_runs, self._widths[0], self._rows_in_run)
+            self._greatest = self._empty(*self._present.shape)
             self._start_anew()
             layer = self._empty(1, *self._present.shape[1:])
             self._write_present(0, slice(0, 1), layer)
@@ -138,7 +139,7 @@ class NetworkMaskedLossOnDevice(RowSums):
             if question == "present":
                 return present
             features = np.flatnonzero(self._mask & self.relevant)
-            without = self._sums(len(features), partial(self._write_without, features))
+            without = self._sums(len(features), partial(self._change, features))
         return np.hstack((without, present))
 
     def _divide(self, n_rows: int) -> None:
@@ -155,7 +156,7 @@ class NetworkMaskedLossOnDevice(RowSums):
         column = _BYTES * self._rows_in_run
         kept = first.table.nbytes + first.at_baseline.nbytes
         kept += sum(weight.nbytes for weight in self._model.weights[1:])
-        kept += column * self._n_runs * (d + widths[0] + 3)  # values, layer, what a loss needs
+        kept += column * self._n_runs * (d + 2 * widths[0] + 3)  # values, layers, what a loss needs
         kept += column * 2 * (widths[0] + 1)  # to make one layer, however many there are
         pairs = zip(widths, [*widths[1:], widths[-1]], strict=True)
         of_each = column * (widths[0] + max(map(sum, pairs)) + widths[-1] + 4)
@@ -206,13 +207,15 @@ class NetworkMaskedLossOnDevice(RowSums):
         with single_torch_thread():
             changed = self._empty(1, *self._present.shape[1:])
             for run in range(self._n_runs):
-                self._change(np.array([feature]), run, changed)
+                self._change(np.array([feature]), run, slice(1), changed)
                 self._present[run] = changed[0]
-            is_due = self._drift.due(self._sizes()).reshape(self._n_runs, -1)
+            shrunken = np.concatenate([self._shrunken(run) for run in range(self._n_runs)])
+            is_due = self._drift.due(self._sizes(), shrunken).reshape(self._n_runs, -1)
             for run in np.flatnonzero(is_due.any(axis=1)).tolist():
                 rows = self._tensor(is_due[run].repeat(self.rows_in_block))
                 anew = self._under(self._mask, run)
                 self._present[run] = anew.where(rows, self._present[run])
+                self._greatest[run] = anew.abs().where(rows, self._greatest[run])
             if is_due.any():
                 self._drift.renewed(self._sizes())
 
@@ -220,7 +223,15 @@ class NetworkMaskedLossOnDevice(RowSums):
         with single_torch_thread():
             for run in range(self._n_runs):
                 self._present[run] = self._under(self._mask, run)
+                self._greatest[run] = self._present[run].abs()
             self._drift = Drift(self._sizes())
+
+    def _shrunken(self, run: int) -> Mask:
+        """Return which blocks of a run have a row that has shrunk, and take note of its sizes."""
+        size, greatest = self._present[run].abs(), self._greatest[run]
+        greatest.copy_(greatest.maximum(size))
+        by_block = (greatest > SHRINKAGE_OF_A_ROW * size).any(dim=0).view(self._blocks_in_run, -1)
+        return np.asarray(by_block.any(dim=1).cpu().numpy())
 
     def _sizes(self) -> Floats:
         """Return the largest pre-activation of each block's units, shape (n_blocks, width)."""
@@ -248,11 +259,6 @@ class NetworkMaskedLossOnDevice(RowSums):
         for mask, layer in zip(masks[which], out, strict=True):
             layer[:] = self._under(mask, run)
 
-    def _write_without(
-        self, features: NDArray[np.int64], run: int, which: slice, out: torch.Tensor
-    ) -> None:
-        self._change(features[which], run, out)
-
     def _under(self, mask: Mask, run: int) -> torch.Tensor:
         """Return the first layer of a run under a mask, shape (width, rows)."""
         kept = self._tensor(mask)
@@ -262,10 +268,13 @@ class NetworkMaskedLossOnDevice(RowSums):
             total += self._contribution(feature, run)
         return total
 
-    def _change(self, features: NDArray[np.int64], run: int, out: torch.Tensor) -> None:
+    def _change(
+        self, features: NDArray[np.int64], run: int, which: slice, out: torch.Tensor
+    ) -> None:
         """Write a run's first layer without each of some features, shape (m, width, rows)."""
         import torch
 
+        features = features[which]
         present, index = self._present[run], self._tensor(features)
         changes = self._values[run, index] - self._value_at_baseline[index, None]
         torch.mul(changes[:, None], self._weights[index, :, None], out=out)
