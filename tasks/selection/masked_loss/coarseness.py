@@ -22,7 +22,6 @@ from chaffinch.tasks.selection.vocabulary import Floats
 
 MOST_ROUNDING = 5e-10  # of the size of a loss's errors; of squared ones twice as much
 _ROUNDINGS = 8  # of a term's size, in a sum of some hundreds and in the subtraction
-_ROUNDINGS = 8  # of a term's size, in a sum of some hundreds and in the subtraction
 _MOST_OF_A_CLASS = 5e-12  # half of the reach within which `ties` asks the model
 _MOST_LOG_LOSS = 37.0  # of a probability of nothing, which counts as float64's epsilon
 
