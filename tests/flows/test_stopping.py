@@ -72,8 +72,7 @@ def send_again_and_again(program: subprocess.Popen[str], number: int) -> None:
 @pytest.mark.parametrize(
     ("send", "number", "code"),
     [
-        (send_to_all, signal.SIGINT, 130),  # Ctrl-C in a terminal
-        (send_again_and_again, signal.SIGINT, 130),  # by somebody impatient
+        (send_again_and_again, signal.SIGINT, 130),  # Ctrl-C in a terminal, by somebody impatient
         (send_to_it_alone, signal.SIGTERM, 143),  # `kill`
     ],
 )

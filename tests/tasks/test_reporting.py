@@ -241,7 +241,7 @@ def test_a_ranking_says_which_rows_it_is_of(method, train, mask_validation) -> N
     page = Page(render_report(ranked(made_up(numbered(12), 4), method)))
     rows = page.tables["Losses of the two final models (log loss)"]
     assert [rows[1][-1], rows[2][-1]] == [train, mask_validation]
-    assert rows[4][-1] == "the verdict, and nothing else"
+    assert rows[4][-1] == "the verdict; nothing is chosen by it"
 
 
 def test_a_lowest_score_is_called_that_and_not_a_size() -> None:
