@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import balanced, use_table
+from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.balanced import best_min
 from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_balancing,
@@ -19,6 +20,8 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_replacement,
 )
 from chaffinch.tasks.selection.alternatives.multiplicities import best_sum
+from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
+from chaffinch.tasks.selection.alternatives.search_state import PAUSED
 
 Q0 = np.array([9.0, 8, 7, 3, 2, 1])
 SEARCHES = {"sum": best_sum, "min": best_min}
@@ -118,6 +121,24 @@ def test_either_way_alone_finds_the_best_worst_set(way, limit, question) -> None
     best = best_by_trying_all(values, k, n_sets, overlap, min)
     assert found.value == pytest.approx(best, abs=1e-13 * k * np.abs(values).max(), rel=0)
     assert found.complete or (way, found.sets) == ("down from the bound", None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(questions(), st.lists(st.integers(0, 40), min_size=7, max_size=7))
+def test_the_search_up_meets_the_best_from_no_design_at_all(question, units) -> None:
+    """In whole units, so that no design that annealing has found hides one passed over."""
+    values, k, n_sets, overlap = question
+    units = np.sort(units[: len(values)])[::-1] - min(units[: len(values)])
+    n_pairs = math.comb(n_sets, 2) * overlap
+    table = use_table.table_of_uses(units, n_sets, n_sets * k, n_pairs, None)
+    sums = np.concatenate([[0], np.cumsum(units)])
+    state = fresh_balance(len(units), n_sets, target=0)
+    while balance(Problem(units, sums, table, n_pairs + 1, 0, k, overlap), state, 50) == PAUSED:
+        pass
+    best = best_by_trying_all(units.astype(float), k, n_sets, overlap, min)
+    assert state.target[0] == (best + 1 if best > -math.inf else 0)
+    if state.best.any():
+        assert (units[:, None] * state.best).sum(axis=0).min() == best
 
 
 @pytest.mark.parametrize(
