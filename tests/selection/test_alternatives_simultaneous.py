@@ -125,20 +125,25 @@ def test_either_way_alone_finds_the_best_worst_set(way, limit, question) -> None
 
 @settings(max_examples=200, deadline=None)
 @given(questions(), st.lists(st.integers(0, 40), min_size=7, max_size=7))
-def test_the_search_up_meets_the_best_from_no_design_at_all(question, units) -> None:
+def test_the_search_up_meets_the_best_from_any_target(question, units) -> None:
     """In whole units, so that no design that annealing has found hides one passed over."""
     values, k, n_sets, overlap = question
     units = np.sort(units[: len(values)])[::-1] - min(units[: len(values)])
     n_pairs = math.comb(n_sets, 2) * overlap
     table = use_table.table_of_uses(units, n_sets, n_sets * k, n_pairs, None)
     sums = np.concatenate([[0], np.cumsum(units)])
-    state = fresh_balance(len(units), n_sets, target=0)
-    while balance(Problem(units, sums, table, n_pairs + 1, 0, k, overlap), state, 50) == PAUSED:
-        pass
+    problem = Problem(units, sums, table, n_pairs + 1, 0, k, overlap)
     best = best_by_trying_all(units.astype(float), k, n_sets, overlap, min)
-    assert state.target[0] == (best + 1 if best > -math.inf else 0)
-    if state.best.any():
-        assert (units[:, None] * state.best).sum(axis=0).min() == best
+    for target in (0, int(max(best, 0)), int(max(best, 0)) + 1):
+        state = fresh_balance(len(units), n_sets, target)
+        while balance(problem, state, 50) == PAUSED:
+            pass
+        if target > best:
+            assert state.target[0] == target
+        else:
+            assert state.target[0] == best + 1
+            worth = (units[:, None] * state.best).sum(axis=0)
+            assert worth.min() == best
 
 
 @pytest.mark.parametrize(
