@@ -103,6 +103,11 @@ def masked_loss(
         If the model is not fitted, it, X, y and the settings do not fit each other, or the
         device is not there or does not take them; the message says what and how to mend it.
 
+    Notes
+    -----
+    Beside X, an engine takes memory for about four tables of its size in float64 while it is made,
+    a network's for five to six, and a black box for three to five whenever it is asked.
+
     Examples
     --------
     >>> import chaffinch, numpy
@@ -162,6 +167,8 @@ def evaluator_of(
         n_classes = prediction.shape[1] if prediction.ndim == 2 else 0
         classes = np.arange(n_classes if n_classes > 1 else 0)
     schema = Schema(table.names, (0,) * len(table.names), len(classes))
+    if given.classes is None and len(classes):
+        _check_classes_are_meant(loss, y, len(classes))
     rows = _rows(table.matrix, y, classes, sample_weight)
     own = GivenModel(
         given.name,
@@ -229,6 +236,16 @@ def _check_probabilities(prediction: Floats) -> None:
         )
 
 
+def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
+    """Raise InputError for several outputs a row where numbers are to be compared with y."""
+    truth = np.asarray(y)
+    if truth.dtype.kind == "f" and (np.isfinite(truth) & (truth != np.round(truth))).any():
+        raise InputError(
+            f"the model predicts {n_outputs} values a row, which stand for classes 0 to "
+            f"{n_outputs - 1}, but y holds numbers between; give a model of one output for {loss!r}"
+        )
+
+
 def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> Rows:
     """Return the rows with their targets as numbers or as positions among the classes."""
     check_mask(y, "y")
@@ -243,6 +260,11 @@ def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> 
             )
     if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
         raise InputError("sample_weight must be above 0 and finite; leave out rows of no weight")
+    if weight is not None and weight.max() > np.finfo(np.float64).max / len(weight):
+        raise InputError(
+            f"sample_weight must have a finite sum but goes up to {weight.max():.3g}; divide it by "
+            "its largest value"
+        )
     if len(classes):
         if classes.dtype.kind in "iuf" and pd.api.types.infer_dtype(truth) == "boolean":
             truth = truth.astype(np.int64)

@@ -133,8 +133,24 @@ def resolve_loss(name: str | None, schema: Schema, *, weighted: bool = False) ->
             f"{nearest(name, [*_ROW_LOSSES, *get_scorer_names()])}"
         )
     loss = Loss(name, schema.task)
+    if schema.task == "regression" and _compares_clusters(name):
+        raise _cannot_score(loss, "regression")
     _try_out(loss, schema.n_classes, weighted)
     return loss
+
+
+def _compares_clusters(name: str) -> bool:
+    """Return whether a scorer takes numbers for names of clusters, which it compares."""
+    from sklearn.metrics import get_scorer
+
+    module: str = get_scorer(name)._score_func.__module__
+    return module.startswith("sklearn.metrics.cluster")
+
+
+def _cannot_score(loss: Loss, target: str) -> ValueError:
+    return ValueError(
+        f"loss {loss.name!r} cannot score {target}; use {_DEFAULTS[loss.task]!r} or another scorer"
+    )
 
 
 def _try_out(loss: Loss, n_classes: int, weighted: bool) -> None:
@@ -151,10 +167,7 @@ def _try_out(loss: Loss, n_classes: int, weighted: bool) -> None:
     except (ValueError, TypeError, AttributeError) as error:
         target = f"{n_classes} classes" if n_classes else "regression"
         weights = " with sample weights" if weighted else ""
-        raise ValueError(
-            f"loss {loss.name!r} cannot score {target}{weights}; "
-            f"use {_DEFAULTS[loss.task]!r} or another scorer"
-        ) from error
+        raise _cannot_score(loss, target + weights) from error
 
 
 class _Predicted:

@@ -84,6 +84,11 @@ def _one_thread():
         yield
 
 
+# Its lock is for the whole process. A trace meets the line of a `with` once more before the lock is
+# given back, where Python looks at no signal, so that it would be kept as no Ctrl-C can keep it.
+UNTRACED = "chaffinch.tasks.selection.models.threads"
+
+
 class Interrupt:
     """Stands for Ctrl-C at the k-th line of the package that runs."""
 
@@ -91,7 +96,8 @@ class Interrupt:
         self._left = k
 
     def __call__(self, frame, event, _):
-        if not frame.f_globals.get("__name__", "").startswith("chaffinch."):
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith("chaffinch.") or module == UNTRACED:
             return None
         if event == "line":
             self._left -= 1

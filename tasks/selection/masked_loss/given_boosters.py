@@ -50,7 +50,11 @@ def of_lightgbm(model: Any) -> Given:
     how = {"num_threads": 1} if is_own else {}
 
     def predict(table: Any) -> Floats:
-        return _of_two_classes(asked(table, **how), len(classes))
+        try:
+            predicted = asked(table, **how)
+        except ValueError as error:  # which columns it does not take stands on a line of its own
+            raise ValueError(" ".join(map(str.strip, str(error).splitlines()))) from error
+        return _of_two_classes(predicted, len(classes))
 
     def translate(schema: Schema) -> Predictor:
         check_own(model, "lightgbm", "lightgbm")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NoReturn
 
 
 class Alone:
@@ -26,9 +26,16 @@ class Alone:
             self._lock, self._process = threading.RLock(), os.getpid()
         return self._lock
 
-    def __reduce__(self) -> tuple[type[Alone], tuple[()]]:
+    def __copy__(self) -> Alone:
         """Leave the lock behind: a copy begins with one of its own."""
-        return Alone, ()
+        return Alone()
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Alone:
+        return Alone()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse, as not every engine holds only what a pickle can."""
+        raise TypeError("a masked loss cannot be pickled; make it again from the model")
 
 
 class Threads:

@@ -41,12 +41,18 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
         Rows.
     loss : str
         A loss's name; see above for what it tells.
+
+    Raises
+    ------
+    ValueError
+        If the module does not take such rows, or returns anything but one tensor, with one or more
+        outputs a row.
     """
     import torch
 
     with single_torch_thread(), torch.no_grad():
-        outputs = module(torch.from_numpy(np.array(X, dtype=np.float64)))
-        last = _own_name(_flattened(module)[-1])
+        outputs = _outputs(module, torch.from_numpy(np.array(X, dtype=np.float64)))
+        last = _own_name(_flattened(module)[-1]) if len(_flattened(module)) else ""
         if outputs.ndim == 2 and outputs.shape[1] > 1:
             if last == "LogSoftmax":
                 outputs = outputs.exp()
@@ -59,6 +65,31 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
             if last == "Sigmoid" or loss == "log_loss":
                 outputs = torch.stack((1 - outputs, outputs), dim=1)
     return np.asarray(outputs.numpy(), dtype=np.float64)
+
+
+def _outputs(module: Any, rows: Any) -> Any:
+    """Return what a module makes of rows, a tensor of shape (n,), (n, 1) or (n, n_outputs)."""
+    import torch
+
+    n, d = rows.shape
+    try:
+        outputs = module(rows)
+    except RuntimeError as error:
+        raise ValueError(
+            f"the torch module must take rows of {d} features, in float64 as its weights are here, "
+            f"but does not: {str(error).splitlines()[0]}"
+        ) from error
+    if not isinstance(outputs, torch.Tensor):
+        raise ValueError(
+            f"the torch module must return one tensor but returns a {type(outputs).__name__}; "
+            "wrap it in one that returns the predictions alone"
+        )
+    if len(outputs) != n or (outputs.ndim > 2 and outputs.numel() != n):
+        raise ValueError(
+            f"the torch module must return one row of outputs for each of {n} rows but returns a "
+            f"tensor of shape {tuple(outputs.shape)}; flatten it"
+        )
+    return outputs
 
 
 def layers(module: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation]:
