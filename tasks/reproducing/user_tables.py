@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -32,8 +33,7 @@ def read_user_table(name: str, folder: Path | None, *, n_features: int) -> pd.Da
     endings = ", ".join(_ENDINGS)
     if folder is None:
         raise InputError(f"this needs the table {name}; name the folder that holds it with --data")
-    found = [folder / f"{name}{ending}" for ending in _ENDINGS]
-    path = next((file for file in found if file.is_file()), None)
+    path = _file_of(name, folder)
     if path is None:
         raise InputError(f"there is no {name} in {folder}; it must end in one of {endings}")
     table = _read(path)
@@ -43,6 +43,38 @@ def read_user_table(name: str, folder: Path | None, *, n_features: int) -> pd.Da
             f"{', '.join(map(str, table.columns[:3]))}, ..., {len(table.columns)} in all"
         )
     return table[[*table.columns.drop(_TARGET), _TARGET]]
+
+
+def read_those_there(n_features: Mapping[str, int], folder: Path | None) -> dict[str, pd.DataFrame]:
+    """Return those of many tables that a folder holds, each with ``target`` at its end.
+
+    Parameters
+    ----------
+    n_features : mapping of str to int
+        How many columns each table has beside the target, by its name.
+    folder : Path or None
+        See `read_user_table`, for the errors as well.
+
+    Raises
+    ------
+    InputError
+        If the folder holds none of them.
+    """
+    some = ", ".join(list(n_features)[:3])
+    if folder is None:
+        raise InputError(f"this needs tables such as {some}; name their folder with --data")
+    there = [name for name in n_features if _file_of(name, folder) is not None]
+    if not there:
+        raise InputError(
+            f"there is none of the {len(n_features)} tables of the paper in {folder}, such as "
+            f"{some}; each must end in one of {', '.join(_ENDINGS)}"
+        )
+    return {name: read_user_table(name, folder, n_features=n_features[name]) for name in there}
+
+
+def _file_of(name: str, folder: Path) -> Path | None:
+    files = (folder / f"{name}{ending}" for ending in _ENDINGS)
+    return next((file for file in files if file.is_file()), None)
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from chaffinch.tasks.reproducing.afs_bm_synthetic import (
     equation_24,
 )
 from chaffinch.tasks.reproducing.afs_bm_synthetic import cut as cut_24
+from chaffinch.tasks.reproducing.alternatives import normalised, outcomes, training_rows
 from chaffinch.tasks.reproducing.experiment import Experiment, Figure
 from chaffinch.tasks.reproducing.experiments import EXPERIMENTS
 from chaffinch.tasks.reproducing.gbmo_sonar import cut as cut_sonar
@@ -108,6 +109,45 @@ def test_rows_of_a_table_are_scaled_by_the_first_part_alone() -> None:
     assert parts.test.X.min() < 0
     shuffled = table.sample(frac=1, random_state=3)["target"]
     assert parts.train.y.tolist() == (shuffled == "rock").astype(int).tolist()[:90]
+
+
+Q0 = chaffinch.Univariate([9, 8, 7, 3, 2, 1])  # of the paper's examples
+
+
+def test_a_seed_is_one_of_five_folds_of_which_the_search_sees_the_training_rows() -> None:
+    table = pd.DataFrame({"row": np.arange(100.0), "target": ["a", "b"] * 50})
+    trained = [training_rows(table, seed) for seed in range(10)]
+    assert all(len(y) == 80 and y.sum() == 40 for _, y in trained)
+    for first in (0, 5):  # every row is left out by one fold of each cross-validation
+        left_out = [set(range(100)) - {*X[:, 0].astype(int)} for X, _ in trained[first : first + 5]]
+        assert sorted(row for rows in left_out for row in rows) == list(range(100))
+    assert set(trained[0][0][:, 0]) != set(trained[5][0][:, 0])
+
+
+def test_what_came_of_each_alternative() -> None:
+    sought = {"k": 2, "n_alternatives": 5, "tau": 1.0}
+    found = chaffinch.find_alternatives(Q0, **sought)
+    proven = [*outcomes(found, 5, is_greedy=False)]
+    assert proven == ["optimal"] * 2 + ["infeasible"] * 3  # six features make three pairs
+    greedy = chaffinch.find_alternatives(Q0, **sought, search="greedy_replacement")
+    assert [*outcomes(greedy, 5, is_greedy=True)] == ["feasible"] * 2 + ["not_solved"] * 3
+    assert normalised(found, (1, 2, 3)) == [10 / 17, 3 / 17, 0]
+
+
+def test_the_tables_of_alternatives_are_counted_over_those_that_a_folder_holds(tmp_path) -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(80, 15)), columns=[f"f{j}" for j in range(15)])
+    table["target"] = (table["f0"] + table["f1"] > 0).astype(int)
+    table.to_csv(tmp_path / "credit_a.csv", index=False)
+    named = "alternatives-figure-5"
+    outcome = chaffinch.reproduce(named, seeds=2, data=tmp_path)
+    figures = {(one.row, one.column): one for one in outcome.figures}
+    assert figures["data sets", "number"].mean == 1
+    # Fifteen features make no two sets of ten that share less than five.
+    assert figures["alternative 1", "tau = 0.6"].mean == 0
+    assert 0.5 < figures["alternative 1", "tau = 0.1"].mean <= 1
+    with pytest.raises(InputError, match="there is none of the 30 tables of the paper in"):
+        chaffinch.reproduce(named, data=tmp_path / "nowhere")
 
 
 def made_up(published: float | None, authors_seed: int | None = None) -> Experiment:
