@@ -84,7 +84,7 @@ def search_by_alternation(method: AfsBm, material: Material) -> MaskingWalks:
         material.schema,
         material.recipe,
         material.tuner,
-        tuple(material.folds()) if method.tune_every_round else (),
+        tuple(material.folds("train")) if method.tune_every_round else (),
         material.model,
         material.baseline,
         material.loss,

@@ -116,7 +116,9 @@ def part_rows(context: Context, described: StageRecord, divided: StageRecord, *p
     return load_rows(context.dataset, context.settings, description_of(described), index)
 
 
-def part_roles(context: Context, described: StageRecord, divided: StageRecord, part: str) -> Roles:
-    """Load target, weights, groups and times of the rows of one part."""
+def part_roles(
+    context: Context, described: StageRecord, divided: StageRecord, *parts: str
+) -> Roles:
+    """Load target, weights, groups and times of the rows of some parts, as `part_rows` has them."""
     roles = load_roles(context.dataset, context.settings, description_of(described))
-    return roles.take(part_index(divided, [part]))
+    return roles.take(part_index(divided, parts))

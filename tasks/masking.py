@@ -104,15 +104,17 @@ def material_of(
         loss=loss_of(context.settings, schema),
         keep=tuple(j for j, name in enumerate(schema.features) if name in kept),
         seed=settings.seed,
-        rows=lambda part: part_rows(context, described, divided, part),
-        folds=lambda: _folds(context, described, divided),
+        rows=lambda *parts: part_rows(context, described, divided, *parts),
+        folds=lambda *parts: _folds(context, described, divided, *parts),
         workers=context.workers,
         on_progress=lambda done, total: context.on_progress(step, done, total),
         warnings=description.warnings,
     )
 
 
-def _folds(context: Context, described: StageRecord, divided: StageRecord) -> list[Fold]:
-    """Return the folds inside the training part, which are those of the tuning."""
-    roles = part_roles(context, described, divided, "train")
+def _folds(
+    context: Context, described: StageRecord, divided: StageRecord, *parts: str
+) -> list[Fold]:
+    """Return the folds inside some parts; inside the training part those of the tuning."""
+    roles = part_roles(context, described, divided, *parts)
     return fold_indices(roles.y, context.settings, groups=roles.groups, times=roles.times)

@@ -38,9 +38,9 @@ class Material:
     seed : int
         The only source of randomness.
     rows : callable
-        Loads the rows of a part, so that a search holds no more of them than it needs.
+        Loads the rows of one or more parts, so that a search holds no more than it needs.
     folds : callable
-        Parts the training rows for cross-validation.
+        Parts the rows of the same parts for cross-validation.
     workers : Workers
         Who computes; never changes a result.
     on_progress : callable
@@ -57,8 +57,8 @@ class Material:
     loss: Loss
     keep: tuple[int, ...]
     seed: int
-    rows: Callable[[Seen], Rows]
-    folds: Callable[[], Sequence[Fold]]
+    rows: Callable[[*tuple[Seen, ...]], Rows]
+    folds: Callable[[*tuple[Seen, ...]], Sequence[Fold]]
     workers: Workers
     on_progress: OnDone
     warnings: tuple[str, ...] = ()

@@ -70,6 +70,17 @@ class Sequential(Settings):
     n_features: tuple[Count | Share, ...] = SIZES
 
 
+class RobustElimination(Settings):
+    """Backward elimination by models that have seen masked rows, judged across folds."""
+
+    model_config = ConfigDict(title="Robust elimination")
+
+    kind: Literal["robust_elimination"] = setting(
+        "robust_elimination", 0, "Kind", _said("robust_elimination")
+    )
+    n_features: tuple[Count | Share, ...] = SIZES
+
+
 class ParticleSwarm(Settings):
     """Binary particle swarm: masks that move towards the best that were found."""
 

@@ -120,7 +120,7 @@ def _eliminated(method: Rfe, material: Material) -> RankedPath:
 
 
 def _cross_validated(method: Rfecv, material: Material) -> CrossValidatedPath:
-    train, folds = material.rows("train"), material.folds()
+    train, folds = material.rows("train"), material.folds("train")
     refit = Refit(train, train, material.schema, material.recipe, material.loss)
     shared = _Eliminations(refit, folds, method.step, material.keep, method.kind)
     sizes = _sizes_of(material, method.step)

@@ -7,7 +7,9 @@ from chaffinch.tasks.candidates import Path
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.material import Material, no_use_made
 from chaffinch.tasks.ranking import rank
+from chaffinch.tasks.refit_settings import RobustElimination
 from chaffinch.tasks.refitting import search_by_refits
+from chaffinch.tasks.robust_search import search_by_robust_models
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.vocabulary import MaskedLoss
 from chaffinch.tasks.settings import Method, Ranking
@@ -33,6 +35,8 @@ def search(method: Method, material: Material) -> Path:
         return rank(method, material)
     if isinstance(method, AfsBm):
         return search_by_alternation(method, material)
+    if isinstance(method, RobustElimination):
+        return search_by_robust_models(material)
     if not isinstance(method, Gbmo | Flbmo):
         return search_by_refits(method, material)
     engine = material.workers.masked_loss(

@@ -61,14 +61,15 @@ def select(
         CSV or TSV (plain or gz), a Parquet file or folder, or a table in memory.
     target : str
         Column to predict.
-    method : str, Gbmo, Flbmo, AfsBm, Ranking, Rfe, Rfecv, Sequential or ParticleSwarm
+    method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
         ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
         and masks in turn; ``"flbmo"`` keeps a fixed number. To compare with: ``"correlation"``,
         ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"lasso"``,
         ``"elastic_net"``, ``"select_from_model"``, ``"permutation"`` and ``"tree_shap"`` rank the
         features once and keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``,
         ``"sequential_backward"`` and ``"particle_swarm"`` fit the model again and again as they
-        search.
+        search. ``"robust_elimination"`` removes features by models, one for each fold, that have
+        seen masked rows.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.

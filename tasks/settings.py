@@ -16,7 +16,13 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
-from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
+from chaffinch.tasks.refit_settings import (
+    ParticleSwarm,
+    Rfe,
+    Rfecv,
+    RobustElimination,
+    Sequential,
+)
 from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
 
@@ -72,13 +78,16 @@ class Ranking(Settings):
         return self
 
 
-Method = Gbmo | Flbmo | AfsBm | Ranking | Rfe | Rfecv | Sequential | ParticleSwarm
+Method = (
+    Gbmo | Flbmo | AfsBm | Ranking | Rfe | Rfecv | RobustElimination | Sequential | ParticleSwarm
+)
 # Those that find the number of features themselves, and can be told a largest one.
 AtMost = Gbmo | AfsBm | Rfecv | ParticleSwarm
 _METHODS: dict[str, type[Method]]
 _METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORES, Ranking)}
 _METHODS |= {"rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
-_METHODS |= {"sequential_backward": Sequential, "particle_swarm": ParticleSwarm}
+_METHODS |= {"sequential_backward": Sequential, "robust_elimination": RobustElimination}
+_METHODS |= {"particle_swarm": ParticleSwarm}
 
 
 def method_of(given: Any) -> Method:
@@ -118,7 +127,10 @@ class ModelSettings(Settings):
         "Hyper-parameter grid tried by cross-validation: a small one, the paper's, or none.",
     )
     folds: Annotated[int, Field(ge=2, le=20)] = setting(
-        5, 3, "Folds", "Folds of the cross-validation that tunes the model, and of rfecv."
+        5,
+        3,
+        "Folds",
+        "Folds of the cross-validation that tunes the model, and of rfecv and robust_elimination.",
     )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index, cut_times, deal_groups, deal_rows
+from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -52,10 +53,10 @@ def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Inde
     """Return how many members each part needs, shape (4,).
 
     Members are rows of each class, or groups, or different times. Every part needs one. The
-    training part needs one for each fold, of the tuning or of rfecv; in time one more, because the
+    training part needs one for each fold, of tuning or search; in time one more, because the
     earliest stretch is never held out.
     """
-    has_folds = settings.model.tuning != "none" or settings.method.kind == "rfecv"
+    has_folds = settings.model.tuning != "none" or settings.method.kind in FOLDED
     folds = settings.model.folds + by_time if has_folds else 0
     return np.array([max(1, folds), 1, 1, 1])
 

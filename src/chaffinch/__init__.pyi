@@ -14,6 +14,7 @@ from .tasks.mask_settings import Gbmo as Gbmo
 from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
 from .tasks.refit_settings import Rfe as Rfe
 from .tasks.refit_settings import Rfecv as Rfecv
+from .tasks.refit_settings import RobustElimination as RobustElimination
 from .tasks.refit_settings import Sequential as Sequential
 from .tasks.reproduce import reproduce as reproduce
 from .tasks.reproducing.outcome import Reproduction as Reproduction

@@ -13,8 +13,9 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.candidates import Path, candidates
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.results import NONE
+from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.mask_settings import AfsBm
-from chaffinch.tasks.material import Material
+from chaffinch.tasks.material import Material, Seen
 from chaffinch.tasks.matrix import Roles
 from chaffinch.tasks.refit_settings import ParticleSwarm, Sequential
 from chaffinch.tasks.refitting import Refit, refitted_loss
@@ -26,7 +27,7 @@ from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mas
 from chaffinch.tasks.settings import Method
 from chaffinch.tasks.splits import Splits, fold_indices, split_around
 from chaffinch.tasks.stage import tell_nobody
-from chaffinch.tasks.training import Recipe, Tuner, baseline_of, loss_of, recipe_of, tune
+from chaffinch.tasks.training import Fold, Recipe, Tuner, baseline_of, loss_of, recipe_of, tune
 from chaffinch.tasks.workers import InProcess
 
 
@@ -136,9 +137,16 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
     description = compared.plan.sources[cell.table].description
     schema, rows = description.schema, table.rows
     train, loss = rows.take(splits.train), loss_of(settings, schema)
-    inner = table.roles.take(splits.train)
-    folds = partial(fold_indices, train.y, settings, groups=inner.groups, times=inner.times)
-    recipe = tune(recipe_of(settings), settings, train, schema, folds, InProcess()).recipe
+
+    def index(*parts: Seen) -> Index:
+        return np.sort(np.concatenate([getattr(splits, part) for part in parts]))
+
+    def folds(*parts: Seen) -> list[Fold]:
+        inner = table.roles.take(index(*parts))
+        return fold_indices(inner.y, settings, groups=inner.groups, times=inner.times)
+
+    of_train = partial(folds, "train")
+    recipe = tune(recipe_of(settings), settings, train, schema, of_train, InProcess()).recipe
     kept = settings.columns.keep
     material = Material(
         schema=schema,
@@ -149,7 +157,7 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
         loss=loss,
         keep=tuple(j for j, name in enumerate(schema.features) if name in kept),
         seed=cell.seed,
-        rows=lambda part: rows.take(getattr(splits, part)),
+        rows=lambda *parts: rows.take(index(*parts)),
         folds=folds,
         workers=InProcess(),
         on_progress=partial(tell_nobody, "compare"),

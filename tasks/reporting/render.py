@@ -13,7 +13,7 @@ from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.wording import interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.rivals.names import SCORES
-from chaffinch.tasks.selection.rivals.refit_names import BY_IMPORTANCE, PLACE, REFITTING, SIZED
+from chaffinch.tasks.selection.rivals.refit_names import BY_PLACE, PLACE, REFITTING, SIZED
 
 _TEMPLATE = Path(__file__).parent / "report.html"
 _MEANING = {
@@ -29,7 +29,7 @@ _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "test rows, groups or time there would be a verdict."
 )
-_SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_IMPORTANCE, PLACE)
+_SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_PLACE, PLACE)
 
 
 def render_report(content: ReportContent) -> bytes:

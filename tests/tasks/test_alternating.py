@@ -148,7 +148,7 @@ def test_hyper_parameters_are_those_of_the_base_model_or_tuned_for_each_mask() -
             rows, schema = train.select(mask), material.schema.select(mask)
             recipe = material.recipe
             if method.tune_every_round:
-                recipe = material.tuner.recipe_for(rows, schema, material.folds())
+                recipe = material.tuner.recipe_for(rows, schema, material.folds("train"))
             prediction = recipe.fit(rows, schema).predict(held_out.X[:, mask])
             assert one.trained_loss == pytest.approx(material.loss(held_out.y, prediction, None))
             recipes.append(json.dumps(dict(recipe.parameters)))

@@ -45,6 +45,23 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
     ValueError
         If the model has no importances.
     """
+    scores = importances_if_any(model)
+    if scores is None:
+        name = model.kind
+        if isinstance(model, ScikitLearnModel):
+            name = type(model.estimator).__name__
+        raise ValueError(_without_importances(name, asked_by))
+    return scores
+
+
+def importances_if_any(model: FittedModel) -> Floats | None:
+    """Return what `select_from_model` scores by, shape (d,), or None if the model has none.
+
+    Parameters
+    ----------
+    model : FittedModel
+        With d features.
+    """
     if isinstance(model, LightGBMModel):
         return np.asarray(model.booster.feature_importance("gain"), dtype=np.float64)
     scores = np.zeros(len(model.schema.features))
@@ -53,11 +70,11 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
             scores[int(name.removeprefix("f"))] = gain
         return scores
     if not isinstance(model, ScikitLearnModel):
-        raise ValueError(_without_importances(model.kind, asked_by))
+        return None
     importances = importances_of(model.estimator)
     features = feature_of_column(model.pipeline.named_steps["columns"], model.schema)
     if importances is None or len(importances) != len(features):
-        raise ValueError(_without_importances(type(model.estimator).__name__, asked_by))
+        return None
     np.add.at(scores, features, importances)
     return scores
 

@@ -14,15 +14,22 @@ REFITTING: dict[str, str] = {
     "is added, and so on",
     "sequential_backward": "the feature without which the refit has the lowest loss on the "
     "mask-validation rows is removed, and so on",
+    "robust_elimination": "backward elimination by models that have seen masked rows, one for each "
+    "fold and trained anew when half of the features have left; of features whose losses on the "
+    "rows held out are within one standard error the least used one leaves",
     "particle_swarm": "a swarm of masks moves towards those whose refits have the lowest loss on "
     "the mask-validation rows",
 }
 
-# What the score of a recursive elimination is.
+# Whose score is the place in an order of leaving, and what is said of it.
+BY_PLACE = ("rfe", "rfecv", "robust_elimination")
 PLACE = "the place in the order of leaving; what outlasts all others has the highest"
 
 # Which find the number of features without the model-validation rows.
 SIZED = ("rfecv", "particle_swarm")
+
+# Which judge by folds even where nothing is tuned.
+FOLDED = ("rfecv", "robust_elimination")
 
 # Which ask a fitted model for its importances, and so need one that has them.
 BY_IMPORTANCE = ("rfe", "rfecv")

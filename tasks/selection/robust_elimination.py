@@ -1,0 +1,162 @@
+"""Backward elimination by models that have seen masked rows, judged across folds; a rule of ours.
+
+GBMO asks one model, on one set of rows, what masking does to it. That model has never seen a masked
+feature: it takes the mean of an income for an income, and of two features that say the same it may
+need both. And the difference of two losses on a few rows is mostly noise. So here
+
+- models are trained on the rows and on masked copies of them (`with_masked_copies`): a copy masks
+  each feature with a chance of its own, drawn for the row, so that all numbers of features occur;
+- each fold has a model, judged on the rows that the fold holds out, so that every row judges once;
+- a feature leaves if no other is better by more than one standard error of the difference over the
+  folds; of several such features the one that the models make least use of;
+- when half of the features have left, the models are trained anew on those that are left.
+
+What each of these is worth, measured, stands in `README.md`. The order of leaving serves every
+number of features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaffinch.tasks.selection.rivals.ranking import RankedPath
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Rows
+
+SHARE_KEPT = 0.5  # of the features that a stage begins with
+_ROUNDING = 1e-12  # of a loss: what a sum's order may change
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A fold's model, asked about the rows that the fold holds out.
+
+    Attributes
+    ----------
+    engine : MaskedLoss
+        Fresh, over the k features of a stage.
+    weight : float
+        Of the rows held out.
+    importances : ndarray of float64, shape (k,)
+        What use the model makes of each feature, at least 0.
+    """
+
+    engine: MaskedLoss
+    weight: float
+    importances: Floats
+
+
+def with_masked_copies(
+    rows: Rows, baseline: Floats, random: np.random.Generator, *, never: Collection[int] = ()
+) -> Rows:
+    """Return rows followed by a copy of each in which features are masked.
+
+    Parameters
+    ----------
+    rows : Rows
+        X has shape (n, k).
+    baseline : ndarray of float64, shape (k,)
+        What a masked feature is set to.
+    random : numpy.random.Generator
+        Draws each row's share of masked features in 0..1, and which.
+    never : collection of int
+        Features that are never masked.
+
+    Returns
+    -------
+    Rows
+        X has shape (2 n, k).
+    """
+    X = rows.X
+    is_masked = random.random(X.shape) < random.random(len(X))[:, np.newaxis]
+    is_masked[:, sorted(never)] = False
+    twice = None if rows.weight is None else np.tile(rows.weight, 2)
+    both = np.concatenate([X, np.where(is_masked, baseline, X)])
+    return Rows(both, np.concatenate([rows.y, rows.y]), twice)
+
+
+def n_stages(n_features: int, fewest: int) -> int:
+    """Return how often the models are trained on the way from all features down to the fewest."""
+    return len(_sizes(n_features, fewest)) - 1
+
+
+def eliminate_in_stages(
+    judges: Callable[[Mask, int], Sequence[Judge]],
+    n_features: int,
+    *,
+    keep: Collection[int] = (),
+    on_removal: Callable[[int, int], None] | None = None,
+) -> RankedPath:
+    """Remove features one by one until one is left, or only `keep`.
+
+    Parameters
+    ----------
+    judges : callable
+        Takes a mask (d,) and the number of its stage, from 0, to one judge for each fold, two at
+        least, whose models were trained on the features of that mask.
+    n_features : int
+        d, how many there are.
+    keep : collection of int
+        Features that never leave.
+    on_removal : callable, optional
+        Called after each removal with the number done and the number in all.
+
+    Returns
+    -------
+    RankedPath
+        A feature's score is its place in the order of leaving, from 1; all that outlast the path
+        have the one after the last.
+    """
+    kept = set(keep)
+    sizes = _sizes(n_features, max(1, len(kept)))
+    mask = np.ones(n_features, dtype=bool)
+    removed: list[int] = []
+    for stage, size in enumerate(sizes[1:]):
+        left = np.flatnonzero(mask)
+        protected = np.isin(left, sorted(kept))
+        stage_judges = judges(mask.copy(), stage)
+        while mask.sum() > size:
+            place = _leaving(stage_judges, protected)
+            for judge in stage_judges:
+                judge.engine.remove(place)
+            removed.append(int(left[place]))
+            mask[left[place]] = False
+            if on_removal is not None:
+                on_removal(len(removed), n_features - sizes[-1])
+    scores = np.full(n_features, len(removed) + 1.0)
+    scores[removed] = np.arange(1.0, len(removed) + 1)
+    return RankedPath(tuple(scores.tolist()), tuple(removed))
+
+
+def _sizes(n_features: int, fewest: int) -> list[int]:
+    """Return the numbers of features at which stages begin, and at last the fewest."""
+    sizes = [n_features]
+    while sizes[-1] > fewest:
+        sizes.append(max(fewest, int(SHARE_KEPT * sizes[-1])))
+    return sizes
+
+
+def _leaving(judges: Sequence[Judge], protected: Mask) -> int:
+    """Return the feature that leaves next, as its place among those of the stage.
+
+    Of features that are as dispensable and as little used the lowest index leaves.
+    """
+    by_fold = np.array([judge.engine.without_each() for judge in judges])
+    open_places = np.flatnonzero(np.isfinite(by_fold).all(axis=0) & ~protected)
+    by_fold = by_fold[:, open_places]
+    weights = np.array([judge.weight for judge in judges])
+    losses = np.average(by_fold, axis=0, weights=weights)
+    best = int(losses.argmin())
+    differences = by_fold - by_fold[:, [best]]
+    errors = differences.std(axis=0, ddof=1) / np.sqrt(len(judges))
+    near = losses - losses[best] <= errors + _ROUNDING * abs(losses[best])
+    used = np.sum([_shares(judge.importances)[open_places] for judge in judges], axis=0)
+    return int(open_places[min(np.flatnonzero(near), key=lambda place: used[place])])
+
+
+def _shares(importances: Floats) -> Floats:
+    """Return what each importance is of their sum; all 0 if none is made use of."""
+    total = importances.sum()
+    return importances / total if total > 0 else np.zeros_like(importances)
