@@ -31,6 +31,7 @@ from chaffinch.tasks.selection.models.given import GivenModel
 from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Rows, Schema
 
+_LEAST_WEIGHT = 1e-300
 _ROUNDING_OF_A_SUM = 1e-3  # of probabilities, which may be of float16
 
 
@@ -64,6 +65,9 @@ def masked_loss(
         LightGBM's or XGBoost's Booster or scikit-learn interface; any scikit-learn estimator; a
         torch module, which computes in float64 here; or a function from X to values (K,) or
         class probabilities (K, n_classes). It must not change as long as the result is in use.
+        Several outputs of a module are scores of classes, of which a softmax makes probabilities,
+        and a single one is log odds under log loss, unless the module is a ``Sequential`` that
+        ends in Softmax, LogSoftmax or Sigmoid.
     X : array of numbers (K, M) or pandas.DataFrame
         The rows to judge by, best ones that the model has not seen. The model is given fresh
         copies, which it may change: of an array in float64, of a frame with its columns' types.
@@ -260,11 +264,18 @@ def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> 
             )
     if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
         raise InputError("sample_weight must be above 0 and finite; leave out rows of no weight")
-    if weight is not None and weight.max() > np.finfo(np.float64).max / len(weight):
-        raise InputError(
-            f"sample_weight must have a finite sum but goes up to {weight.max():.3g}; divide it by "
-            "its largest value"
-        )
+    if weight is not None:
+        largest = weight.max()
+        if largest > np.finfo(np.float64).max / len(weight):
+            raise InputError(
+                f"sample_weight must have a finite sum but goes up to {largest:.3g}; divide it by "
+                "its largest value"
+            )
+        if largest < _LEAST_WEIGHT:
+            raise InputError(
+                f"sample_weight must reach {_LEAST_WEIGHT:g}, below which float64 has few digits, "
+                f"but goes up to {largest:.3g}; divide it by its largest value"
+            )
     if len(classes):
         if classes.dtype.kind in "iuf" and pd.api.types.infer_dtype(truth) == "boolean":
             truth = truth.astype(np.int64)

@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -202,7 +204,7 @@ WORDS = [
     bad("method", "method must be one of gbmo, flbmo, afs_bm, correlation, anova_f, "
         "mutual_information, mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, "
         "permutation, tree_shap, rfe, rfecv, sequential_forward, sequential_backward, "
-        "particle_swarm but is 'gmbo'",
+        "robust_elimination, particle_swarm but is 'gmbo'",
         method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "
@@ -322,10 +324,21 @@ def test_it_is_refused_in_one_line_and_nothing_is_left(case, tmp_path):
     pd.testing.assert_frame_equal(case.data, before)
 
 
+@pytest.fixture(scope="module")
+def address():
+    """Where somebody answers; else each command starts a server that lasts as long as the tests."""
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/api"
+        server.shutdown()
+
+
 @pytest.mark.parametrize(
     "case", [case for case in EVERY if case.at_command], ids=lambda case: case.name
 )
-def test_the_command_line_says_the_same(case, tmp_path, monkeypatch, capfd):
+def test_the_command_line_says_the_same(case, tmp_path, monkeypatch, capfd, address):
+    monkeypatch.setenv("PREFECT_API_URL", address)
+    monkeypatch.setattr(BaseHTTPRequestHandler, "log_message", lambda *_: None)
     case.data.to_csv(tmp_path / "table.csv", index=False)
     command = ["chaffinch", "run", tmp_path / "table.csv", "--store", tmp_path / "store"]
     monkeypatch.setattr("sys.argv", [*map(str, command), *as_arguments(case.options)])

@@ -10,6 +10,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
@@ -129,3 +130,74 @@ def test_an_engine_is_copied_but_never_pickled(model) -> None:
     assert twin.mask.all()
     twin.remove(0)
     assert twin.without_each().tolist() == engine.without_each().tolist()
+
+
+class Apart(nn.Module):
+    """A module of someone's own that returns what a layer and a function make of its rows."""
+
+    def __init__(self, n_outputs: int, last) -> None:
+        super().__init__()
+        self.linear, self.last = nn.Linear(4, n_outputs), last
+
+    def forward(self, rows):
+        return self.last(self.linear(rows))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        Apart(1, torch.sigmoid),
+        Apart(1, lambda scores: torch.sigmoid(scores).flatten()),
+        Apart(3, lambda scores: torch.softmax(scores, dim=1)),
+        Apart(2, nn.Sequential(nn.Softmax(dim=1))),
+    ],
+)
+def test_probabilities_are_not_taken_for_scores(module) -> None:
+    refused(
+        "the torch module's outputs look like probabilities but would be taken for scores",
+        module,
+        y=CLASSES,
+        loss="log_loss",
+    )
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [nn.Linear(4, 1), nn.Sigmoid(), nn.Flatten(0)],
+        [nn.Linear(4, 1), nn.Sigmoid(), nn.Identity()],
+        [nn.Linear(4, 2), nn.Softmax(dim=1), nn.Dropout()],
+        [nn.Linear(4, 2), nn.Sequential(nn.LogSoftmax(dim=1), nn.Identity())],
+    ],
+)
+def test_layers_that_change_nothing_are_not_the_last(last) -> None:
+    module = nn.Sequential(*last).double().eval()
+    with torch.no_grad():
+        outputs = module(torch.tensor(X)).numpy().reshape(len(X), -1)
+    if isinstance(last[-1], nn.Sequential):
+        outputs = np.exp(outputs)
+    second = outputs[:, -1]
+    own = -np.mean(np.log(np.where(CLASSES == 1, second, 1 - second)))
+    assert masked_loss(module, X, CLASSES, loss="log_loss").loss == pytest.approx(own, rel=1e-12)
+
+
+def test_scores_of_a_module_of_ones_own_are_taken_as_before() -> None:
+    module = Apart(1, lambda scores: 5 * scores)
+    with torch.no_grad():
+        scores = module.double()(torch.tensor(X)).numpy()[:, 0]
+    own = np.mean(np.logaddexp(0, np.where(CLASSES == 1, -scores, scores)))
+    assert masked_loss(module, X, CLASSES, loss="log_loss").loss == pytest.approx(own, rel=1e-12)
+
+
+def test_weights_that_have_few_digits_are_refused() -> None:
+    tiny = np.full(40, 1e-318)
+    refused("sample_weight must reach 1e-300, below which", LINE, sample_weight=tiny)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "accuracy"])
+def test_a_linear_model_may_be_sparsified(loss) -> None:
+    line = LogisticRegression().fit(X, CLASSES)
+    dense = masked_loss(line, X, CLASSES, loss=loss).without_each()
+    assert masked_loss(line.sparsify(), X, CLASSES, loss=loss).without_each().tolist() == (
+        dense.tolist()
+    )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.torch_layers import Activation, layers
 from chaffinch.tasks.selection.models import NeuralNetwork, ScikitLearnModel
-from chaffinch.tasks.selection.models.columns import feature_of_column
+from chaffinch.tasks.selection.models.columns import coefficients_of, feature_of_column
 from chaffinch.tasks.selection.models.given import GivenModule
 from chaffinch.tasks.selection.models.own_classes import own_name
 from chaffinch.tasks.selection.vocabulary import Floats, Predictor
@@ -176,7 +176,7 @@ def _layers(
         return weights, biases, estimator.activation, estimator.out_activation_
     if name not in _LINEAR_REGRESSORS | _LINEAR_CLASSIFIERS:
         raise NotCovered(f"{name or type(estimator).__name__} has no masked loss of its own")
-    weight = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)).T
+    weight = np.atleast_2d(np.asarray(coefficients_of(estimator), dtype=np.float64)).T
     bias = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), weight.shape[1])
     link: Link = "identity"
     if name in _LINEAR_CLASSIFIERS:

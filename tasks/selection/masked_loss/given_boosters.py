@@ -41,8 +41,8 @@ def of_lightgbm(model: Any) -> Given:
     if isinstance(model, lightgbm.LGBMClassifier):
         if len(classes) != len(model.classes_):
             raise ValueError(
-                "the LGBMClassifier gives no class probabilities with its objective; "
-                "give a function that does"
+                "the LGBMClassifier's objective is not binary or multiclass, so that its class "
+                "probabilities are not known here; give a function that returns them"
             )
         classes, asked = np.asarray(model.classes_), model.predict_proba
     is_own = bool(own_name(model, "lightgbm") and own_name(own, "lightgbm"))

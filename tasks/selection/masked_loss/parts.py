@@ -138,6 +138,7 @@ class PartedLoss(RowSums):
         exactly: Callable[[Mask], Floats] | None = None,
     ) -> None:
         super().__init__(like.name, like.relevant, total_weight, exactly)
+        self.settles_ties = like.settles_ties
         self._n_blocks, self._ask = n_blocks, ask
         self._removed: tuple[int, ...] = ()
         self._has_told = False

@@ -21,6 +21,8 @@ from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 Question = Literal["present", "without each", "under", "coarseness"]
+
+_TIE = 1e-13  # of a loss: far more than the order of a sum changes, far less than data differ by
 # (level, number): the node above the blocks number * 2^level to (number + 1) * 2^level - 1
 Nodes = dict[tuple[int, int], Floats]
 
@@ -105,8 +107,8 @@ class RowSums(MaskState):
     total_weight : float
         Of all rows.
     exactly : callable, optional
-        Takes masks (m, d) to their losses (m,) where rounding may show in them; by default they
-        are asked for as any masks are.
+        Takes masks (m, d) to their losses (m,) where rounding may show in them, and where two are
+        lowest but for rounding; by default they are asked for as any masks are.
 
     Notes
     -----
@@ -114,6 +116,7 @@ class RowSums(MaskState):
     """
 
     is_summed = True  # whether the loss is such a mean; an engine may know others as well
+    settles_ties = True  # by `exactly`, whose losses then differ by the order of a sum alone
     rows_in_block: int
 
     def __init__(
@@ -140,7 +143,29 @@ class RowSums(MaskState):
             losses = self._losses("without each", self._mask.sum() - 1)
             everywhere = np.where(self._mask, losses[-1], np.inf)
             everywhere[self._mask & self.relevant] = losses[:-1]
+            self._settle_ties(everywhere)
             return everywhere
+
+    def _settle_ties(self, losses: Floats) -> None:
+        """Put in place the exact losses of those features that may be the first to leave.
+
+        Losses (d,) of whole numbers, as absolute errors of votes are, often tie. Which of them is
+        lowest then depends on the order of a sum, and that is to be the predictions' own. What is
+        not relevant has the present loss, whatever the order.
+        """
+        lowest = losses.min()
+        if self.exactly is None or not (self.is_summed and self.settles_ties):
+            return
+        if not np.isfinite(lowest):
+            return
+        near = np.flatnonzero(losses <= lowest + _TIE * abs(lowest))
+        asked, unmoved = near[self.relevant[near]], near[~self.relevant[near]]
+        if len(asked) + bool(len(unmoved)) < 2:
+            return
+        masks = np.repeat(self._mask[np.newaxis], len(asked) + 1, axis=0)
+        masks[np.arange(len(asked)), asked] = False
+        *of_asked, of_present = self.exactly(masks)
+        losses[asked], losses[unmoved] = of_asked, of_present
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
         """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""

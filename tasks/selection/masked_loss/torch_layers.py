@@ -3,7 +3,9 @@
 A module says nothing of what its outputs mean, so this is the convention. Two or more outputs a
 row are classes: probabilities after a last Softmax, else scores that a softmax makes into them.
 One output a row is a value, except that it is the probability of the second of two classes after a
-last Sigmoid, and its log odds where the loss is log loss.
+last Sigmoid, and its log odds where the loss is log loss. Layers that change nothing do not count
+as last. Where the last one is not known, as in a module of someone's own, outputs that look like
+probabilities are refused: a softmax of a softmax would be a wrong number.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ Activation = Literal["identity", "relu", "logistic", "tanh"]
 _HIDDEN: dict[str, Activation] = {"ReLU": "relu", "Sigmoid": "logistic", "Tanh": "tanh"}
 _WITHOUT_EFFECT = frozenset({"AlphaDropout", "Dropout", "Dropout1d", "Flatten", "Identity"})
 _LAST = frozenset({"LogSoftmax", "Sigmoid", "Softmax"})
+_ROUNDING_OF_A_SUM = 1e-3  # of probabilities, which may be of float16
 
 
 def frozen(module: Any) -> Any:
@@ -52,7 +55,9 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
 
     with single_torch_thread(), torch.no_grad():
         outputs = _outputs(module, torch.from_numpy(np.array(X, dtype=np.float64)))
-        last = _own_name(_flattened(module)[-1]) if len(_flattened(module)) else ""
+        last = _last(module)
+        if last not in (*_LAST, "Linear", *_HIDDEN):
+            _check_no_probabilities(outputs, loss)
         if outputs.ndim == 2 and outputs.shape[1] > 1:
             if last == "LogSoftmax":
                 outputs = outputs.exp()
@@ -90,6 +95,26 @@ def _outputs(module: Any, rows: Any) -> Any:
             f"tensor of shape {tuple(outputs.shape)}; flatten it"
         )
     return outputs
+
+
+def _last(module: Any) -> str:
+    """Return the name of torch's own layer that ends a module, "" for any other."""
+    names = [_own_name(layer) for layer in _flattened(module)]
+    return next((name for name in reversed(names) if name not in _WITHOUT_EFFECT), "")
+
+
+def _check_no_probabilities(outputs: Any, loss: str) -> None:
+    """Raise ValueError for outputs that would be made into probabilities but seem to be some."""
+    several = outputs.ndim == 2 and outputs.shape[1] > 1
+    within = bool(((outputs >= 0) & (outputs <= 1)).all())
+    if several:
+        within = within and bool(((outputs.sum(dim=1) - 1).abs() < _ROUNDING_OF_A_SUM).all())
+    if within and (several or loss == "log_loss"):
+        raise ValueError(
+            "the torch module's outputs look like probabilities but would be taken for scores, as "
+            "its last layer is no Softmax or Sigmoid of a torch.nn.Sequential; give a function "
+            "from X to the class probabilities"
+        )
 
 
 def layers(module: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation]:

@@ -110,7 +110,7 @@ def used_columns(estimator: Any) -> NDArray[np.int64] | None:
         tested = np.concatenate([n["feature_idx"][n["is_leaf"] == 0] for n in nodes])
         return np.unique(histogram_order(estimator)[tested])
     if own_name(estimator, "sklearn.linear_model") and hasattr(estimator, "coef_"):
-        return np.flatnonzero(np.atleast_2d(estimator.coef_).any(axis=0))
+        return np.flatnonzero(np.atleast_2d(coefficients_of(estimator)).any(axis=0))
     return None
 
 
@@ -131,3 +131,9 @@ def _split_columns(trees: Sequence[Any]) -> NDArray[np.int64] | None:
         return None
     features = np.unique(np.concatenate([tree.tree_.feature for tree in trees]))
     return np.asarray(features[features >= 0])  # a leaf has -2
+
+
+def coefficients_of(estimator: Any) -> Any:
+    """Return a fitted linear estimator's `coef_` as an array, which `sparsify` makes sparse."""
+    given = estimator.coef_
+    return given.toarray() if hasattr(given, "toarray") else given

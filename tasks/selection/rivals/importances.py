@@ -13,7 +13,7 @@ import numpy as np
 
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
-from chaffinch.tasks.selection.models.columns import feature_of_column
+from chaffinch.tasks.selection.models.columns import coefficients_of, feature_of_column
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Predictor, Rows, Schema
 
 _REPEATS = 5  # scikit-learn's default
@@ -178,7 +178,6 @@ def importances_of(estimator: object) -> Floats | None:
     importances = getattr(estimator, "feature_importances_", None)
     if importances is not None:
         return np.asarray(importances, dtype=np.float64)
-    coefficients = getattr(estimator, "coef_", None)
-    if coefficients is None:
+    if getattr(estimator, "coef_", None) is None:
         return None
-    return np.asarray(np.abs(np.atleast_2d(coefficients)).sum(axis=0))
+    return np.asarray(np.abs(np.atleast_2d(coefficients_of(estimator))).sum(axis=0))

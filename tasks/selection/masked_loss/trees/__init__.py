@@ -30,7 +30,10 @@ def tree_engine(
     def exactly(masks: Mask) -> Floats:  # a function: a copy of the engine need not copy the model
         return evaluator(list(masks))
 
-    return TreeEngine(forest_of(model), rows, loss, baseline, settle, exactly, threads=threads)
+    forest = forest_of(model)
+    engine = TreeEngine(forest, rows, loss, baseline, settle, exactly, threads=threads)
+    engine.settles_ties = not isinstance(model, XGBoostModel)  # its float32 sums part what ties
+    return engine
 
 
 def forest_of(model: Predictor) -> Forest:
