@@ -32,6 +32,10 @@ from .tasks.selection.alternatives.sets import Alternatives as Alternatives
 from .tasks.selection.alternatives.sets import FeatureSet as FeatureSet
 from .tasks.selection.alternatives.wrapper import MaskedLossQuality as MaskedLossQuality
 from .tasks.selection.alternatives.wrapper import Wrapper as Wrapper
+from .tasks.selection.dfs.residual_variance import residual_variance as residual_variance
+from .tasks.selection.dfs.search import DifferentiableSelection as DifferentiableSelection
+from .tasks.selection.dfs.search import differentiable_path as differentiable_path
+from .tasks.selection.dfs.search import differentiable_selection as differentiable_selection
 from .tasks.settings import ColumnSettings as ColumnSettings
 from .tasks.settings import ExecutionSettings as ExecutionSettings
 from .tasks.settings import ModelSettings as ModelSettings
