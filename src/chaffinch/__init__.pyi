@@ -11,6 +11,8 @@ from .tasks.given_model import masked_loss as masked_loss
 from .tasks.mask_settings import AfsBm as AfsBm
 from .tasks.mask_settings import Flbmo as Flbmo
 from .tasks.mask_settings import Gbmo as Gbmo
+from .tasks.ranking_settings import Dfs as Dfs
+from .tasks.ranking_settings import Ranking as Ranking
 from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
 from .tasks.refit_settings import Rfe as Rfe
 from .tasks.refit_settings import Rfecv as Rfecv
@@ -39,7 +41,6 @@ from .tasks.selection.dfs.search import differentiable_selection as differentiab
 from .tasks.settings import ColumnSettings as ColumnSettings
 from .tasks.settings import ExecutionSettings as ExecutionSettings
 from .tasks.settings import ModelSettings as ModelSettings
-from .tasks.settings import Ranking as Ranking
 from .tasks.settings import SelectionSettings as SelectionSettings
 
 __version__: str
