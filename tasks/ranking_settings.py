@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from chaffinch.tasks.selection.rivals.names import PLAIN, SCORES, PlainName, RankingName
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
@@ -10,6 +10,19 @@ from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, settin
 
 def _said(*kinds: RankingName) -> str:
     return "Features are ranked by " + "; ".join(f"{k}: {SCORES[k]}" for k in kinds) + "."
+
+
+def _not_too_high(value: Any) -> Any:
+    """Refuse an order that no polynomial is there for, with the reason."""
+    if isinstance(value, int) and value > 8:
+        raise ValueError(
+            f"order must be in 1..8 but is {value}: with each order more the noise of the estimate "
+            "grows fourfold, beyond what rows can make up for"
+        )
+    return value
+
+
+_Order = Annotated[int, BeforeValidator(_not_too_high), Field(ge=1, le=8)]
 
 
 class ByScore(Settings):
@@ -66,7 +79,7 @@ class Dfs(ByScore):
     model_config = ConfigDict(title="DFS")
 
     kind: Literal["dfs"] = setting("dfs", 0, "Kind", _said("dfs"))
-    order: Annotated[int, Field(ge=1, le=8)] = setting(
+    order: _Order = setting(
         4,
         3,
         "Order",

@@ -72,11 +72,24 @@ def adam_step(
 
 
 @compiled
-def above(slopes: Any, squares: Any, for_all: Any, least: Any, out: Any) -> int:
-    """Write every dz/ds above `least` to `out` (D,) and return how many there are."""
+def peaks_above(
+    slopes: Any, squares: Any, for_all: Any, peaks: Any, decay: Any, least: Any, out: Any
+) -> int:
+    """Raise the peaks to dz/ds, write those above `least` to `out` (D,) and return how many.
+
+    Parameters
+    ----------
+    slopes, squares, for_all
+        See `squared_length`.
+    peaks : ndarray of the same type, shape (D,)
+        What each dz/ds was at most; where it is above 0 it first falls by the factor `decay`.
+    decay, least : scalars of that type
+    out : ndarray of the same type, shape (D,)
+    """
     count = 0
     for d in range(len(slopes)):
-        slope = slopes[d] + squares[d] * for_all
-        out[count] = slope
-        count += slope > least
+        slope, peak = slopes[d] + squares[d] * for_all, peaks[d] * decay
+        peaks[d] = peak if peaks[d] > 0 and peak > slope else slope
+        out[count] = peaks[d]
+        count += peaks[d] > least
     return count

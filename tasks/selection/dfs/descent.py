@@ -19,6 +19,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 
 _RATE, _LONGEST = 0.1, 1.0
 _OLD, _OLD_SQUARE = 0.9, 0.999
+_DECAY = 0.75  # of a peak, each step
 _OLD_PRESSURE = 0.7  # with 0.9 the first steps still show after sixty
 
 
@@ -73,7 +74,7 @@ class Descent:
         n_features, kind = table.shape[1], table.values.dtype
         self.v, self._mean, self._mean_square, self._slopes = np.zeros((4, n_features), kind)
         self.kept = np.full(n_features, 0.5, kind)
-        self._room = np.empty(n_features, kind)
+        self._room, self._peaks = np.empty(n_features, kind), np.zeros(n_features, kind)
         self._squares = np.zeros(n_features, kind)
         if not isinstance(table, DenseTable):
             self._squares[:] = table.shift**2
@@ -92,6 +93,7 @@ class Descent:
     def forget(self) -> None:
         """Start the means of Adam and of the penalty afresh, but go on from this mask."""
         self._mean[:], self._mean_square[:] = 0, 0
+        self._peaks[:] = 0
         self._n_steps, self._pressure = 0, None
 
     def step(self, *, penalty: float | None = None, n_features: int = 1) -> Step:
@@ -130,14 +132,18 @@ class Descent:
         return z, for_all
 
     def _steepness(self, for_all: float, n_features: int) -> float:
-        """Return the n-th largest dz/ds, from those alone that may be it where there are enough."""
+        """Return the n-th largest peak of dz/ds, from those alone that may be it, if they suffice.
+
+        Of a feature that tells much, dz/ds falls to 0 well below s = 1, where the polynomial has
+        its first summit: without a memory of what it was, features of noise would be level with it.
+        """
         kind = self.kept.dtype.type
+        now = (self._slopes, self._squares, kind(for_all), self._peaks, kind(_DECAY))
         guess = -np.inf if self._pressure is None else self._pressure / 2
-        for least in (guess, -np.inf):
-            n = kernels.above(self._slopes, self._squares, kind(for_all), kind(least), self._room)
-            if n >= n_features:
-                return float(np.partition(self._room[:n], n - n_features)[n - n_features])
-        return float(self._room[:n].min())
+        peaks = self._room[: kernels.peaks_above(*now, kind(guess), self._room)]
+        if len(peaks) < n_features:
+            peaks = self._peaks
+        return float(np.partition(peaks, len(peaks) - n_features)[len(peaks) - n_features])
 
     def _move(self, for_all: float) -> None:
         self._n_steps += 1

@@ -53,19 +53,31 @@ def _swap(heap: Any, weights: Any, place: Any, one: int, other: int) -> None:
 
 
 @compiled
+def _is_less(weight: float, feature: int, other_weight: float, other: int) -> bool:
+    """Return whether a feature leaves before another: of equal weights the lowest index does."""
+    if abs(weight) != abs(other_weight):
+        return abs(weight) < abs(other_weight)
+    return feature < other
+
+
+@compiled
 def _sift(heap: Any, weights: Any, place: Any, size: int, node: int) -> None:
     """Move what stands at a node to where it belongs."""
-    while node and abs(weights[node]) < abs(weights[(node - 1) // 2]):
-        _swap(heap, weights, place, node, (node - 1) // 2)
-        node = (node - 1) // 2
-    while 2 * node + 1 < size:
-        child = 2 * node + 1
-        if child + 1 < size and abs(weights[child + 1]) < abs(weights[child]):
-            child += 1
-        if abs(weights[node]) <= abs(weights[child]):
+    while node:
+        above = (node - 1) // 2
+        if not _is_less(weights[node], heap[node], weights[above], heap[above]):
             break
-        _swap(heap, weights, place, node, child)
-        node = child
+        _swap(heap, weights, place, node, above)
+        node = above
+    while 2 * node + 1 < size:
+        least = 2 * node + 1
+        right = least + 1
+        if right < size and _is_less(weights[right], heap[right], weights[least], heap[least]):
+            least = right
+        if not _is_less(weights[least], heap[least], weights[node], heap[node]):
+            break
+        _swap(heap, weights, place, node, least)
+        node = least
 
 
 @compiled
@@ -97,7 +109,7 @@ def _learn(
         weight = _read(sketch, salts, features[j], room)
         if size < len(heap) and weight != 0:
             node, size = size, size + 1
-        elif size == len(heap) and abs(weight) > abs(weights[0]):
+        elif size == len(heap) and _is_less(weights[0], heap[0], weight, features[j]):
             node = 0
             place[heap[0]] = -1
         else:
