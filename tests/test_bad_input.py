@@ -199,8 +199,8 @@ RANKINGS = [
 ]  # fmt: skip
 
 DFS = [
-    bad("too high an order", "order must be in 1..8 but is 9: with each order more the noise of the "
-        "estimate grows fourfold, beyond what rows can make up for",
+    bad("too high an order", "order must be in 1..8 but is 9: with each order more the noise of "
+        "the estimate grows fourfold, beyond what rows can make up for",
         method={"kind": "dfs", "order": 9}),
     bad("no step", "steps must be at least 1 but is 0", method={"kind": "dfs", "steps": 0}),
     bad("steps of another method", "there is no setting 'steps'",
