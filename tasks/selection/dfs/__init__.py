@@ -18,8 +18,8 @@ a ranking for all sizes      `ranking.dfs`
 
 Departures. Columns are standardised, not just centred. Sparse tables are centred exactly without
 becoming dense, which the paper names as its main limitation. Rows are shuffled anew for every
-round, and batches have 1,000 rows at least, for the order of few rows is most of the estimate's variance.
-A penalty can be steered to a number of features. The target comes in units of its spread. Of more
+round, and batches have 1,000 rows at least: of few rows their order is most of the variance. A
+penalty can be steered to a number of features. The target comes in units of its spread. Of more
 than two classes each is an output against the rest, and the estimates are summed.
 
 Of a column that goes with no other, the relaxed estimate has a summit below s = 1 from order 3 on,
