@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice
+.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -39,6 +39,9 @@ bench-alternatives: $(READY)  ## Alternative feature sets against the author's p
 bench-choice: $(READY)  ## Robust elimination against what people use today; TABLES=folder MODELS=lightgbm
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps boruta==0.4.3
 	@$(BIN)/python -m tests.benchmarks.choice $(TABLES) $(MODELS)
+
+bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch; TABLES=folder
+	@$(BIN)/python -m tests.benchmarks.dfs $(TABLES)
 
 setup: $(READY)  ## The virtual environment only
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaffinch.tasks.mask_settings import Gbmo
+from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfecv
 from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
@@ -13,7 +14,7 @@ from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidate
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
 from chaffinch.tasks.selection.vocabulary import Mask, mask_of_size
-from chaffinch.tasks.settings import Method, Ranking
+from chaffinch.tasks.settings import Method
 
 # A CrossValidatedPath is a RankedPath.
 Path = EliminationPath | MaskingWalks | RankedPath | FoundMasks
@@ -98,7 +99,7 @@ def sizes_asked_for(method: Method, n_features: int, fewest: int) -> dict[int, l
 
 def _sizes(path: EliminationPath | RankedPath, method: Method) -> dict[int, list[float]]:
     """Return the sizes on a path of removals that the settings lead to, and which lead to each."""
-    if isinstance(method, Ranking) and method.min_score is not None:
+    if isinstance(method, ByScore) and method.min_score is not None:
         if not isinstance(path, RankedPath):
             raise ValueError("a lowest score is for a ranking, which masked losses are not")
         return {path.size_at(method.min_score): [method.min_score]}

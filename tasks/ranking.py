@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.material import Material
+from chaffinch.tasks.ranking_settings import ByScore, Dfs
+from chaffinch.tasks.selection.dfs.ranking import dfs
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.rivals.importances import permutation, select_from_model
 from chaffinch.tasks.selection.rivals.names import RankingName
-from chaffinch.tasks.selection.rivals.ranking import ONE_BY_ONE, RankedPath, filter_scores
+from chaffinch.tasks.selection.rivals.ranking import (
+    ONE_BY_ONE,
+    RankedPath,
+    check_rows,
+    filter_scores,
+)
 from chaffinch.tasks.selection.rivals.shap import tree_shap
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
-from chaffinch.tasks.settings import Ranking
 
 _MOST_SHARES = 64
 
@@ -54,7 +60,7 @@ class _Explained:
     rows: Rows
 
 
-def rank(method: Ranking, material: Material) -> RankedPath:
+def rank(method: ByScore, material: Material) -> RankedPath:
     """Score every feature and order them, worst first.
 
     Filters look at the training part; importances at the base model, and permutation and SHAP
@@ -67,7 +73,11 @@ def rank(method: Ranking, material: Material) -> RankedPath:
         threshold while none has to be kept.
     """
     with said_to_the_user():
-        scores = scores_of(method.kind, material)
+        scores = (
+            _by_descent(method, material)
+            if isinstance(method, Dfs)
+            else scores_of(method.kind, material)
+        )
     if not material.keep and not scores.any():
         raise InputError(
             f"{method.kind} finds no use in any of the {len(scores)} features: each has the score "
@@ -102,6 +112,12 @@ def scores_of(name: RankingName, material: Material) -> Floats:
     if name not in ONE_BY_ONE:
         return filter_scores(name, train, schema, seed)
     return _shared_out(material, _filter_scores, _Filtered(name, train, schema, seed))
+
+
+def _by_descent(method: Dfs, material: Material) -> Floats:
+    rows, schema = material.rows("train"), material.schema
+    check_rows(method.kind, rows, schema)
+    return dfs(rows, schema, material.seed, order=method.order, steps=method.steps)
 
 
 def _shared_out(

@@ -7,12 +7,13 @@ from chaffinch.tasks.candidates import Path
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.material import Material, no_use_made
 from chaffinch.tasks.ranking import rank
+from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.refit_settings import RobustElimination
 from chaffinch.tasks.refitting import search_by_refits
 from chaffinch.tasks.robust_search import search_by_robust_models
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.vocabulary import MaskedLoss
-from chaffinch.tasks.settings import Method, Ranking
+from chaffinch.tasks.settings import Method
 
 
 def search(method: Method, material: Material) -> Path:
@@ -31,7 +32,7 @@ def search(method: Method, material: Material) -> Path:
         If the method cannot be used with the model or the rows, or nothing tells the features
         apart.
     """
-    if isinstance(method, Ranking):
+    if isinstance(method, ByScore):
         return rank(method, material)
     if isinstance(method, AfsBm):
         return search_by_alternation(method, material)

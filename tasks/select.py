@@ -9,6 +9,7 @@ from typing import Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import AlternativeSettings
+from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.selection.rivals.names import SCORES
@@ -19,7 +20,6 @@ from chaffinch.tasks.settings import (
     ExecutionSettings,
     Method,
     ModelSettings,
-    Ranking,
     SelectionSettings,
     TaskOrAuto,
     method_of,
@@ -63,13 +63,13 @@ def select(
         Column to predict.
     method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
         ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
-        and masks in turn; ``"flbmo"`` keeps a fixed number. To compare with: ``"correlation"``,
-        ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"lasso"``,
-        ``"elastic_net"``, ``"select_from_model"``, ``"permutation"`` and ``"tree_shap"`` rank the
-        features once and keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``,
-        ``"sequential_backward"`` and ``"particle_swarm"`` fit the model again and again as they
-        search. ``"robust_elimination"`` removes features by models, one for each fold, that have
-        seen masked rows.
+        and masks in turn; ``"flbmo"`` keeps a fixed number, and so does ``"robust_elimination"``,
+        by models, one for each fold, that have seen masked rows. To compare with:
+        ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``, ``"relieff"``,
+        ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``,
+        ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and keep the best;
+        ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and
+        ``"particle_swarm"`` fit the model again and again as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
@@ -184,14 +184,15 @@ def method_settings(
         method without scores.
     """
     method = method_of(method)
-    if min_score is not None and not isinstance(method, Ranking):
+    if min_score is not None and not isinstance(method, ByScore):
         raise InputError(
             f"min_score is for a ranking but the method is {method.kind}; leave it out, or use "
             f"one of {', '.join(SCORES)}"
         )
-    if isinstance(method, Ranking) and (n_features, min_score) != (None, None):
+    if isinstance(method, ByScore) and (n_features, min_score) != (None, None):
         sizes = None if n_features is None else (n_features,)
-        return Ranking(kind=method.kind, n_features=sizes, min_score=min_score)
+        told = {"n_features": sizes, "min_score": min_score}
+        return method_of({**method.model_dump(), **told})
     if n_features is None:
         return method
     asked = n_features if isinstance(method, AtMost) else (n_features,)

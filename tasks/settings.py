@@ -10,12 +10,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
+from chaffinch.tasks.ranking_settings import Dfs, Ranking
 from chaffinch.tasks.refit_settings import (
     ParticleSwarm,
     Rfe,
@@ -23,8 +24,8 @@ from chaffinch.tasks.refit_settings import (
     RobustElimination,
     Sequential,
 )
-from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
-from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
+from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
+from chaffinch.tasks.setting_fields import Count, Settings, setting
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 BaselineValues = Annotated[
@@ -36,56 +37,23 @@ Baseline = Literal["mean", "median", "zero"] | BaselineValues
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
 
 
-class Ranking(Settings):
-    """One of the rivals: rank the features once and keep the best.
-
-    Without a size and a lowest score, `n_features` becomes the sizes that FLBMO tries.
-    """
-
-    model_config = ConfigDict(title="Ranking")
-
-    kind: RankingName = setting("anova_f", 0, "Kind", IN_WORDS)
-    n_features: Annotated[tuple[Count | Share, ...], Field(min_length=1)] | None = setting(
-        None,
-        1,
-        "Sizes",
-        f"{SIZES.description} By default 1/6, 1/5, 1/4 and 1/2 of all, unless there is a lowest "
-        "score.",
-    )
-    min_score: float | None = setting(
-        None,
-        2,
-        "Lowest score",
-        "Keep the features whose score is at least this, in place of a number of features.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sizes_unless_a_lowest_score(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        is_told = any(values.get(name) is not None for name in ("n_features", "min_score"))
-        return values if is_told else {**values, "n_features": SIZES.default}
-
-    @model_validator(mode="after")
-    def _sizes_or_a_lowest_score(self) -> "Ranking":
-        if self.n_features is not None and self.min_score is not None:
-            sizes = ", ".join(f"{size:g}" for size in self.n_features)
-            raise ValueError(
-                f"n_features and min_score exclude each other but are {sizes} and "
-                f"{self.min_score:g}; give one of them"
-            )
-        return self
-
-
 Method = (
-    Gbmo | Flbmo | AfsBm | Ranking | Rfe | Rfecv | RobustElimination | Sequential | ParticleSwarm
+    Gbmo
+    | Flbmo
+    | AfsBm
+    | Ranking
+    | Dfs
+    | Rfe
+    | Rfecv
+    | RobustElimination
+    | Sequential
+    | ParticleSwarm
 )
 # Those that find the number of features themselves, and can be told a largest one.
 AtMost = Gbmo | AfsBm | Rfecv | ParticleSwarm
 _METHODS: dict[str, type[Method]]
 _METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORES, Ranking)}
-_METHODS |= {"rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
+_METHODS |= {"dfs": Dfs, "rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
 _METHODS |= {"sequential_backward": Sequential, "robust_elimination": RobustElimination}
 _METHODS |= {"particle_swarm": ParticleSwarm}
 

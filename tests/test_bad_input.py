@@ -200,11 +200,23 @@ RANKINGS = [
         method={"kind": "sequential_forward", "step": 0.1}),
 ]  # fmt: skip
 
+DFS = [
+    bad("too high an order", "order must be in 1..8 but is 9: with each order more the noise of "
+        "the estimate grows fourfold, beyond what rows can make up for",
+        method={"kind": "dfs", "order": 9}),
+    bad("no step", "steps must be at least 1 but is 0", method={"kind": "dfs", "steps": 0}),
+    bad("steps of another method", "there is no setting 'steps'",
+        method={"kind": "mission", "steps": 5}),
+    bad("weights for dfs", "method dfs takes no sample weights; leave out the weight column 'a', "
+        "or use correlation, lasso, elastic_net, select_from_model, permutation or tree_shap",
+        method="dfs", weight="a", at_command=True),
+]  # fmt: skip
+
 WORDS = [
     bad("method", "method must be one of gbmo, flbmo, afs_bm, correlation, anova_f, "
         "mutual_information, mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, "
-        "permutation, tree_shap, rfe, rfecv, sequential_forward, sequential_backward, "
-        "robust_elimination, particle_swarm but is 'gmbo'",
+        "permutation, tree_shap, mission, dfs, rfe, rfecv, sequential_forward, "
+        "sequential_backward, robust_elimination, particle_swarm but is 'gmbo'",
         method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "
@@ -282,7 +294,7 @@ ROLES = [
       for role in ("drop", "categorical", "numeric")),
 ]  # fmt: skip
 
-EVERY = [*TABLES, *TASKS, *RANKINGS, *WORDS, *NUMBERS, *ROLES]
+EVERY = [*TABLES, *TASKS, *RANKINGS, *DFS, *WORDS, *NUMBERS, *ROLES]
 
 
 def select(data, *, target="y", name=None, tuning=None, folds=None, parameters=None, **options):

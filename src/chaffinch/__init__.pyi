@@ -11,6 +11,8 @@ from .tasks.given_model import masked_loss as masked_loss
 from .tasks.mask_settings import AfsBm as AfsBm
 from .tasks.mask_settings import Flbmo as Flbmo
 from .tasks.mask_settings import Gbmo as Gbmo
+from .tasks.ranking_settings import Dfs as Dfs
+from .tasks.ranking_settings import Ranking as Ranking
 from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
 from .tasks.refit_settings import Rfe as Rfe
 from .tasks.refit_settings import Rfecv as Rfecv
@@ -33,10 +35,13 @@ from .tasks.selection.alternatives.sets import Alternatives as Alternatives
 from .tasks.selection.alternatives.sets import FeatureSet as FeatureSet
 from .tasks.selection.alternatives.wrapper import MaskedLossQuality as MaskedLossQuality
 from .tasks.selection.alternatives.wrapper import Wrapper as Wrapper
+from .tasks.selection.dfs.residual_variance import residual_variance as residual_variance
+from .tasks.selection.dfs.search import DifferentiableSelection as DifferentiableSelection
+from .tasks.selection.dfs.search import differentiable_path as differentiable_path
+from .tasks.selection.dfs.search import differentiable_selection as differentiable_selection
 from .tasks.settings import ColumnSettings as ColumnSettings
 from .tasks.settings import ExecutionSettings as ExecutionSettings
 from .tasks.settings import ModelSettings as ModelSettings
-from .tasks.settings import Ranking as Ranking
 from .tasks.settings import SelectionSettings as SelectionSettings
 
 __version__: str

@@ -57,6 +57,7 @@ def test_the_method_is_a_toggle_of_forms(schema):
         "FLBMO",
         "AFS-BM",
         "Ranking",
+        "DFS",
         "RFE",
         "RFECV",
         "Sequential",
@@ -65,8 +66,11 @@ def test_the_method_is_a_toggle_of_forms(schema):
     kinds = schema["definitions"]["Sequential"]["properties"]["kind"]
     assert kinds["enum"] == ["sequential_forward", "sequential_backward"]
     kind = schema["definitions"]["Ranking"]["properties"]["kind"]
-    assert kind["enum"] == list(SCORES)
-    assert all(f"{name}: {score}" in kind["description"] for name, score in SCORES.items())
+    assert [*kind["enum"], "dfs"] == list(SCORES)
+    described = (
+        kind["description"] + schema["definitions"]["Dfs"]["properties"]["kind"]["description"]
+    )
+    assert all(f"{name}: {score}" in described for name, score in SCORES.items())
 
 
 def test_a_baseline_is_a_word_or_values_by_feature(schema):

@@ -24,11 +24,23 @@ def compiled(function: Function) -> Function:
     The code is kept beside its module, or in the user's cache folder if that is read-only. Where
     neither can be written to, each process compiles anew.
     """
+    return _compiled(function, _OPTIONS)
+
+
+def reordering(function: Function) -> Function:
+    """Compile a kernel whose sums may be added up in another order, as several rows at a time.
+
+    The order is the same for every call on one kind of processor, and not on another.
+    """
+    return _compiled(function, _OPTIONS | {"fastmath": {"reassoc"}})
+
+
+def _compiled(function: Function, options: dict[str, Any]) -> Function:
     try:
-        return cast(Function, njit(cache=True, **_OPTIONS)(function))
+        return cast(Function, njit(cache=True, **options)(function))
     except RuntimeError as nowhere:
         logger.info("set NUMBA_CACHE_DIR to a folder to compile once and for all: %s", nowhere)
-        return cast(Function, njit(**_OPTIONS)(function))
+        return cast(Function, njit(**options)(function))
 
 
 def inlined(function: Function) -> Function:

@@ -16,6 +16,8 @@ ranking                 what it looks at                    here
 ``select_from_model``   the base model                      `importances.select_from_model`
 ``permutation``         base model, mask-validation rows    `importances.permutation`
 ``tree_shap``           base model, mask-validation rows    `shap.tree_shap`
+``mission``             training rows                       `mission.mission_scores`
+``dfs``                 training rows                       `..dfs.ranking.dfs`
 ======================  ==================================  =========================
 
 Each gives a score per feature, shape (d,), higher is better. `ranking.RankedPath` is the order in

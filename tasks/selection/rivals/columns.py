@@ -11,11 +11,15 @@ accurate far from zero. They come one at a time, so that memory does not grow wi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array, hstack, issparse
 
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
+
+_FULL = 0.2  # below this share of numbers other than 0 a table is quicker as a sparse one
 
 
 def columns_of(rows: Rows, schema: Schema, feature: int) -> Iterator[Floats]:
@@ -42,6 +46,46 @@ def columns_of(rows: Rows, schema: Schema, feature: int) -> Iterator[Floats]:
         column = standardised((codes == code).astype(np.float64), rows.weight)
         if column is not None:
             yield column
+
+
+def one_table(rows: Rows, schema: Schema) -> tuple[Any, NDArray[np.int64]]:
+    """Return all columns of all features side by side, for methods that look at them at once.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows.
+    schema : Schema
+        Says which features are categories.
+
+    Returns
+    -------
+    table : ndarray of float64 (n, c), or csr_array where most of it is 0
+        Numbers without gaps, categories as 0 and 1; not standardised. Constant columns are left
+        out.
+    feature : ndarray of int64, shape (c,)
+        Which feature each column is of, ascending.
+    """
+    parts, feature = [], []
+    for j, n_categories in enumerate(schema.n_categories):
+        values = rows.X[:, j]
+        columns = [without_gaps(values)]
+        if n_categories:
+            codes = codes_of(values)
+            columns = [(codes == code).astype(np.float64) for code in np.unique(codes)]
+        for column in columns:
+            if column.min() < column.max():
+                parts.append(csc_array(column[:, np.newaxis]) if n_categories else column)
+                feature.append(j)
+    owner = np.array(feature, dtype=np.int64)
+    full = sum(part.nnz if issparse(part) else np.count_nonzero(part) for part in parts)
+    if parts and full < _FULL * len(rows) * len(parts):
+        sparse = [p if issparse(p) else csc_array(p[:, np.newaxis]) for p in parts]
+        return hstack(sparse, format="csr"), owner
+    dense = np.empty((len(rows), len(parts)))
+    for place, part in enumerate(parts):
+        dense[:, place] = part.toarray()[:, 0] if issparse(part) else part
+    return dense, owner
 
 
 def without_gaps(values: Floats, weight: Floats | None = None) -> Floats:

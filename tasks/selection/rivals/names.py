@@ -1,11 +1,12 @@
 """What the rankings are called and what they score; imports nothing, since the command line does.
 
-`RankingName` lists them once more, because a type cannot be computed.
+`RankingName` lists them once more, because a type cannot be computed; `PlainName` those that have
+no settings of their own.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
-RankingName = Literal[
+PlainName = Literal[
     "correlation",
     "anova_f",
     "mutual_information",
@@ -17,7 +18,9 @@ RankingName = Literal[
     "select_from_model",
     "permutation",
     "tree_shap",
+    "mission",
 ]
+RankingName = PlainName | Literal["dfs"]
 
 SCORES: dict[RankingName, str] = {
     "correlation": "the absolute correlation with the target; for classes the greatest with one "
@@ -40,6 +43,10 @@ SCORES: dict[RankingName, str] = {
     "when the feature's values are shuffled",
     "tree_shap": "the mean absolute SHAP value of the base model, lightgbm or xgboost, on the "
     "mask-validation rows; for classes in log odds",
+    "mission": "the absolute weight of the standardised feature in a linear model, learnt one row "
+    "after the other by a count sketch that lets only the largest weights predict",
+    "dfs": "how often the number of features left was halved before it left, as the estimated "
+    "residual variance of a linear model is descended, and how much of it was kept then, 0 to 1",
 }
 
 # The others are defined for rows that all count the same.
@@ -53,4 +60,5 @@ WEIGHTED: tuple[RankingName, ...] = (
 )
 # Those that look at the mask-validation rows rather than the training rows.
 OF_ROWS_HELD_OUT: tuple[RankingName, ...] = ("permutation", "tree_shap")
-IN_WORDS = "Features are ranked by " + "; ".join(f"{n}: {said}" for n, said in SCORES.items()) + "."
+# All but those that have settings of their own.
+PLAIN: tuple[PlainName, ...] = get_args(PlainName)

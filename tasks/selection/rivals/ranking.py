@@ -10,6 +10,7 @@ import numpy as np
 
 from chaffinch.tasks.selection.rivals.fcbf import fcbf
 from chaffinch.tasks.selection.rivals.filters import anova_f, correlation, mutual_information
+from chaffinch.tasks.selection.rivals.mission import mission_scores
 from chaffinch.tasks.selection.rivals.mrmr import mrmr
 from chaffinch.tasks.selection.rivals.names import WEIGHTED, RankingName
 from chaffinch.tasks.selection.rivals.penalised import elastic_net, lasso
@@ -29,6 +30,7 @@ _FILTERS: dict[RankingName, Filter] = {
     "fcbf": lambda rows, schema, seed: fcbf(rows, schema),
     "lasso": lasso,
     "elastic_net": elastic_net,
+    "mission": mission_scores,
 }
 _FEWEST_ROWS = 3
 
@@ -87,8 +89,8 @@ def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> F
     Parameters
     ----------
     name : str
-        "correlation", "anova_f", "mutual_information", "mrmr", "relieff", "fcbf", "lasso" or
-        "elastic_net".
+        "correlation", "anova_f", "mutual_information", "mrmr", "relieff", "fcbf", "lasso",
+        "elastic_net" or "mission".
     rows : Rows
         Training rows; never changed.
     schema : Schema
@@ -106,6 +108,18 @@ def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> F
     ValueError
         If there are too few rows, or weights that the filter does not take.
     """
+    check_rows(name, rows, schema)
+    return _FILTERS[name](rows, schema, seed)
+
+
+def check_rows(name: RankingName, rows: Rows, schema: Schema) -> None:
+    """Refuse rows that a filter cannot score by.
+
+    Raises
+    ------
+    ValueError
+        If there are too few, or weights that the filter does not take.
+    """
     if rows.weight is not None and name not in WEIGHTED:
         raise ValueError(f"{name} takes no sample weights; leave them out")
     fewest = max(_FEWEST_ROWS, schema.n_classes + 1)
@@ -113,4 +127,3 @@ def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> F
         raise ValueError(
             f"{name} needs at least {fewest} training rows but has {len(rows)}; give more rows"
         )
-    return _FILTERS[name](rows, schema, seed)

@@ -1,0 +1,28 @@
+"""Differentiable feature selection: descend the estimated residual variance over relaxed masks.
+
+Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020; the
+estimate is that of Kong and Valiant, "Estimating learnability in the sublinear data regime", arXiv
+1805.01626.
+
+===========================  ====================================================
+paper                        here
+===========================  ====================================================
+eq 1, f(s)                   `residual_variance.residual_variance`
+proposition 2.1, lemma 2.1   `dense_kernels.dense_sweeps`, `sparse_kernels.sparse_sweeps`
+a_i                          `coefficients.COEFFICIENTS`
+s = sigma(2 v), penalty      `descent.Descent`
+section 4, Adam              `adam_kernels.adam_step`
+search for one size          `search.differentiable_selection`
+a ranking for all sizes      `ranking.dfs`
+===========================  ====================================================
+
+Departures. Columns are standardised, not just centred. Sparse tables are centred exactly without
+becoming dense, which the paper names as its main limitation. Rows are shuffled anew for every
+round, and batches have 1,000 rows at least: of few rows their order is most of the variance. A
+penalty can be steered to a number of features. The target comes in units of its spread. Of more
+than two classes each is an output against the rest, and the estimates are summed.
+
+Of a column that goes with no other, the relaxed estimate has a summit below s = 1 from order 3 on,
+since the polynomial ripples: that is why the steering remembers peaks (`Descent`), and why orders
+above 4 pay only where columns go together and rows are many.
+"""

@@ -1,0 +1,163 @@
+"""The two sweeps over sparse rows, compiled: exact centring, and no column that is not stored.
+
+A centred row is full, but what its zeros add is known: with w_d = s_d / N, the shift mu_d,
+p = X (w mu), q = sum_d w_d mu_d^2 over all columns, and sums over the rows m already met
+
+    T = sum z_m,   S = sum p_m z_m,   acc_d = sum x_md z_m,
+
+a row n gives (A z)_n = sum_{d stored} w_d x_nd acc_d - p_n T - S + q T, and the gradient
+
+    dz/ds_d = 1/N [ sum_n x_nd (sum_q lambda_q[n] acc_d,q - mu_d c_n) + mu_d^2 Q ],
+    c_n = sum_q (lambda_q[n] T_q + r_q[n] Lam_q(n)),   Q = sum_q sum_n lambda_q[n] T_q(n),
+
+with Lam_q(n) the sum of lambda_q over the rows before n. That is O(k (nnz + N)), and Q alone is
+what the columns without any value in the batch need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
+
+
+@compiled
+def gather(
+    starts: Any, indices: Any, values: Any, rows: Any,
+    number: Any, ends: Any, local: Any, stored: Any, touched: Any,
+) -> int:  # fmt: skip
+    """Copy the rows of a batch one after the other, their columns numbered as they are met.
+
+    Parameters
+    ----------
+    starts, indices, values
+        See `SparseTable`.
+    rows : ndarray of int64, shape (n,)
+        The batch.
+    number : ndarray of int32, shape (D,)
+        All -1; of the columns met, their numbers are left there.
+    ends : ndarray of int64, shape (n + 1,)
+        Where each row begins, and the end.
+    local, stored : ndarray, shape (m,)
+        Numbers and values.
+    touched : ndarray of int32, shape (at most m,)
+        The columns that were met.
+
+    Returns
+    -------
+    int
+        How many columns were met.
+    """
+    n_met, place = 0, 0
+    for i in range(len(rows)):
+        ends[i] = place
+        for j in range(starts[rows[i]], starts[rows[i] + 1]):
+            d = indices[j]
+            if number[d] < 0:
+                number[d] = n_met
+                touched[n_met] = d
+                n_met += 1
+            local[place] = number[d]
+            stored[place] = values[j]
+            place += 1
+    ends[len(rows)] = place
+    return n_met
+
+
+@compiled
+def _product_with_row(local: Any, values: Any, weight: Any, sums: Any, out: Any) -> None:
+    """Write what a row's stored values give with the sums (columns, channels): (channels,)."""
+    out[:] = 0.0
+    for j in range(len(local)):
+        u = local[j]
+        x = weight[u] * values[j]
+        for channel in range(len(out)):
+            out[channel] += x * sums[u, channel]
+
+
+@compiled
+def sparse_sweeps(
+    ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
+    y: Any, alphas: Any, gradient: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """Return z of a batch and Q / n, and write the gradient of the columns that were met.
+
+    Parameters
+    ----------
+    ends, local, values
+        See `gather`.
+    weight, shift : ndarray of float64, shape (columns met,)
+        s_d / n, and mu_d.
+    everywhere : float
+        q, over all columns.
+    y : ndarray of float64, shape (n, C)
+        Centred outputs of these rows.
+    alphas : ndarray of float64, shape (k,)
+        See `chain_weights`.
+    gradient : ndarray of float64, shape (columns met,)
+        All 0; where to write all but mu_d^2 Q / n.
+    """
+    n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
+    n_channels = n_outputs * order
+    sums = np.zeros((len(weight), n_channels))
+    duals = np.zeros((n_rows, n_channels))
+    off = np.zeros(n_rows)
+    numbers, products = np.zeros(n_channels), np.zeros(n_channels)
+    total, off_total = np.zeros(n_channels), np.zeros(n_channels)  # T and S
+    dual_total = np.zeros(n_channels)
+
+    for n in range(n_rows):  # forwards: l, and from it lambda
+        columns, stored = local[ends[n] : ends[n + 1]], values[ends[n] : ends[n + 1]]
+        for j in range(len(columns)):
+            off[n] += weight[columns[j]] * stored[j] * shift[columns[j]]
+        _product_with_row(columns, stored, weight, sums, products)
+        for c in range(n_outputs):
+            numbers[c * order] = y[n, c]
+            for channel in range(c * order, (c + 1) * order - 1):
+                numbers[channel + 1] = (
+                    products[channel] + (everywhere - off[n]) * total[channel] - off_total[channel]
+                )
+            for q in range(order):
+                for p in range(order - q):
+                    duals[n, c * order + q] += alphas[p + q] * numbers[c * order + p]
+        for channel in range(n_channels):
+            total[channel] += numbers[channel]
+            off_total[channel] += off[n] * numbers[channel]
+            dual_total[channel] += duals[n, channel]
+        for j in range(len(columns)):
+            for channel in range(n_channels):
+                sums[columns[j], channel] += stored[j] * numbers[channel]
+
+    sums[:], total[:], off_total[:] = 0.0, 0.0, 0.0
+    z, for_all = 0.0, 0.0
+    for n in range(n_rows - 1, -1, -1):  # backwards: r, z and the gradient
+        columns, stored = local[ends[n] : ends[n + 1]], values[ends[n] : ends[n + 1]]
+        _product_with_row(columns, stored, weight, sums, products)
+        common = 0.0
+        for c in range(n_outputs):
+            numbers[c * order] = y[n, c]
+            for q in range(order):
+                channel = c * order + q
+                value = (
+                    products[channel] + (everywhere - off[n]) * total[channel] - off_total[channel]
+                )
+                z += alphas[q] * y[n, c] * value
+                if q + 1 < order:
+                    numbers[channel + 1] = value
+        for channel in range(n_channels):
+            dual_total[channel] -= duals[n, channel]
+            common += duals[n, channel] * total[channel] + numbers[channel] * dual_total[channel]
+            for_all += duals[n, channel] * total[channel]
+            total[channel] += numbers[channel]
+            off_total[channel] += off[n] * numbers[channel]
+        for j in range(len(columns)):
+            u, inner = columns[j], -shift[columns[j]] * common
+            for channel in range(n_channels):
+                inner += duals[n, channel] * sums[u, channel]
+                sums[u, channel] += stored[j] * numbers[channel]
+            gradient[u] += stored[j] * inner
+    for u in range(len(weight)):
+        gradient[u] /= n_rows
+    return z, for_all / n_rows
