@@ -19,6 +19,7 @@ from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
 from chaffinch.tasks.selection.alternatives.designs import Designs, worths
 from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
+from chaffinch.tasks.selection.alternatives.master import Master
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_min, best_sum
 from chaffinch.tasks.selection.alternatives.prices import Bound, Layer, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -466,3 +467,16 @@ def test_swaps_of_many_sets_stop_when_it_is_late() -> None:
     assert found is not None
     assert designs.contain(found)
     assert len(calls) <= 6  # between any two looks at the clock only so much work is done
+
+
+def test_a_linear_program_is_given_up_when_it_is_late() -> None:
+    form = hard_form(40)
+    designs = Designs(form, 10, 21, 6, Limits.none(40), Constraints())
+    random = np.random.default_rng(0)
+    sets = random.permuted(np.tile(np.arange(40), (2_000, 1)), axis=1)[:, :10]
+    sets = np.sort(sets, axis=1).astype(np.int32)
+    in_time, late = (Master(designs, 100.0, deadline) for deadline in (None, time.monotonic()))
+    for master in (in_time, late):
+        master.add(sets)
+    assert late.solve() is None
+    assert in_time.solve() is not None
