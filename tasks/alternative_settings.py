@@ -1,5 +1,6 @@
 """What can be set of the search for alternatives to the features that were chosen."""
 
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -38,6 +39,8 @@ WEIGHTED: tuple[QualityName, ...] = (
 
 class AlternativeSettings(Settings):
     """Feature sets of the chosen size that differ from it and from each other."""
+
+    said = MappingProxyType({"number": "alternatives"})  # --alternatives, select(alternatives=...)
 
     number: Count = setting(..., 0, "Number", "How many sets to find besides the chosen one.")
     tau: Annotated[float, Field(gt=0, le=1)] = setting(

@@ -150,7 +150,7 @@ def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate) -> None:
 
 def test_what_cannot_be_is_refused_in_one_line() -> None:
     for settings, message in (
-        ({"number": 0}, "number must be at least 1 but is 0"),
+        ({"number": 0}, "^alternatives must be at least 1 but is 0$"),
         ({"number": 2, "tau": 0}, "tau must be above 0.0 but is 0"),
         ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
         ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
