@@ -177,3 +177,35 @@ def test_weights_and_categories_take_part() -> None:
             weight="weight",
             alternatives=AlternativeSettings(number=1, quality="mrmr"),
         )
+
+
+@pytest.mark.parametrize("quality", ["mrmr", "fcbf", "cfs"])
+def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality, tmp_path) -> None:
+    def run(**options):
+        asked = {"number": 1, "quality": quality, "tau": 0.5}
+        seed = options.pop("seed", 0)
+        return select(
+            alternatives=AlternativeSettings(**asked | options), seed=seed, store=tmp_path
+        )
+
+    def kept() -> dict[str, str]:
+        manifests = sorted((tmp_path / "dependencies" / "stages").glob("*.json"))
+        return {path.name: json.loads(path.read_bytes())["finished"] for path in manifests}
+
+    first = run()
+    measured = kept()
+    assert len(measured) == 1
+    second = run(tau=1.0, number=2)
+    assert second.run != first.run
+    assert kept() == measured
+    alone = select(alternatives=AlternativeSettings(number=2, quality=quality, tau=1.0))
+    assert second.alternatives == alone.alternatives
+
+    (matrix,) = (tmp_path / "dependencies").glob("*.npy")
+    matrix.write_bytes(matrix.read_bytes()[:-8])  # cut short: measured anew, not believed
+    third = run(tau=0.9)
+    assert third.alternatives["prices"] == run(tau=0.8).alternatives["prices"]
+    assert kept().keys() == measured.keys()
+    assert kept() != measured
+    run(seed=1)
+    assert len(kept()) == 2
