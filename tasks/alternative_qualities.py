@@ -19,6 +19,10 @@ from chaffinch.tasks.material import Material
 from chaffinch.tasks.ranking import scores_of
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
 from chaffinch.tasks.selection.alternatives.wrapper import MaskedLossQuality
+from chaffinch.tasks.selection.rivals.binned import (
+    binned_information,
+    binned_information_of_pairs,
+)
 from chaffinch.tasks.selection.rivals.fcbf import uncertainties
 from chaffinch.tasks.selection.rivals.filters import mutual_information_with
 from chaffinch.tasks.selection.rivals.names import RankingName
@@ -35,8 +39,15 @@ _RANKINGS: dict[QualityName, RankingName] = {
 
 _OF_PAIRS: dict[QualityName, type[MRMR] | type[FCBF] | type[CFS]] = {
     "mrmr": MRMR,
+    "binned_mrmr": MRMR,
     "fcbf": FCBF,
     "cfs": CFS,
+}
+_MEASURES: dict[QualityName, str] = {
+    "mrmr": "mutual information",
+    "binned_mrmr": "binned mutual information",
+    "fcbf": "symmetrical uncertainty",
+    "cfs": "symmetrical uncertainty",
 }
 
 
@@ -63,6 +74,8 @@ def quality_of(name: QualityName, material: Material, store: Store | None = None
     if name == "masked_loss_importance":
         engine = _engine(material)
         return Univariate(engine.without_each() - engine.loss, names)
+    if name == "binned_mutual_information":
+        return Univariate(binned_information(material.rows("train"), material.schema), names)
     relevance, redundancy = _dependencies(name, material, store)
     return _OF_PAIRS[name](relevance, redundancy, names)
 
@@ -71,7 +84,7 @@ def _dependencies(
     name: QualityName, material: Material, store: Store | None
 ) -> tuple[Floats, Floats]:
     """Return how features depend on the target (d,) and on each other (d, d)."""
-    measure = "mutual information" if name == "mrmr" else "symmetrical uncertainty"
+    measure = _MEASURES[name]
     rows = material.rows("train")
     if store is None:
         return _measured(measure, rows, material)
@@ -90,6 +103,9 @@ def _dependencies(
 def _measured(measure: str, rows: Rows, material: Material) -> tuple[Floats, Floats]:
     if measure == "symmetrical uncertainty":
         return uncertainties(rows, material.schema)
+    if measure == "binned mutual information":
+        of_pairs = binned_information_of_pairs(rows, material.schema)
+        return binned_information(rows, material.schema), of_pairs
     relevance = scores_of("mutual_information", material)
     return relevance, _information_of_pairs(rows, material)
 

@@ -179,7 +179,7 @@ def test_weights_and_categories_take_part() -> None:
         )
 
 
-@pytest.mark.parametrize("quality", ["mrmr", "fcbf", "cfs"])
+@pytest.mark.parametrize("quality", ["mrmr", "binned_mrmr", "cfs"])
 def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality, tmp_path) -> None:
     def run(**options):
         asked = {"number": 1, "quality": quality, "tau": 0.5}
