@@ -147,6 +147,8 @@ class _Search:
         is_annealed = self.n_places >= _MANY_PLACES
         if is_annealed:
             bound = self._anneal(bound, uses)
+            if self.best is not None and bound <= self.worth + blur:
+                return bound, True
         table = table_of_uses(
             self.whole.units, self.n_sets, self.n_places, self.n_pairs, self.deadline
         )
