@@ -135,6 +135,13 @@ class Store:
         make_folder(cells.folder)
         return cells
 
+    @property
+    def dependencies(self) -> Run:
+        """How features depend on each other, each a stage that is named after its key."""
+        dependencies = Run(self.path / "dependencies")
+        make_folder(dependencies.folder)
+        return dependencies
+
     def existing(self, name: str) -> Run:
         """Return the run of that name.
 

@@ -1,23 +1,33 @@
 """What a set of features is worth in the search for alternatives, by name.
 
-The names are those of `chaffinch.qualities`; the rows are those that a run may look at.
+The names are those of `chaffinch.qualities`; the rows are those that a run may look at. How
+features depend on each other takes long to measure, whatever is then searched for: it is kept in
+the store for other runs.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 from dataclasses import dataclass
 
 import numpy as np
 
+from chaffinch.storage.runs import Store
 from chaffinch.tasks.alternative_settings import QualityName
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.ranking import scores_of
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
 from chaffinch.tasks.selection.alternatives.wrapper import MaskedLossQuality
+from chaffinch.tasks.selection.rivals.binned import (
+    binned_information,
+    binned_information_of_pairs,
+)
 from chaffinch.tasks.selection.rivals.fcbf import uncertainties
 from chaffinch.tasks.selection.rivals.filters import mutual_information_with
 from chaffinch.tasks.selection.rivals.names import RankingName
 from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Rows, Schema
+from chaffinch.tasks.stage import digest, versions
 
 # The rankings whose scores are qualities of single features.
 _RANKINGS: dict[QualityName, RankingName] = {
@@ -27,9 +37,29 @@ _RANKINGS: dict[QualityName, RankingName] = {
     "model_gain": "select_from_model",
 }
 
+_OF_PAIRS: dict[QualityName, type[MRMR] | type[FCBF] | type[CFS]] = {
+    "mrmr": MRMR,
+    "binned_mrmr": MRMR,
+    "fcbf": FCBF,
+    "cfs": CFS,
+}
+_MEASURES: dict[QualityName, str] = {
+    "mrmr": "mutual information",
+    "binned_mrmr": "binned mutual information",
+    "fcbf": "symmetrical uncertainty",
+    "cfs": "symmetrical uncertainty",
+}
 
-def quality_of(name: QualityName, material: Material) -> Quality:
+
+def quality_of(name: QualityName, material: Material, store: Store | None = None) -> Quality:
     """Return the quality of that name, of the rows that a search may look at.
+
+    Parameters
+    ----------
+    name : str
+    material : Material
+    store : Store, optional
+        Where the dependencies of features are looked for, and kept.
 
     Raises
     ------
@@ -44,13 +74,58 @@ def quality_of(name: QualityName, material: Material) -> Quality:
     if name == "masked_loss_importance":
         engine = _engine(material)
         return Univariate(engine.without_each() - engine.loss, names)
+    if name == "binned_mutual_information":
+        return Univariate(binned_information(material.rows("train"), material.schema), names)
+    relevance, redundancy = _dependencies(name, material, store)
+    return _OF_PAIRS[name](relevance, redundancy, names)
+
+
+def _dependencies(
+    name: QualityName, material: Material, store: Store | None
+) -> tuple[Floats, Floats]:
+    """Return how features depend on the target (d,) and on each other (d, d)."""
+    measure = _MEASURES[name]
     rows = material.rows("train")
-    if name == "mrmr":
-        relevance = scores_of("mutual_information", material)
-        return MRMR(relevance, _information_of_pairs(rows, material), names)
-    relevance, redundancy = uncertainties(rows, material.schema)
-    of_pairs = FCBF if name == "fcbf" else CFS
-    return of_pairs(relevance, redundancy, names)
+    if store is None:
+        return _measured(measure, rows, material)
+    key, kept = _key(measure, rows, material), store.dependencies
+    record = kept.finished(key, key)
+    if record is None:
+        with kept.stage(key, key) as writer:
+            content = io.BytesIO()
+            np.save(content, np.vstack(_measured(measure, rows, material)), allow_pickle=False)
+            writer.write(f"{key}.npy", content.getvalue())
+        record = writer.record
+    matrix: Floats = np.load(io.BytesIO(record.read(f"{key}.npy")), allow_pickle=False)
+    return matrix[0], matrix[1:]
+
+
+def _measured(measure: str, rows: Rows, material: Material) -> tuple[Floats, Floats]:
+    if measure == "symmetrical uncertainty":
+        return uncertainties(rows, material.schema)
+    if measure == "binned mutual information":
+        of_pairs = binned_information_of_pairs(rows, material.schema)
+        return binned_information(rows, material.schema), of_pairs
+    relevance = scores_of("mutual_information", material)
+    return relevance, _information_of_pairs(rows, material)
+
+
+def _key(measure: str, rows: Rows, material: Material) -> str:
+    """Return the digest of all that the dependencies of features follow from."""
+    schema = material.schema
+    parts = [np.ascontiguousarray(part).data for part in (rows.X, rows.y)]
+    hashes = [hashlib.sha256(part).hexdigest() for part in parts]
+    return digest(
+        {
+            "measure": measure,
+            "rows": hashes,
+            "shape": list(rows.X.shape),
+            "categories": list(schema.n_categories),
+            "classes": schema.n_classes,
+            "seed": material.seed,
+            "versions": versions(),
+        }
+    )
 
 
 def _engine(material: Material) -> MaskedLoss:

@@ -1,5 +1,6 @@
 """What can be set of the search for alternatives to the features that were chosen."""
 
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -11,8 +12,10 @@ QualityName = Literal[
     "masked_loss_importance",
     "model_gain",
     "mutual_information",
+    "binned_mutual_information",
     "relieff",
     "mrmr",
+    "binned_mrmr",
     "fcbf",
     "cfs",
     "masked_loss",
@@ -23,8 +26,10 @@ WITH_FORM: tuple[QualityName, ...] = (
     "masked_loss_importance",
     "model_gain",
     "mutual_information",
+    "binned_mutual_information",
     "relieff",
     "mrmr",
+    "binned_mrmr",
     "fcbf",
 )
 # The others are defined for rows that all count the same.
@@ -38,6 +43,8 @@ WEIGHTED: tuple[QualityName, ...] = (
 
 class AlternativeSettings(Settings):
     """Feature sets of the chosen size that differ from it and from each other."""
+
+    said = MappingProxyType({"number": "alternatives"})  # --alternatives, select(alternatives=...)
 
     number: Count = setting(..., 0, "Number", "How many sets to find besides the chosen one.")
     tau: Annotated[float, Field(gt=0, le=1)] = setting(
@@ -55,7 +62,8 @@ class AlternativeSettings(Settings):
         "mask-validation rows rises when a feature is shuffled (permutation) or masked "
         "(masked_loss_importance), of the base model's gain (model_gain), mutual_information with "
         "the target, or relieff. Relevance against redundancy: mrmr, fcbf, cfs. Or less the base "
-        "model's loss with all but the set masked: masked_loss, without proof.",
+        "model's loss with all but the set masked: masked_loss, without proof. "
+        "binned_mutual_information and binned_mrmr part numbers into bins, which is much faster.",
     )
     search: Literal["sequential", "simultaneous"] = setting(
         "sequential",

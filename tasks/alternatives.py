@@ -45,7 +45,7 @@ def search_alternatives(
     mask = mask_of(chosen)
     material = material_of(context, described, divided, trained, "search_alternatives")
     with said_to_the_user():
-        quality = quality_of(asked.quality, material)
+        quality = quality_of(asked.quality, material, context.store)
         search = _Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
         found = search.sets(asked.tau)
     prices = context.workers.map(

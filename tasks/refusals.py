@@ -35,7 +35,9 @@ _MUST = {
 }
 
 
-def refusal(error: ValidationError, fields: Iterable[str]) -> str:
+def refusal(
+    error: ValidationError, fields: Iterable[str], said: Mapping[str, str] | None = None
+) -> str:
     """Return the first thing that is wrong, in one line.
 
     Parameters
@@ -44,6 +46,8 @@ def refusal(error: ValidationError, fields: Iterable[str]) -> str:
         From one model of settings.
     fields : iterable of str
         The names of that model's settings.
+    said : mapping of str to str, optional
+        Those that are known by another name where they are given.
 
     Returns
     -------
@@ -54,7 +58,7 @@ def refusal(error: ValidationError, fields: Iterable[str]) -> str:
     kind, place, given = first["type"], first["loc"], first.get("input")
     if kind == "value_error":  # a sentence of our own
         return str(first["ctx"]["error"])
-    name = str(place[0])
+    name = (said or {}).get(str(place[0]), str(place[0]))
     if kind == "extra_forbidden":
         return f"there is no setting {name!r}{nearest(name, fields)}"
     if kind == "missing":

@@ -1,6 +1,8 @@
 """What all settings are made of: their base, a field with its words, and numbers of features."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -38,6 +40,8 @@ class Settings(BaseModel):
     """Settings that never change, know every name they are given, and refuse in one line."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # settings that are known by another name where they are given
+    said: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     if not TYPE_CHECKING:  # type checkers know each model's own arguments
 
@@ -45,7 +49,8 @@ class Settings(BaseModel):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise InputError(refusal(error, type(self).model_fields)) from error
+                kind = type(self)
+                raise InputError(refusal(error, kind.model_fields, kind.said)) from error
 
 
 SIZES = setting(

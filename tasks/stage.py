@@ -19,7 +19,7 @@ from typing import Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import give_back
-from chaffinch.storage.runs import Run, StageRecord
+from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.selection.vocabulary import UnusableError
 from chaffinch.tasks.settings import SelectionSettings
@@ -69,6 +69,8 @@ class Context:
         Called with the stage's name, the number of its items done, and the number in all.
     estimator : object, optional
         An unfitted scikit-learn estimator in place of a model by name.
+    store : Store, optional
+        Where what runs share is kept; without one each run measures it by itself.
     """
 
     dataset: Dataset
@@ -77,6 +79,7 @@ class Context:
     workers: Workers = field(default_factory=InProcess)
     on_progress: OnProgress = tell_nobody
     estimator: Any = None
+    store: Store | None = None
 
 
 StageBody = Callable[..., None]

@@ -142,7 +142,7 @@ def _begun(
     on_progress("ingest", 1, 1)
     run = store.run(run_name(source, settings, dataset, estimator))
     with run.lock(), open_workers(execution.cluster, execution.workers) as workers:
-        context = Context(dataset, run, settings, workers, on_progress, estimator)
+        context = Context(dataset, run, settings, workers, on_progress, estimator, store)
         with rows_counted_in_the_source(source, settings):
             described = through(describe)(context)
         check_fit(settings, description_of(described).schema, estimator)

@@ -6,6 +6,8 @@
 """
 
 from chaffinch.tasks.qualities import (
+    binned_mrmr,
+    binned_mutual_information,
     cfs,
     fcbf,
     masked_loss,
@@ -18,6 +20,8 @@ from chaffinch.tasks.qualities import (
 )
 
 __all__ = [
+    "binned_mrmr",
+    "binned_mutual_information",
     "cfs",
     "fcbf",
     "masked_loss",

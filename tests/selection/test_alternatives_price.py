@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives import price_and_enumerate
+from chaffinch.tasks.selection.alternatives import price_and_enumerate, swaps
+from chaffinch.tasks.selection.alternatives.annealing import annealed_designs
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
-from chaffinch.tasks.selection.alternatives.designs import Designs
+from chaffinch.tasks.selection.alternatives.designs import Designs, worths
 from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
+from chaffinch.tasks.selection.alternatives.master import Master
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_min, best_sum
 from chaffinch.tasks.selection.alternatives.prices import Bound, Layer, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -381,3 +384,99 @@ def test_equal_calls_give_equal_sets_and_leave_what_they_are_given_alone() -> No
 def test_a_set_is_no_alternative_of_itself() -> None:
     with pytest.raises(ValueError, match=r"overlap must be in 0\.\.1, less than k, but is 2"):
         best_sum(EXAMPLE, 2, 3, 2)
+
+
+def hard_form(n: int) -> Form:
+    """Features of four kinds, each redundant to some degree with all others."""
+    random = np.random.default_rng(0)
+    kinds = random.normal(size=(n, 4))
+    kinds /= np.linalg.norm(kinds, axis=1)[:, None]
+    costs = np.abs(kinds @ kinds.T) / 10
+    np.fill_diagonal(costs, 0.0)
+    return Form(0.3 + 0.7 * random.random(n), costs)
+
+
+@pytest.mark.parametrize("is_conflict", [False, True])
+def test_designs_by_annealing_obey_what_every_set_must(is_conflict) -> None:
+    form = hard_form(40)
+    if is_conflict:
+        form = Form(form.gains, np.where(form.pair_costs > 0.08, np.inf, 0.0))
+    has = np.zeros((1, 40), dtype=bool)
+    has[0, 3:9] = True
+    rules = Constraints(must_include=(1,), must_exclude=(2, 30)).checked(40, 5, 11)
+    designs = Designs(form, 5, 11, 2, Limits(has, np.array([1])), rules)
+    found = list(annealed_designs(designs, np.empty((0, 5), np.int32), None))
+    assert found
+    for sets in found:
+        assert designs.contain(sets)
+        assert_is_a_design(Solved(sets, 0.0, 0.0, complete=False), *as_problem(designs))
+        assert np.isfinite([form.value(features) for features in sets.tolist()]).all()
+    once_each = Constraints(max_sets_per_feature=1).checked(40, 3, 11)
+    assert not list(annealed_designs(replace(designs, constraints=once_each), sets, None))
+
+
+def as_problem(designs: Designs):
+    return (
+        designs.form,
+        designs.k,
+        designs.n_sets,
+        designs.overlap,
+        designs.limits,
+        designs.constraints,
+    )
+
+
+@pytest.mark.parametrize("way", ["as it comes", "by cliques alone"])
+@settings(max_examples=60, deadline=None)
+@given(problems())
+def test_where_the_sum_finds_sets_the_worst_set_is_searched_for_from_them(way, problem) -> None:
+    """Even if the search by the worst finds none by itself."""
+    of_sum = searched("sum", way, problem)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            price_and_enumerate._Search,
+            "_look",
+            lambda self, bound, step: not self.is_smallest_counted and look(self, bound, step),
+        )
+        of_worst = searched("min", way, problem)
+    assert (of_worst.sets is None) == (of_sum.sets is None)
+    if of_sum.sets is not None:
+        worths = [problem[0].value(features) for features in of_sum.sets.tolist()]
+        assert of_worst.value >= min(worths) - 1e-9 * (1 + abs(min(worths)))
+
+
+look = price_and_enumerate._Search._look
+
+
+def test_swaps_of_many_sets_stop_when_it_is_late() -> None:
+    """Tens of thousands of sets that are worth much the same."""
+    random = np.random.default_rng(0)
+    sets = np.sort(random.permuted(np.tile(np.arange(30), (30_000, 1)), axis=1)[:, :10], axis=1)
+    sets = np.unique(sets, axis=0).astype(np.int32)
+    form = Form(np.ones(30) + 1e-6 * random.random(30))
+    designs = Designs(form, 10, 11, 8, Limits.none(30), Constraints())
+    calls = []
+
+    def late(deadline) -> bool:
+        calls.append(deadline)
+        return len(calls) > 3
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(swaps, "is_late", late)
+        found = swaps.improved(designs, sets, worths(form, sets), None, 0.0)
+    assert found is not None
+    assert designs.contain(found)
+    assert len(calls) <= 6  # between any two looks at the clock only so much work is done
+
+
+def test_a_linear_program_is_given_up_when_it_is_late() -> None:
+    form = hard_form(40)
+    designs = Designs(form, 10, 21, 6, Limits.none(40), Constraints())
+    random = np.random.default_rng(0)
+    sets = random.permuted(np.tile(np.arange(40), (2_000, 1)), axis=1)[:, :10]
+    sets = np.sort(sets, axis=1).astype(np.int32)
+    in_time, late = (Master(designs, 100.0, deadline) for deadline in (None, time.monotonic()))
+    for master in (in_time, late):
+        master.add(sets)
+    assert late.solve() is None
+    assert in_time.solve() is not None

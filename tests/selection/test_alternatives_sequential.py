@@ -1,5 +1,6 @@
 """Alternatives one at a time: the paper's examples, its propositions, and every set tried."""
 
+import itertools
 import math
 
 import numpy as np
@@ -215,3 +216,21 @@ def test_a_ratio_is_proven_where_steps_come_to_rest_too_early(seed):
     found = find_alternatives(quality, k=3, n_alternatives=0, tau=1)
     assert [one.indices for one in found] == exhaustive.one_by_one(quality, [3], 1.0, "dice")
     assert found.status == "optimal"
+
+
+@pytest.mark.parametrize(
+    ("of_relevance", "of_redundancy"),
+    [(0, 6), (6, 0), (6, 8), (250, 0), (0, 250), (-250, 250)],
+)
+def test_cfs_of_numbers_that_lie_far_apart_is_proven_and_right(of_relevance, of_redundancy):
+    """Powers of ten from 1 to that; what is left to rounding is a share of the best set's own."""
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        relevance = 10.0 ** (of_relevance * random.random(9))
+        redundancy = 10.0 ** (of_redundancy * random.random((9, 9)))
+        quality = CFS(relevance, redundancy)
+        found = find_alternatives(quality, k=3, n_alternatives=1, tau=0.6)
+        assert found.status == "optimal"
+        assert found.gap == 0
+        best = max(quality.value(features) for features in itertools.combinations(range(9), 3))
+        assert found[0].quality == pytest.approx(best, rel=1e-9, abs=0)

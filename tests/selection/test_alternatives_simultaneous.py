@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives import balanced, use_table
+from chaffinch.tasks.selection.alternatives import balanced, multiplicities, use_table
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.balanced import best_min
+from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_balancing,
     greedy_depth_search,
@@ -21,7 +22,9 @@ from chaffinch.tasks.selection.alternatives.greedy import (
 )
 from chaffinch.tasks.selection.alternatives.multiplicities import best_sum
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
+from chaffinch.tasks.selection.alternatives.prefixes import bound_of_prefixes, most_uses_of
 from chaffinch.tasks.selection.alternatives.search_state import PAUSED
+from chaffinch.tasks.selection.alternatives.uses import best_uses
 
 Q0 = np.array([9.0, 8, 7, 3, 2, 1])
 SEARCHES = {"sum": best_sum, "min": best_min}
@@ -144,6 +147,75 @@ def test_the_search_up_meets_the_best_from_any_target(question, units) -> None:
             assert state.target[0] == best + 1
             worth = (units[:, None] * state.best).sum(axis=0)
             assert worth.min() == best
+
+
+@settings(max_examples=150, deadline=None)
+@given(questions(), st.lists(st.integers(0, 40), min_size=7, max_size=7))
+def test_a_bound_by_the_uses_of_the_best_features_holds(question, units) -> None:
+    values, k, n_sets, overlap = question
+    units = np.sort(units[: len(values)])[::-1] << 20  # prices are rounded to whole units
+    best = best_by_trying_all(units.astype(float), k, n_sets, overlap, math.fsum)
+    bound = bound_of_prefixes(units, k, n_sets, overlap)
+    assert bound is None or bound >= best  # none where the program shows that there are no sets
+    of_pairs = best_uses(units, n_sets, n_sets * k, math.comb(n_sets, 2) * overlap)
+    if bound is not None and of_pairs is not None:
+        assert bound <= of_pairs.bound + 2**10
+
+
+@pytest.mark.parametrize("overlap", range(3))
+@pytest.mark.parametrize(("k", "n_sets"), [(2, 3), (3, 2), (3, 4)])
+def test_features_are_used_no_more_often_in_all_than_is_said(k, n_sets, overlap) -> None:
+    """Their uses are what sets are worth of which these features alone are worth something."""
+    for n_features in range(1, 7):
+        values = np.array([1.0] * n_features + [0.0] * (6 - n_features))
+        best = best_by_trying_all(values, k, n_sets, overlap, math.fsum)
+        assert most_uses_of(n_features, k, n_sets, overlap) >= best
+
+
+def test_a_few_features_that_outweigh_the_others_lower_the_bound() -> None:
+    """Of six sets any two share one feature: pairs alone allow the best five in every set."""
+    units = np.array([1000, 1000, 1000, 1000] + [1] * 26)
+    of_pairs = best_uses(units, 6, 30, 15)
+    assert most_uses_of(4, 5, 6, 1) == 12  # each pair of them in one set
+    assert bound_of_prefixes(units, 5, 6, 1) == 12_000 + 18 < of_pairs.bound
+
+
+@pytest.mark.parametrize("overlap", [0, 1, 3])
+@pytest.mark.parametrize("n_fixed", [0, 1])
+def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_fixed) -> None:
+    random = np.random.default_rng(overlap)
+    gains, costs = random.random(40), random.random((40, 40)) / 20
+    costs = np.triu(costs, 1) + np.triu(costs, 1).T
+    given_sets = np.zeros((1, 40), dtype=bool)
+    given_sets[0, :6] = True
+    start = np.sort(random.permuted(np.tile(np.arange(1, 40), (6, 1)), axis=1)[:, :4], axis=1)
+    start = np.insert(start, 0, 0, axis=1)
+    at_most = np.array([overlap + n_fixed] * 6 + [2])
+    options = (start.astype(np.int32), n_fixed, np.arange(n_fixed, 40), given_sets, at_most)
+    is_found, sets = annealed(gains, costs, *options, 1.0, 200_000)
+    assert is_found
+    for features in sets.tolist():
+        assert len(set(features)) == 5
+        assert features[:n_fixed] == [0] * n_fixed
+        assert sum(feature < 6 for feature in features) <= 2
+    for one, other in combinations(sets.tolist(), 2):
+        assert len({*one} & {*other}) <= overlap + n_fixed
+    again = annealed(gains, costs, *options, 1.0, 200_000)[1]
+    assert again.tolist() == sets.tolist()
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "n_sets", "overlap", "gap"),
+    [(30, 10, 21, 8, 0.01), (30, 5, 21, 2, 0.03), (170, 10, 21, 2, 0.01), (170, 5, 21, 1, 0.01)],
+)
+def test_many_sets_come_near_to_a_bound(n, k, n_sets, overlap, gap) -> None:
+    """Annealed before anything else; the search after it is given no time here."""
+    values = np.random.default_rng(0).random(n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiplicities, "table_of_uses", lambda *what: None)
+        found = best_sum(values, k, n_sets, overlap)
+    assert_is_a_design(found, values, k, n_sets, overlap, math.fsum)
+    assert found.bound <= (1 + gap) * found.value
 
 
 @pytest.mark.parametrize(

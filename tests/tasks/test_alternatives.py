@@ -150,7 +150,7 @@ def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate) -> None:
 
 def test_what_cannot_be_is_refused_in_one_line() -> None:
     for settings, message in (
-        ({"number": 0}, "number must be at least 1 but is 0"),
+        ({"number": 0}, "^alternatives must be at least 1 but is 0$"),
         ({"number": 2, "tau": 0}, "tau must be above 0.0 but is 0"),
         ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
         ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
@@ -177,3 +177,35 @@ def test_weights_and_categories_take_part() -> None:
             weight="weight",
             alternatives=AlternativeSettings(number=1, quality="mrmr"),
         )
+
+
+@pytest.mark.parametrize("quality", ["mrmr", "binned_mrmr", "cfs"])
+def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality, tmp_path) -> None:
+    def run(**options):
+        asked = {"number": 1, "quality": quality, "tau": 0.5}
+        seed = options.pop("seed", 0)
+        return select(
+            alternatives=AlternativeSettings(**asked | options), seed=seed, store=tmp_path
+        )
+
+    def kept() -> dict[str, str]:
+        manifests = sorted((tmp_path / "dependencies" / "stages").glob("*.json"))
+        return {path.name: json.loads(path.read_bytes())["finished"] for path in manifests}
+
+    first = run()
+    measured = kept()
+    assert len(measured) == 1
+    second = run(tau=1.0, number=2)
+    assert second.run != first.run
+    assert kept() == measured
+    alone = select(alternatives=AlternativeSettings(number=2, quality=quality, tau=1.0))
+    assert second.alternatives == alone.alternatives
+
+    (matrix,) = (tmp_path / "dependencies").glob("*.npy")
+    matrix.write_bytes(matrix.read_bytes()[:-8])  # cut short: measured anew, not believed
+    third = run(tau=0.9)
+    assert third.alternatives["prices"] == run(tau=0.8).alternatives["prices"]
+    assert kept().keys() == measured.keys()
+    assert kept() != measured
+    run(seed=1)
+    assert len(kept()) == 2

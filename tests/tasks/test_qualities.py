@@ -7,6 +7,7 @@ from lightgbm import LGBMClassifier
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.feature_selection import mutual_info_regression
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import mutual_info_score
 from sklearn.neural_network import MLPRegressor
 from xgboost import XGBClassifier
 
@@ -19,12 +20,14 @@ X, Y = TABLE.drop(columns="churned"), TABLE["churned"]
 NUMBERS = X.drop(columns="colour").fillna(0.0)
 NAMES = tuple(X.columns)
 
+BINNED = ("binned_mutual_information", "binned_mrmr")
+
 
 def best(quality, k=3):
     return set(chaffinch.find_alternatives(quality, k=k, n_alternatives=0, tau=1)[0].features)
 
 
-@pytest.mark.parametrize("name", ["mutual_information", "relieff", "fcbf", "cfs", "mrmr"])
+@pytest.mark.parametrize("name", [*BINNED, "mutual_information", "relieff", "fcbf", "cfs", "mrmr"])
 def test_what_matters_is_found_in_a_table(name):
     quality = getattr(qualities, name)(X, Y)
     assert quality.names == NAMES
@@ -51,6 +54,37 @@ def test_the_redundancy_of_mrmr_is_estimated_both_ways_and_by_any_number_of_thre
     column = NAMES.index("income")
     others = np.arange(len(NAMES)) != column
     assert quality.redundancy[others, column] == pytest.approx(income.values[others])
+
+
+@pytest.mark.parametrize("bins", [None, 2, 7, 1_000])
+def test_information_in_bins_is_that_of_their_joint_counts(bins):
+    """Of numbers with ties and gaps, of a category, and of one as good as the rows' names."""
+    table = X.assign(copy=X["colour"], name=[f"row {row % 190}" for row in range(len(X))])
+    quality = qualities.binned_mrmr(table, Y, bins=bins)
+    n_bins = bins or int(np.clip(np.cbrt(len(table)), 2, 10))
+
+    def labels(column):
+        if column.dtype.kind not in "if":
+            return column.astype(str)
+        share = column.rank(method="min").sub(1) * n_bins // column.count()
+        return share.fillna(-1)
+
+    columns = [labels(table[name]) for name in table]
+    for i, one in enumerate(columns):
+        assert quality.relevance[i] == pytest.approx(mutual_info_score(one, Y), abs=1e-12)
+        for j, other in enumerate(columns):
+            expected = 0.0 if i == j else mutual_info_score(one, other)
+            assert quality.redundancy[i, j] == pytest.approx(expected, abs=1e-12)
+    alone = qualities.binned_mutual_information(table, Y, bins=bins)
+    assert np.array_equal(alone.values, quality.relevance)
+
+
+@pytest.mark.parametrize("bins", [1, 0, 2.5])
+def test_a_number_of_bins_that_cannot_be_is_refused(bins):
+    with pytest.raises(
+        InputError, match=f"bins must be a whole number of at least 2 but is {bins}"
+    ):
+        qualities.binned_mrmr(X, Y, bins=bins)
 
 
 def test_the_uncertainty_of_a_pair_is_the_same_both_ways():

@@ -19,7 +19,7 @@ _FACTOR, _TERM = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
 
 @compiled
-def _below(random: Any, n: int) -> Any:
+def below(random: Any, n: int) -> Any:
     """Return a whole number in 0..n - 1 (Knuth's linear congruential generator)."""
     random[0] = random[0] * _FACTOR + _TERM
     return np.int64((random[0] >> np.uint64(33)) % np.uint64(n))
@@ -125,14 +125,14 @@ def realised(
     for swap in range(most_swaps):
         if excess == 0:
             break
-        one, other = _below(random, n_sets), _below(random, n_sets)
-        a, b = _below(random, k), _below(random, k)
+        one, other = below(random, n_sets), below(random, n_sets)
+        a, b = below(random, k), below(random, k)
         i, j = sets[one, a], sets[other, b]
         if one == other or has[other, i] or has[one, j]:
             continue
         change = _excess_of_swap(design, overlap, one, other, i, j)
         temperature = _FIRST_TEMPERATURE * cooling ** (swap / most_swaps)
-        if change <= 0 or _below(random, 2**30) < 2.0**30 * np.exp(-change / temperature):
+        if change <= 0 or below(random, 2**30) < 2.0**30 * np.exp(-change / temperature):
             _move(design, other, one, i)
             _move(design, one, other, j)
             sets[one, a], sets[other, b] = j, i
@@ -199,12 +199,12 @@ def balanced_by_annealing(
     excess = _excess(shared, overlap)
     for swap in range(most_swaps):
         temperature = _FIRST_TEMPERATURE * _COLDEST ** (swap / most_swaps)
-        one, other = _below(random, n_sets), _below(random, n_sets)
-        a, b = _below(random, k), _below(random, k)
+        one, other = below(random, n_sets), below(random, n_sets)
+        a, b = below(random, k), below(random, k)
         i, j = sets[one, a], sets[other, b]
-        is_swap = one != other and _below(random, 4) > 0
+        is_swap = one != other and below(random, 4) > 0
         if not is_swap:
-            j = _below(random, len(units))
+            j = below(random, len(units))
         if has[one, j] or (is_swap and has[other, i]):
             continue
         gain = units[j] - units[i]
@@ -215,7 +215,7 @@ def balanced_by_annealing(
         else:
             change = _excess_of_exchange(design, overlap, one, i, j)
         cost += change
-        if cost > 0 and _below(random, 2**30) >= 2.0**30 * np.exp(-cost / temperature):
+        if cost > 0 and below(random, 2**30) >= 2.0**30 * np.exp(-cost / temperature):
             continue
         _move(design, -1, one, i)
         _move(design, one, -1, j)

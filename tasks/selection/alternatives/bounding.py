@@ -137,7 +137,7 @@ def price(designs: Designs, first: Sets, deadline: float | None) -> tuple[Bound,
     bound = Bound.of(designs, nothing, found.bound)
     if found.indices is None:
         return bound, None
-    master = Master(designs, penalty_of(designs))
+    master = Master(designs, penalty_of(designs), deadline)
     master.add(np.concatenate((first, np.array([found.indices], dtype=np.int32))))
     find = _searched(designs, deadline)
     bound, solution = close(master, bound, find)
@@ -200,7 +200,7 @@ def _possible(designs: Designs, first: Sets, deadline: float | None) -> tuple[Se
     if costs is not None:
         costs = np.where(np.isfinite(costs), 0.0, np.inf)
     worthless = replace(designs, form=Form(np.zeros(designs.n_features), costs))
-    master = Master(worthless, 1.0)
+    master = Master(worthless, 1.0, deadline)
     master.add(first)
     nothing = Prices.none(designs.n_features)
     find = _searched(worthless, deadline)

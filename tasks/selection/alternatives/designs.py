@@ -138,3 +138,9 @@ def _worths(gains: Floats, costs: Floats, sets: Sets) -> Floats:
                     total -= costs[sets[s, i], sets[s, j]]
         worth[s] = total
     return worth
+
+
+def best_first(form: Form, sets: Sets) -> Sets:
+    """Return sets, each sorted, with the best first; of equals the first as a word."""
+    words = sorted(sets.tolist(), key=lambda features: (-form.value(features), features))
+    return np.array(words, dtype=np.int32)

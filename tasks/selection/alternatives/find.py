@@ -82,7 +82,9 @@ def find_alternatives(
         Sets, of any size, that all new ones must differ from as well.
     time_limit : float, above 0, optional
         In seconds, for all of it. When it is over the best sets so far come back, with a bound on
-        what is better than they are. A first call in a fresh environment compiles, some seconds.
+        what is better than they are. What a search needs is compiled the first time that it is
+        called for after an installation: some seconds, which no limit cuts short. It is kept on the
+        disk, so that from then on a limit holds to a fraction of a second.
 
     Returns
     -------

@@ -12,6 +12,7 @@ u_R1 + u_R2 + ..., each at most 1, of which the t-th costs t - 1. A use beyond t
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -25,6 +26,7 @@ from chaffinch.tasks.selection.alternatives.prices import Layer, Prices, Subsets
 from chaffinch.tasks.selection.alternatives.search_state import Integers
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
+_LEAST_SECONDS = 1e-3
 _ABOVE = 1e-6  # a subset that more than one set has by less is not worth a price
 
 
@@ -62,10 +64,12 @@ class Master:
     designs : Designs
     penalty : float
         Of a use beyond what designs may have, in the unit of what sets are worth.
+    deadline : float, optional
+        On the clock of `time.monotonic`; what is not solved by then is given up.
     """
 
-    def __init__(self, designs: Designs, penalty: float) -> None:
-        self.designs, self.penalty = designs, penalty
+    def __init__(self, designs: Designs, penalty: float, deadline: float | None) -> None:
+        self.designs, self.penalty, self.deadline = designs, penalty, deadline
         self.sets: Sets = np.empty((0, designs.k), dtype=np.int32)
         self.counts: Floats = np.empty(0)
         self.priced: list[Subsets] = []  # pairs, then larger ones
@@ -107,7 +111,7 @@ class Master:
         return len(new)
 
     def solve(self) -> Solution | None:
-        """Solve it; None if the solver cannot, for want of precision."""
+        """Solve it; None if the solver cannot, for want of precision or time."""
         designs, n_known = self.designs, len(self.sets)
         features: list[NDArray[np.integer]] = [self.sets.ravel()]
         features += [of_size.ravel() for of_size in self.priced]
@@ -132,6 +136,7 @@ class Master:
                 [[0, np.inf], [0, 1], [0, np.inf]], [n_known, n_pieces, n_items], axis=0
             ),
             method="highs-ds",
+            options=self._within_time(),
         )
         if found.status != 0:
             return None
@@ -154,6 +159,11 @@ class Master:
             shares=found.x[:n_known],
             lacks=found.lower.marginals[:n_known],
         )
+
+    def _within_time(self) -> dict[str, float]:
+        if self.deadline is None:
+            return {}
+        return {"time_limit": max(_LEAST_SECONDS, self.deadline - time.monotonic())}
 
     def _uses(self, subsets: list[Subsets]) -> sparse.csr_array:
         """Return which of the subsets each known set has, shape (i, N)."""

@@ -18,7 +18,8 @@ these multiplicities matter. Three things follow, for values of any sign, equal 
 Given sets, or a limit to some features, would tell features apart, and the first step fails.
 
 `multiplicity_kernels.py` searches c and the sets together, feature by feature. What it cannot end
-in time is compared with designs by annealing, for c that make fewer and fewer pairs.
+in time is compared with designs by annealing: for c that make fewer and fewer pairs, and with c
+left open (`exchange_kernels.py`). `prefixes.py` then lowers the bound.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ import numpy as np
 
 from chaffinch.tasks.selection.alternatives.annealing_kernels import realised
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
+from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicity_kernels import search
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem, fresh_state
+from chaffinch.tasks.selection.alternatives.prefixes import bound_of_prefixes
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.use_table import NONE, table_of_uses
-from chaffinch.tasks.selection.alternatives.uses import best_uses
+from chaffinch.tasks.selection.alternatives.uses import Uses, best_uses
 from chaffinch.tasks.selection.alternatives.whole_numbers import (
     Integers,
     WholeValues,
@@ -48,7 +51,10 @@ _PAIRS_BETWEEN_LOOKS = 4_000_000  # at the clock; of sets, all of which a step l
 _SWAPS = 300_000
 _ATTEMPTS = 9
 _FEWER = 0.85
-
+_MANY_PLACES = 50  # of as many a proof is not to be hoped for, and annealing comes first
+_MOVES_OF_A_PLACE, _MOST_MOVES = 8_000, 1_000_000
+_DEARER = (4, 8, 2)  # times the price at which the best uses share what they may
+_SO_DEAR, _SHORTER = (100, 1000), 10  # for any sets rather than good ones
 
 NO_SETS = Solved(None, -math.inf, -math.inf, complete=True)
 
@@ -121,7 +127,7 @@ class _Search:
         self._take(
             greedy_balancing(-np.arange(float(len(units))), self.k, self.n_sets, self.overlap)
         )
-        bound, is_proven = self._improve(uses.bound)
+        bound, is_proven = self._improve(uses)
         if is_proven and self.best is None:
             return NO_SETS
         upper = self.whole.at_most(max(bound, self.worth), self.n_places)
@@ -131,32 +137,38 @@ class _Search:
         value = math.fsum(self.values[sets].ravel())
         return Solved(sets, value, max(upper, value), is_proven)
 
-    def _improve(self, bound: int) -> tuple[int, bool]:
+    def _improve(self, uses: Uses) -> tuple[int, bool]:
         """Search until it is proven or too late; return a bound, and whether it is proven."""
-        blur = self.whole.blur(self.n_places)
+        bound, blur = uses.bound, self.whole.blur(self.n_places)
         if self.best is not None and bound <= self.worth + blur:
             return bound, True
         if self._is_enough():
             return bound, False
+        is_annealed = self.n_places >= _MANY_PLACES
+        if is_annealed:
+            bound = self._anneal(bound, uses)
+            if self.best is not None and bound <= self.worth + blur:
+                return bound, True
         table = table_of_uses(
             self.whole.units, self.n_sets, self.n_places, self.n_pairs, self.deadline
         )
         if table is None:
-            self._anneal()
+            bound = bound if is_annealed else self._anneal(bound, uses)
             return bound, self.best is not None and bound <= self.worth + blur
         promise = int(table[0, -1, -1])
         if promise == NONE:
             return bound, True
         bound = min(bound, -(-promise // self.scale))
-        return self._search(table, bound, blur)
+        return self._search(table, bound, None if is_annealed else uses)
 
-    def _search(self, table: Integers, bound: int, blur: int) -> tuple[int, bool]:
-        units = self.whole.units
+    def _search(self, table: Integers, bound: int, uses: Uses | None) -> tuple[int, bool]:
+        """Search through all; if it takes long anneal by the best uses, if they are given."""
+        units, blur = self.whole.units, self.whole.blur(self.n_places)
         sums = np.concatenate([[0], np.cumsum(units)])
         problem = Problem(units, sums, table, self.scale, blur, self.k, self.overlap)
         state = fresh_state(len(units), self.n_sets, self.n_places)
         at_once = _PAIRS_BETWEEN_LOOKS // self.n_sets**2 + 1
-        ended, steps, is_annealed = PAUSED, 0, False
+        ended, steps = PAUSED, 0
         while ended == PAUSED and not self._is_enough():
             if self.best is not None:
                 state.best_worth[:] = self.worth, (self.worth + blur) * self.scale
@@ -164,9 +176,8 @@ class _Search:
             steps += at_once
             if state.best_worth[0] > self.worth:
                 self._take(np.nonzero(state.best.T)[1].reshape(self.n_sets, self.k))
-            if steps >= _STEPS_BEFORE_ANNEALING and not is_annealed and ended == PAUSED:
-                self._anneal()
-                is_annealed = True
+            if steps >= _STEPS_BEFORE_ANNEALING and uses is not None and ended == PAUSED:
+                bound, uses = self._anneal(bound, uses), None
         if ended == DONE:
             return self.worth + blur, True
         return bound, False
@@ -175,12 +186,47 @@ class _Search:
         is_found = self.is_any_enough and self.best is not None
         return is_found or is_late(self.deadline)
 
-    def _anneal(self) -> None:
+    def _anneal(self, bound: int, uses: Uses) -> int:
+        """Look for designs without a proof; return a bound that is no higher."""
+        self._anneal_with_open_uses(uses)
+        self._anneal_by_uses()
+        of_prefixes = None
+        if not self._is_enough():
+            of_prefixes = bound_of_prefixes(self.whole.units, self.k, self.n_sets, self.overlap)
+        return bound if of_prefixes is None else min(bound, of_prefixes)
+
+    def _anneal_with_open_uses(self, uses: Uses) -> None:
+        """Look for designs by exchanges of features, at some prices of what is shared too often."""
+        n_features = len(self.whole.units)
+        start = self.best
+        if start is None:
+            start = np.arange(self.n_places).reshape(self.n_sets, self.k) % n_features
+        n_moves = min(_MOVES_OF_A_PLACE * self.n_places, _MOST_MOVES)
+        if self.is_any_enough:
+            n_moves //= _SHORTER
+        for factor in _SO_DEAR if self.is_any_enough else _DEARER:
+            if self._is_enough():
+                return
+            is_found, sets = annealed(
+                self.whole.units.astype(np.float64),
+                np.empty((0, 0)),
+                start.astype(np.int32),
+                0,
+                np.arange(n_features),
+                np.zeros((0, n_features), dtype=bool),
+                np.full(self.n_sets, self.overlap),
+                float(max(1, factor * uses.price)),
+                n_moves,
+            )
+            if is_found:
+                self._take(sets)
+
+    def _anneal_by_uses(self) -> None:
         """Look for designs of the best uses that make so many pairs; bisect that number."""
         n_pairs, most, least = self.n_pairs, self.n_pairs, -1
         for _ in range(_ATTEMPTS):
             uses = best_uses(self.whole.units, self.n_sets, self.n_places, n_pairs)
-            if uses is None or is_late(self.deadline):
+            if uses is None or self._is_enough():
                 return
             is_found, sets = realised(uses.counts, self.n_sets, self.k, self.overlap, _SWAPS)
             if is_found:

@@ -16,6 +16,8 @@ The way there is our own, price and enumerate:
    `cliques.py` for the best of those that lose less than d.
 3. d grows until a design is known that is worth B - d. No other is then worth more.
 
+Where a design has many places, `annealing.py` finds good ones before all that.
+
 For the smallest quality: a design whose sets are all worth more than Z is worth more than m Z in
 all, so that it loses less than B - m Z.
 """
@@ -24,9 +26,11 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.annealing import annealed_designs
 from chaffinch.tasks.selection.alternatives.bounding import (
     best_beside,
     charged_within,
@@ -38,7 +42,7 @@ from chaffinch.tasks.selection.alternatives.bounding import (
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.designs import Designs, Sets, worths
+from chaffinch.tasks.selection.alternatives.designs import Designs, Sets, best_first, worths
 from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
 from chaffinch.tasks.selection.alternatives.prices import Bound
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -131,10 +135,15 @@ class _Search:
     """The best design so far, and what it takes to beat it."""
 
     def __init__(
-        self, designs: Designs, *, is_smallest_counted: bool, deadline: float | None
+        self,
+        designs: Designs,
+        *,
+        is_smallest_counted: bool,
+        deadline: float | None,
+        is_any_enough: bool = False,
     ) -> None:
         self.designs, self.deadline = designs, deadline
-        self.is_smallest_counted = is_smallest_counted
+        self.is_smallest_counted, self.is_any_enough = is_smallest_counted, is_any_enough
         self.best: Sets | None = None
         self.value = -math.inf
         self.ceiling = math.inf  # no design counts for more in all
@@ -143,11 +152,20 @@ class _Search:
         """Price, and enumerate until it is proven or too late."""
         first = one_after_another(self.designs, self.deadline)
         self._take(first)
+        for sets in annealed_designs(self.designs, first, self.deadline):
+            self._take(sets)
+        if self.is_smallest_counted and self.best is None:  # by the worst it is harder to find any
+            found = _Search(
+                self.designs, is_smallest_counted=False, deadline=self.deadline, is_any_enough=True
+            ).run()
+            if found.sets is None:
+                return replace(found, bound=found.bound / self.designs.n_sets)
+            self._take(found.sets.astype(np.int32))
         bound, master = price(self.designs, first, self.deadline)
         if bound.value == -math.inf:
             return Solved(None, -math.inf, -math.inf, complete=True)
         step = self._first_step(bound, _ENOUGH)
-        if master is not None and self._are_many(bound):
+        if master is not None and not self._is_over() and self._are_many(bound):
             self.designs, bound = price_further(
                 master, bound, self.is_smallest_counted, self.deadline
             )
@@ -158,14 +176,15 @@ class _Search:
             return Solved(None, -math.inf, -math.inf, complete=True)
         share = self.designs.n_sets if self.is_smallest_counted else 1
         ceiling = self.value if is_proven else max(self.ceiling / share, self.value)
-        return Solved(self._in_order(), self.value, ceiling + bound.slack / share, is_proven)
+        in_order = None if self.best is None else best_first(self.designs.form, self.best)
+        return Solved(in_order, self.value, ceiling + bound.slack / share, is_proven)
 
     def _first_step(self, bound: Bound, enough: int) -> float:
         """Return what to lose for enough sets to find a good design among; look for one."""
         least = sys.float_info.min  # of which a step has to be more to grow
         step = max(least, _FIRST_STEP * self.designs.magnitude)
         sets = np.empty((0, self.designs.k), np.int32)
-        while len(sets) < enough and step < self._needed(bound) and not is_late(self.deadline):
+        while len(sets) < enough and step < self._needed(bound) and not self._is_over():
             step *= _GROWTH_AT_FIRST
             sets, _ = self._enumerate(bound, min(step, self._needed(bound)), _TO_CHOOSE * enough)
         self._improve(bound, sets)
@@ -179,7 +198,7 @@ class _Search:
     def _look(self, bound: Bound, step: float) -> bool:
         """Look at designs that lose more and more; return whether none is better than the best."""
         lost, n_before = 0.0, 0
-        while lost < self._needed(bound):
+        while lost < self._needed(bound) and not self._is_over():
             needed = self._needed(bound)
             may_lose = needed if needed < _NEAR * step else step
             sets, is_all = self._enumerate(bound, may_lose)
@@ -191,7 +210,11 @@ class _Search:
             self.ceiling = min(self.ceiling, bound.value - lost)
             if lost < self._needed(bound):
                 self._improve(bound, sets)
-        return True
+        return lost >= self._needed(bound)
+
+    def _is_over(self) -> bool:
+        is_enough = self.is_any_enough and self.best is not None
+        return is_enough or is_late(self.deadline)
 
     def _needed(self, bound: Bound) -> float:
         """Return what a design loses less than if it is better by more than rounding."""
@@ -226,7 +249,7 @@ class _Search:
     def _exchange(self, sets: Sets) -> None:
         """Exchange one set at a time for the best that goes with the others."""
         is_better, form = True, self.designs.form
-        while is_better and not is_late(self.deadline):
+        while is_better and not self._is_over():
             is_better = False
             for place in range(self.designs.n_sets):
                 others = np.delete(sets, place, axis=0)
@@ -241,7 +264,7 @@ class _Search:
         floor = bound.value - may_lose  # what designs in all are to be worth more than
         known = self._known(sets, floor)
         is_done = self._walk(known, bound, floor, _WORK_BEFORE_SHARPENING)
-        if not is_done and not is_late(self.deadline):
+        if not is_done and not self._is_over():
             floor = max(floor, bound.value - self._needed(bound))
             known, bound = sharpened(self._known(sets, floor), bound, floor, self.deadline)
             self.ceiling = min(self.ceiling, max(bound.value, floor))
@@ -264,7 +287,7 @@ class _Search:
         graph = graph_of(known, bound)
         walk = Walk.of(graph, self.designs.n_sets, bound.value - floor, self._above(floor))
         in_all, work, ended = bound.value - bound.slack, 0, PAUSED
-        while ended == PAUSED and not is_late(self.deadline):
+        while ended == PAUSED and not self._is_over():
             if most_work is not None and work > most_work:
                 break
             work += _WORK_BETWEEN_LOOKS
@@ -285,12 +308,3 @@ class _Search:
             self.best, self.value = sets, value
             return True
         return False
-
-    def _in_order(self) -> Sets | None:
-        """Return the best sets, best first."""
-        if self.best is None:
-            return None
-        in_order = sorted(
-            self.best.tolist(), key=lambda features: (-self.designs.form.value(features), features)
-        )
-        return np.array(in_order, dtype=np.int32)

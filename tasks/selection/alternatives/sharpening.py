@@ -38,7 +38,7 @@ def sharpened(
     """
     if len(known.sets) < known.designs.n_sets:
         return known, bound
-    master = Master(known.designs, penalty_of(known.designs))
+    master = Master(known.designs, penalty_of(known.designs), deadline)
     master.priced = [layer.subsets[layer.prices > 0] for layer in bound.prices.layers[1:]]
     master.add(known.sets[np.argsort(-known.charged(bound.prices), kind="stable")[:_FIRST]])
     for _ in range(_ROUNDS):

@@ -7,17 +7,20 @@ with the best that fit, and it goes on; the best design so far is kept and start
 
 from __future__ import annotations
 
-import time
+import math
 from typing import Any
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.designs import ROUNDING, Designs, Sets
 from chaffinch.tasks.selection.alternatives.search_state import Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined
 from chaffinch.tasks.selection.vocabulary import Floats
 
 _ROUNDS_WITHOUT_GAIN = 20  # at least
+_WORK_BETWEEN_LOOKS = 5_000_000  # at the clock: some milliseconds
+_MOST_WORK_OF_A_PAIR = 1_000_000
 
 
 @inlined
@@ -88,12 +91,15 @@ def _best_two(
     most: int,
     is_in: Any,
     pair: Any,
-) -> None:
-    """Write the best two of the sets beside a rest that are worth more than `least`, or -1."""
-    pair[0] = -1
+) -> int:
+    """Write the best two of the sets beside a rest that are worth more than `least`, or -1.
+
+    Stops early where that is much work. Returns how many sets were looked at.
+    """
+    pair[0], work = -1, 0
     for i in range(n):
         one = beside[i]
-        if 2 * worths[one] <= least:
+        if 2 * worths[one] <= least or work > _MOST_WORK_OF_A_PAIR:
             break
         if not _has_room(sets, uses, one, most):
             continue
@@ -103,19 +109,28 @@ def _best_two(
             other = beside[j]
             if worths[one] + worths[other] <= least:
                 break
+            work += 1
             if _shared(sets, is_in, other) <= overlap and _has_room(sets, uses, other, most):
                 least = worths[one] + worths[other]
                 pair[0], pair[1] = one, other
                 break
         _count(sets, uses, one, -1)
         _mark(sets, is_in, one, 0)
+    return work
 
 
 @compiled
 def improve(
-    sets: Sets, worths: Floats, design: Integers, overlap: int, most: int, gain: float
+    sets: Sets,
+    worths: Floats,
+    design: Integers,
+    overlap: int,
+    most: int,
+    gain: float,
+    pairs_left: Integers,
+    most_work: int,
 ) -> None:
-    """Swap two sets of a design at a time until no swap gains.
+    """Swap two sets of a design at a time until no swap gains, or it is much work.
 
     Parameters
     ----------
@@ -129,6 +144,11 @@ def improve(
         How many features two sets may share; how many sets a feature may be in.
     gain : float
         A swap must gain more.
+    pairs_left : ndarray of int64, shape (2,)
+        Which pair of the design is next, and how many are to be looked at before no swap gains;
+        written to. None is left when it is done.
+    most_work : int
+        Stop after about so many looks at a set.
     """
     m, n_features = len(design), np.max(sets) + 1
     clashes = np.zeros((m + 1, len(sets)), np.int16)  # the last row: their sum
@@ -137,23 +157,27 @@ def improve(
     for place in range(m):
         _tell_clashes(sets, is_in, design[place], overlap, clashes, place)
         _count(sets, uses, design[place], 1)
-    is_better = True
-    while is_better:
-        is_better = False
-        for a in range(m):
-            for b in range(a + 1, m):
-                least = worths[design[a]] + worths[design[b]] + gain
-                n = _beside(worths, clashes, a, b, least, beside)
-                _count(sets, uses, design[a], -1)
-                _count(sets, uses, design[b], -1)
-                _best_two(sets, worths, beside, n, overlap, least, uses, most, is_in, pair)
-                if pair[0] >= 0:
-                    is_better = True
-                    design[a], design[b] = pair
-                    _tell_clashes(sets, is_in, design[a], overlap, clashes, a)
-                    _tell_clashes(sets, is_in, design[b], overlap, clashes, b)
-                _count(sets, uses, design[a], 1)
-                _count(sets, uses, design[b], 1)
+    work = 0
+    while pairs_left[1] > 0 and work < most_work:
+        a, b = pairs_left[0] // m, pairs_left[0] % m
+        pairs_left[0] = (pairs_left[0] + 1) % (m * m)
+        if a >= b:
+            continue
+        pairs_left[1] -= 1
+        least = worths[design[a]] + worths[design[b]] + gain
+        n = _beside(worths, clashes, a, b, least, beside)
+        _count(sets, uses, design[a], -1)
+        _count(sets, uses, design[b], -1)
+        work += len(sets) + _best_two(
+            sets, worths, beside, n, overlap, least, uses, most, is_in, pair
+        )
+        if pair[0] >= 0:
+            pairs_left[1] = m * (m - 1) // 2
+            design[a], design[b] = pair
+            _tell_clashes(sets, is_in, design[a], overlap, clashes, a)
+            _tell_clashes(sets, is_in, design[b], overlap, clashes, b)
+        _count(sets, uses, design[a], 1)
+        _count(sets, uses, design[b], 1)
 
 
 @compiled
@@ -219,11 +243,13 @@ def improved(
         known = [place_of.get(features.tobytes(), -1) for features in first]
         start = np.array([place for place in known if place >= 0], dtype=np.int64)
     most_rounds = max(_ROUNDS_WITHOUT_GAIN, m * m // 2)
-    while since < most_rounds and (deadline is None or time.monotonic() < deadline):
+    while since < most_rounds and not is_late(deadline):
         design = filled(sets, start, m, overlap, most)
         since += 1
         if len(design) == m:
-            improve(sets, merits, design, overlap, most, gain)
+            pairs_left = np.array([1, math.comb(m, 2)])
+            while pairs_left[1] > 0 and not is_late(deadline):
+                improve(sets, merits, design, overlap, most, gain, pairs_left, _WORK_BETWEEN_LOOKS)
             merit = float(merits[design].sum())
             if merit > most_merit + gain:
                 best, most_merit, since = design, merit, 0

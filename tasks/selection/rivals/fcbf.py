@@ -15,17 +15,11 @@ value is missing, that is a value of its own.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.rivals.columns import codes_of
+from chaffinch.tasks.selection.rivals.binned import Codes, in_bins
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
-
-_FEWEST_BINS, _MOST_BINS = 2, 10
-
-Codes = NDArray[np.int32]
 
 
 def fcbf(rows: Rows, schema: Schema) -> Floats:
@@ -100,8 +94,8 @@ def uncertainties(rows: Rows, schema: Schema) -> tuple[Floats, Floats]:
 
 def _read(rows: Rows, schema: Schema) -> tuple[list[Codes], Floats, Floats]:
     """Return the features' codes and entropies, and their uncertainties with the target."""
-    codes = [_codes(rows.X[:, j], is_category=n > 0) for j, n in enumerate(schema.n_categories)]
-    target = _codes(rows.y, is_category=schema.n_classes > 0)
+    codes = [in_bins(rows.X[:, j], is_category=n > 0) for j, n in enumerate(schema.n_categories)]
+    target = in_bins(rows.y, is_category=schema.n_classes > 0)
     entropies = np.array([_entropy(np.bincount(of_feature)) for of_feature in codes])
     of_target = _entropy(np.bincount(target))
     relevance = np.array(
@@ -111,18 +105,6 @@ def _read(rows: Rows, schema: Schema) -> tuple[list[Codes], Floats, Floats]:
         ]
     )
     return codes, entropies, relevance
-
-
-def _codes(values: NDArray[Any], *, is_category: bool) -> Codes:
-    """Return values as whole numbers from 0, shape (n,): every one up to the highest occurs."""
-    if is_category:
-        codes = codes_of(values)
-    else:
-        n_bins = int(np.clip(np.cbrt(len(values)), _FEWEST_BINS, _MOST_BINS))
-        in_order = np.sort(values[~np.isnan(values)])
-        below = np.searchsorted(in_order, values)
-        codes = np.where(np.isnan(values), -1, below * n_bins // max(1, len(in_order)))
-    return np.unique(codes, return_inverse=True)[1].astype(np.int32)
 
 
 def _uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> float:

@@ -1,0 +1,69 @@
+"""First designs by annealing, where there are too many sets to hope for a proof in moments.
+
+`exchange_kernels.py` does it; here is what it is given. Groups, a budget and a limit to the sets of
+a feature are not known to it: with any of them there are no such designs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
+from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
+from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
+
+_MANY_PLACES = 50
+_MOVES_OF_A_PLACE, _MOST_MOVES = 4_000, 1_000_000
+_PRICES = (0.5, 0.12, 2.0)  # of what is shared too often, in terms of the largest number
+_OF_CONFLICT = 8.0
+
+
+def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> Iterator[Sets]:
+    """Yield some designs whose sets are worth much in all, none if they are to have few places.
+
+    Parameters
+    ----------
+    designs : Designs
+    first : ndarray of int32, shape (m', k)
+        Sets to start from, if they are m.
+    deadline : float, optional
+        On the clock of `time.monotonic`; looked at before each design.
+    """
+    rules, m, k = designs.constraints, designs.n_sets, designs.k
+    fixed, excluded = rules.included, rules.excluded
+    is_unknown = rules.groups or rules.costs is not None or rules.max_sets_per_feature is not None
+    if is_unknown or m * k < _MANY_PLACES or len(fixed) >= min(k, designs.overlap + 1):
+        return
+    pool = np.setdiff1d(np.arange(designs.n_features), [*fixed, *excluded])
+    n_free = k - len(fixed)
+    start = pool[np.arange(m * n_free).reshape(m, n_free) % len(pool)]
+    if len(first) == m:
+        start = np.array([np.setdiff1d(features, fixed) for features in first])
+    start = np.hstack((np.tile(np.array(fixed, dtype=np.int64), (m, 1)), start))
+    gains, costs = designs.form.gains, designs.form.pair_costs
+    size = float(np.abs(gains).max(initial=0.0))
+    if costs is None:
+        costs = np.empty((0, 0))
+    else:
+        is_conflict = np.isinf(costs)
+        size += float(np.abs(costs).max(where=~is_conflict, initial=0.0))
+        costs = np.where(is_conflict, _OF_CONFLICT * size, costs)
+    at_most = np.concatenate((np.full(m, designs.overlap), designs.limits.at_most))
+    for price in _PRICES:
+        if is_late(deadline):
+            return
+        is_found, sets = annealed(
+            gains,
+            costs,
+            start.astype(np.int32),
+            len(fixed),
+            pool,
+            designs.limits.sets,
+            at_most,
+            price * size or 1.0,
+            min(_MOVES_OF_A_PLACE * m * k, _MOST_MOVES),
+        )
+        if is_found:
+            yield np.sort(sets, axis=1)

@@ -1,0 +1,148 @@
+"""Mutual information of features in bins: a plain count of joint values, fast for all pairs.
+
+With n_ab rows that have the value a of one feature and b of the other, of n in all,
+
+    I = sum over a, b of n_ab / n log(n n_ab / (n_a n_b)),
+
+so that a table of c log c for c in 0..n is all that is needed. Numbers, a target of numbers too,
+are parted into bins of equal frequency; equal values share a bin. Categories are as they are.
+Wherever a value is missing, that is a value of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
+from chaffinch.tasks.selection.rivals.columns import codes_of
+from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
+
+FEWEST_BINS, MOST_BINS = 2, 10
+
+Codes = NDArray[np.int32]
+
+
+def in_bins(values: NDArray[Any], *, is_category: bool, n_bins: int | None = None) -> Codes:
+    """Return values as whole numbers from 0, shape (n,): every one up to the highest occurs.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        Categories as numbers, or numbers; NaN where one is missing.
+    is_category : bool
+    n_bins : int, at least 2, optional
+        How many bins numbers are parted into; by default the cube root of n, 2 to 10.
+    """
+    if is_category:
+        codes = codes_of(values)
+    else:
+        if n_bins is None:
+            n_bins = int(np.clip(np.cbrt(len(values)), FEWEST_BINS, MOST_BINS))
+        in_order = np.sort(values[~np.isnan(values)])
+        below = np.searchsorted(in_order, values)
+        codes = np.where(np.isnan(values), -1, below * n_bins // max(1, len(in_order)))
+    return np.unique(codes, return_inverse=True)[1].astype(np.int32)
+
+
+def binned_information(rows: Rows, schema: Schema, n_bins: int | None = None) -> Floats:
+    """Return the mutual information of each feature in bins with the target, in nats.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows, n of them.
+    schema : Schema
+    n_bins : int, at least 2, optional
+        See `in_bins`.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0.
+    """
+    target = in_bins(rows.y, is_category=schema.n_classes > 0, n_bins=n_bins)
+    codes = np.vstack((_codes(rows, schema, n_bins), target))
+    return _information(codes, _terms(len(rows)), True)[-1, :-1]
+
+
+def binned_information_of_pairs(rows: Rows, schema: Schema, n_bins: int | None = None) -> Floats:
+    """Return the mutual information of features in bins with each other, in nats.
+
+    Parameters
+    ----------
+    rows, schema, n_bins
+        See `binned_information`.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, d)
+        At least 0, symmetric, with a diagonal of 0.
+
+    Notes
+    -----
+    Takes the time of one pass through the rows for each of d d / 2 pairs.
+    """
+    return _information(_codes(rows, schema, n_bins), _terms(len(rows)), False)
+
+
+def _codes(rows: Rows, schema: Schema, n_bins: int | None) -> Codes:
+    """Return the codes of each feature, shape (d, n)."""
+    return np.array(
+        [
+            in_bins(rows.X[:, j], is_category=n > 0, n_bins=n_bins)
+            for j, n in enumerate(schema.n_categories)
+        ]
+    )
+
+
+def _terms(n_rows: int) -> Floats:
+    """Return c log c for c = 0..n, shape (n + 1,)."""
+    counts = np.arange(n_rows + 1.0)
+    counts[1:] *= np.log(counts[1:])
+    return counts
+
+
+@compiled
+def _sum_of_terms(pairs: NDArray[np.int64], counts: NDArray[np.int64], terms: Floats) -> float:
+    """Return the sum of c log c over how often values occur; `counts` are 0, and are so again."""
+    total = 0.0
+    if len(counts) > len(pairs):  # a table of all values would outgrow the rows
+        in_order = np.sort(pairs)
+        first = 0
+        for row in range(1, len(in_order) + 1):
+            if row == len(in_order) or in_order[row] != in_order[first]:
+                total += terms[row - first]
+                first = row
+        return float(total)
+    for value in pairs:
+        counts[value] += 1
+    for value in range(len(counts)):
+        total += terms[counts[value]]
+        counts[value] = 0
+    return float(total)
+
+
+@compiled
+def _information(codes: Codes, terms: Floats, is_last_alone: bool) -> Floats:
+    """Return the information of each pair of codes, shape (d, d), or of the last with others."""
+    n_codes, n_rows = codes.shape
+    information = np.zeros((n_codes, n_codes))
+    sizes = np.array([of_feature.max() + 1 for of_feature in codes]).astype(np.int64)
+    counts = np.zeros(n_rows + 1, np.int64)
+    pairs = np.empty(n_rows, np.int64)
+    alone = np.empty(n_codes)
+    for i in range(n_codes):
+        pairs[:] = codes[i]
+        alone[i] = _sum_of_terms(pairs, counts[: min(sizes[i], n_rows + 1)], terms)
+    for i in range(n_codes - 1 if is_last_alone else 1, n_codes):
+        for j in range(i):
+            size = sizes[i] * sizes[j]
+            for row in range(n_rows):
+                pairs[row] = codes[i, row] * sizes[j] + codes[j, row]
+            together = _sum_of_terms(pairs, counts[: min(size, n_rows + 1)], terms)
+            both = max(0.0, (together - alone[i] - alone[j] + terms[-1]) / n_rows)
+            information[i, j] = information[j, i] = both
+    return information
