@@ -61,14 +61,15 @@ def select(
         CSV or TSV (plain or gz), a Parquet file or folder, or a table in memory.
     target : str
         Column to predict.
-    method : str, Gbmo, Flbmo, AfsBm, Ranking, Rfe, Rfecv, Sequential or ParticleSwarm
+    method : str, Gbmo, Flbmo, AfsBm, Ranking, Rfe, Rfecv, Sequential, ParticleSwarm or Pefs
         ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
-        and masks in turn; ``"flbmo"`` keeps a fixed number. To compare with: ``"correlation"``,
-        ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"lasso"``,
-        ``"elastic_net"``, ``"select_from_model"``, ``"permutation"`` and ``"tree_shap"`` rank the
-        features once and keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``,
-        ``"sequential_backward"`` and ``"particle_swarm"`` fit the model again and again as they
-        search.
+        and masks in turn; ``"flbmo"`` keeps a fixed number; ``"pefs"`` trains a network of its own
+        and the probability of each feature, and finds the number unless it is told. To compare
+        with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``, ``"relieff"``,
+        ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``, ``"permutation"`` and
+        ``"tree_shap"`` rank the features once and keep the best; ``"rfe"``, ``"rfecv"``,
+        ``"sequential_forward"``, ``"sequential_backward"`` and ``"particle_swarm"`` fit the model
+        again and again as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
@@ -194,7 +195,8 @@ def method_settings(
     if n_features is None:
         return method
     asked = n_features if isinstance(method, AtMost) else (n_features,)
-    return type(method)(**{**method.model_dump(), "n_features": asked})
+    told = method.model_dump(exclude={"penalties"})  # which a number of features is in place of
+    return type(method)(**{**told, "n_features": asked})
 
 
 def names_of(role: str, given: Collection[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
+from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
@@ -72,13 +73,14 @@ class Ranking(Settings):
         return self
 
 
-Method = Gbmo | Flbmo | AfsBm | Ranking | Rfe | Rfecv | Sequential | ParticleSwarm
+Method = Gbmo | Flbmo | AfsBm | Ranking | Rfe | Rfecv | Sequential | ParticleSwarm | Pefs
 # Those that find the number of features themselves, and can be told a largest one.
 AtMost = Gbmo | AfsBm | Rfecv | ParticleSwarm
 _METHODS: dict[str, type[Method]]
 _METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORES, Ranking)}
 _METHODS |= {"rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
 _METHODS |= {"sequential_backward": Sequential, "particle_swarm": ParticleSwarm}
+_METHODS |= {"pefs": Pefs}
 
 
 def method_of(given: Any) -> Method:

@@ -24,6 +24,10 @@ _PURPOSE_IN_REFITS = {
     "train": "tuning, fitting",
     "mask_validation": "the losses of the refits; then fitting",
 }
+_PURPOSE_IN_SEARCHES_BY_PROBABILITIES = {
+    "train": "tuning, fitting, the baseline, the probabilities",
+    "mask_validation": "the losses of the networks; then fitting",
+}
 _PURPOSE_BESIDE_A_LOWEST_SCORE = {"model_validation": "nothing: the lowest score set the size"}
 _PURPOSE_OF_A_SIZE_THAT_STANDS = {"model_validation": "the loss of the one candidate"}
 
@@ -39,6 +43,8 @@ def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
     purpose = _PURPOSE
     if content.method in OF_ROWS_HELD_OUT:
         purpose = _PURPOSE | _PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT
+    elif content.searches is not None:
+        purpose = _PURPOSE | _PURPOSE_IN_SEARCHES_BY_PROBABILITIES
     elif content.scores is not None:
         purpose = _PURPOSE | _PURPOSE_IN_A_RANKING
     elif content.method in REFITTING:

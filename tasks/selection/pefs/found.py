@@ -58,15 +58,15 @@ class ProbabilisticSearch:
         Which of the searches for that it was, from 0.
     sweeps : tuple of Sweep
         At least one.
-    held_out_loss : float
+    held_out_loss : float or None
         Of its own network under the mask of its last sweep, batch normalisation recalibrated, on
-        the mask-validation rows.
+        rows held out; None where there was nothing to search, and no network.
     """
 
     asked: float | int
     seed: int
     sweeps: tuple[Sweep, ...]
-    held_out_loss: float
+    held_out_loss: float | None
 
     @property
     def probabilities(self) -> Floats:
@@ -101,10 +101,13 @@ class ProbabilisticSearches:
         return np.asarray(np.mean([one.probabilities for one in self._of(asked)], axis=0))
 
     def mask(self, asked: float | int) -> Mask:
-        """Return the mask of the features that are as probable as not, or more so.
+        """Return the mask that was asked for, shape (d,).
 
-        At least one: if none is, then the most probable.
+        Of a number of features the most probable ones; of a penalty those that are as probable as
+        not, or more so, but one at least.
         """
+        if isinstance(asked, int):
+            return self.most_probable(asked, asked)
         mask = np.asarray(self.probabilities(asked) >= 0.5)
         return mask if mask.any() else self.most_probable(asked, 1)
 
@@ -118,6 +121,19 @@ class ProbabilisticSearches:
             axis=0,
         )
         return most_probable(self.probabilities(asked), n_features, on_the_way)
+
+    def behind(self, mask: Mask) -> float | int:
+        """Return what was asked for first that led to a mask.
+
+        Raises
+        ------
+        ValueError
+            If nothing did.
+        """
+        for asked in self.asked:
+            if (self.mask(asked) == mask).all():
+                return asked
+        raise ValueError("the mask must be one that a search led to but is not")
 
     def nearest(self, n_features: int) -> float | int:
         """Return what was asked for that led to about so many features."""
