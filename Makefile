@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives
+.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-pefs
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -35,6 +35,9 @@ bench-masked-loss: $(READY)  ## Masked losses against one prediction per feature
 bench-alternatives: $(READY)  ## Alternative feature sets against the author's package; TABLES=folder
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps alfese==1.1.0
 	@$(BIN)/python -m tests.benchmarks.alternatives $(TABLES)
+
+bench-pefs: $(READY)  ## PEFS against plain training of its network, and what it keeps
+	@$(BIN)/python -m tests.benchmarks.pefs
 
 setup: $(READY)  ## The virtual environment only
 

@@ -45,7 +45,7 @@ def sample(probabilities: Floats, n_samples: int, random: np.random.Generator) -
     return random.random((n_samples, len(probabilities))) < probabilities
 
 
-def utilities(losses: Sequence[float] | Floats) -> Floats:
+def utilities(losses: Sequence[float]) -> Floats:
     """Return what each sample's rank among the losses is worth (eq 5).
 
     Parameters
@@ -64,16 +64,19 @@ def utilities(losses: Sequence[float] | Floats) -> Floats:
     ValueError
         If there are fewer than two.
     """
-    values = np.asarray(losses, dtype=np.float64)
-    n_samples = len(values)
+    n_samples = len(losses)
     if n_samples < 2:
         raise ValueError(f"samples must be at least 2, to compare them, but is {n_samples}")
-    of_rank = np.zeros(n_samples)
     quarter = -(-n_samples // 4)
-    of_rank[:quarter], of_rank[n_samples - quarter :] = 1, -1
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    shared = np.add.reduceat(of_rank, np.cumsum(counts) - counts) / counts
-    return np.asarray(shared[which])
+    of_rank = [1] * quarter + [0] * (n_samples - 2 * quarter) + [-1] * quarter
+    worth = np.empty(n_samples)  # a few numbers at every step: lists are quicker than arrays
+    order = sorted(range(n_samples), key=losses.__getitem__)
+    start = 0
+    for end in range(1, n_samples + 1):
+        if end == n_samples or losses[order[end]] != losses[order[start]]:
+            worth[order[start:end]] = sum(of_rank[start:end]) / (end - start)
+            start = end
+    return worth
 
 
 def moved(

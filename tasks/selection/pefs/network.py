@@ -45,6 +45,7 @@ class Training:
     means: list[torch.Tensor]
     squares: list[torch.Tensor]
     step: int = 0
+    _masked: torch.Tensor | None = None  # room for a masked batch, to be used again
 
     @classmethod
     def begin(cls, sizes: Sequence[int], generator: torch.Generator) -> Training:
@@ -91,12 +92,25 @@ class Training:
         """
         import torch
 
-        masked = inputs[:, None, :] * masks
-        losses = self._losses(masked, target)
+        shape = (len(inputs), *masks.shape)
+        if self._masked is None or self._masked.shape != shape:
+            self._masked = torch.empty(shape)
+        torch.mul(inputs[:, None, :], masks, out=self._masked)
+        # a gain and a shift for each mask, as leaves: cheaper than to go back through a repetition
+        leaves = [
+            torch.cat([one.detach()] * len(masks)).requires_grad_() if is_normal else one
+            for one, is_normal in zip(self.parameters, self._are_normal, strict=True)
+        ]
+        losses = _losses(leaves, self._masked, target)
         if weight is not None:
             losses = losses * weight[:, None]
         of_each = losses.mean(dim=0)
-        gradients = torch.autograd.grad(of_each.mean(), self.parameters)
+        gradients = [
+            gradient.view(len(masks), -1).sum(dim=0) if is_normal else gradient
+            for gradient, is_normal in zip(
+                torch.autograd.grad(of_each.mean(), leaves), self._are_normal, strict=True
+            )
+        ]
         self.step += 1
         with torch.no_grad():
             for one, gradient in zip(self.parameters, gradients, strict=True):
@@ -105,25 +119,11 @@ class Training:
             adam(self.parameters, gradients, self.means, self.squares, _RATE, self.step)
         return of_each.tolist()
 
-    def _losses(self, masked: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the loss of each row under each mask, (n, m): log loss, or half squared error."""
-        import torch
-
-        n_rows, n_masks, width = masked.shape
-        hidden = masked.view(n_rows * n_masks, width)
-        for weight, bias, gain, shift in _in_fours(self.parameters[:-2]):
-            hidden = torch.relu(torch.addmm(bias, hidden, weight))
-            normal = torch.batch_norm(
-                hidden.view(n_rows, -1), gain.repeat(n_masks), shift.repeat(n_masks),
-                None, None, True, 0.0, _EPSILON, False,
-            )  # fmt: skip
-            hidden = normal.view(n_rows * n_masks, -1)
-        outputs = torch.addmm(self.parameters[-1], hidden, self.parameters[-2])
-        if target.is_floating_point():
-            return 0.5 * (outputs.view(n_rows, n_masks) - target[:, None]).square()
-        repeated = target.repeat_interleave(n_masks)
-        losses = torch.nn.functional.cross_entropy(outputs, repeated, reduction="none")
-        return losses.view(n_rows, n_masks)
+    @property
+    def _are_normal(self) -> list[bool]:
+        """Which parameters are the gain or the shift of a batch normalisation."""
+        n_hidden = (len(self.parameters) - 2) // 4
+        return [False, False, True, True] * n_hidden + [False, False]
 
     def layers(self) -> list[Floats]:
         """Return the parameters as float64 arrays of numpy, in their order."""
@@ -168,3 +168,26 @@ def folded(
 
 def _in_fours(parameters: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
     return [tuple(parameters[i : i + 4]) for i in range(0, len(parameters), 4)]
+
+
+def _losses(
+    parameters: Sequence[torch.Tensor], masked: torch.Tensor, target: torch.Tensor
+) -> torch.Tensor:
+    """Return the loss of each row under each mask, (n, m): log loss, or half squared error.
+
+    Gains and shifts have one part for each mask.
+    """
+    import torch
+
+    n_rows, n_masks, width = masked.shape
+    hidden = masked.view(n_rows * n_masks, width)
+    for weight, bias, gain, shift in _in_fours(parameters[:-2]):
+        hidden = torch.relu(torch.addmm(bias, hidden, weight)).view(n_rows, -1)
+        normal = torch.batch_norm(hidden, gain, shift, None, None, True, 0.0, _EPSILON, False)
+        hidden = normal.view(n_rows * n_masks, -1)
+    outputs = torch.addmm(parameters[-1], hidden, parameters[-2])
+    if target.is_floating_point():
+        return 0.5 * (outputs.view(n_rows, n_masks) - target[:, None]).square()
+    repeated = target.repeat_interleave(n_masks)
+    losses = torch.nn.functional.cross_entropy(outputs, repeated, reduction="none")
+    return losses.view(n_rows, n_masks)
