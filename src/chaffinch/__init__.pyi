@@ -12,6 +12,8 @@ from .tasks.mask_settings import AfsBm as AfsBm
 from .tasks.mask_settings import Flbmo as Flbmo
 from .tasks.mask_settings import Gbmo as Gbmo
 from .tasks.pefs_settings import Pefs as Pefs
+from .tasks.probabilistic_selection import ProbabilisticSelection as ProbabilisticSelection
+from .tasks.probabilistic_selection import probabilistic_selection as probabilistic_selection
 from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
 from .tasks.refit_settings import Rfe as Rfe
 from .tasks.refit_settings import Rfecv as Rfecv

@@ -109,8 +109,9 @@ class Repair:
                 shared += self._sets[:, j]
         if mask.sum() < n_features:
             raise ValueError(
-                f"n_features must be at most {int(mask.sum())}, for sets that differ by tau "
-                f"{self._tau:g} from all previous ones, but is {n_features}; lower one of them"
+                f"n_features must be at most {int(mask.sum())}, of the most probable features that "
+                f"differ by tau {self._tau:g} from all previous sets, but is {n_features}; lower "
+                "one of them"
             )
         return mask
 
