@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
 
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
@@ -62,6 +63,14 @@ class Pefs(Settings):
         "A search ends after so many times as many iterations as there are features (of fewer "
         "than 128 features, 128), whether or not its probabilities have settled.",
     )
+
+    def check_batch(self, n_rows: int) -> None:
+        """Refuse a mini-batch of more rows than the `n_rows` to train on; InputError."""
+        if self.batch_size is not None and self.batch_size > n_rows:
+            raise InputError(
+                f"batch_size must be at most {n_rows}, the number of training rows, but is "
+                f"{self.batch_size}; leave it out, or give more rows"
+            )
 
     @field_validator("penalties")
     @classmethod
