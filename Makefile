@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs
+.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -42,6 +42,9 @@ bench-choice: $(READY)  ## Robust elimination against what people use today; TAB
 
 bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch; TABLES=folder
 	@$(BIN)/python -m tests.benchmarks.dfs $(TABLES)
+
+bench-pefs: $(READY)  ## PEFS against plain training of its network, and what it keeps
+	@$(BIN)/python -m tests.benchmarks.pefs
 
 setup: $(READY)  ## The virtual environment only
 

@@ -47,6 +47,7 @@ def cli() -> None:
     default="gbmo",
     metavar="METHOD",
     help="gbmo and afs_bm find the number of features by themselves, flbmo keeps a fixed number; "
+    "pefs trains a network and the probability of each feature; "
     f"to compare with, {', '.join(SCORES)} rank the features once and keep the best, and "
     f"{', '.join(REFITTING)} fit the model again and again as they search.  [default: gbmo]",
 )

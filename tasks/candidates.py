@@ -10,6 +10,7 @@ from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfecv
 from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
+from chaffinch.tasks.selection.pefs.found import ProbabilisticSearches
 from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
@@ -17,7 +18,7 @@ from chaffinch.tasks.selection.vocabulary import Mask, mask_of_size
 from chaffinch.tasks.settings import Method
 
 # A CrossValidatedPath is a RankedPath.
-Path = EliminationPath | MaskingWalks | RankedPath | FoundMasks
+Path = EliminationPath | MaskingWalks | RankedPath | FoundMasks | ProbabilisticSearches
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Candidate:
     ----------
     mask : ndarray of bool, shape (d,)
     settings : sequence of float
-        Slacks (GBMO), the lowest score or sizes asked for that led to it; empty where the search
-        itself did.
+        Slacks (GBMO), penalties (PEFS), a lowest score or sizes asked for that led to it; empty
+        where the search itself did.
     """
 
     mask: Mask
@@ -46,6 +47,8 @@ def candidates(path: Path, method: Method) -> list[Candidate]:
     """
     if isinstance(path, MaskingWalks):
         return _ends(path)
+    if isinstance(path, ProbabilisticSearches):
+        return _of_searches(path, method)
     if isinstance(path, FoundMasks):
         if isinstance(method, ParticleSwarm):
             return [Candidate(path.masks[-1], [])]
@@ -60,13 +63,27 @@ def candidates(path: Path, method: Method) -> list[Candidate]:
 
 def _ends(path: MaskingWalks) -> list[Candidate]:
     """Return the masks at which walks ended, and the slacks that led to each."""
+    return _each_once([(walk.mask, [walk.slack]) for walk in path.walks])
+
+
+def _of_searches(path: ProbabilisticSearches, method: Method) -> list[Candidate]:
+    """Return the masks that penalties led to, or those of the sizes asked for."""
+    settings: dict[float | int, list[float]] = {asked: [asked] for asked in path.asked}
+    if method.n_features is not None:
+        fewest = min(int(asked) for asked in path.asked)
+        settings.update(sizes_asked_for(method, path.n_features, fewest).items())
+    return _each_once([(path.mask(asked), settings[asked]) for asked in path.asked])
+
+
+def _each_once(found: Sequence[tuple[Mask, list[float]]]) -> list[Candidate]:
+    """Return each mask once, the smallest first, with all settings that led to it."""
     masks: dict[bytes, Mask] = {}
-    slacks: dict[bytes, list[float]] = {}
-    for walk in path.walks:
-        masks[walk.mask.tobytes()] = walk.mask
-        slacks.setdefault(walk.mask.tobytes(), []).append(walk.slack)
+    settings: dict[bytes, list[float]] = {}
+    for mask, led in found:
+        masks[mask.tobytes()] = mask
+        settings.setdefault(mask.tobytes(), []).extend(led)
     return [
-        Candidate(mask, slacks[key])
+        Candidate(mask, settings[key])
         for key, mask in sorted(masks.items(), key=lambda item: int(item[1].sum()))
     ]
 

@@ -24,6 +24,7 @@ from chaffinch.tasks.arrow_columns import (
 from chaffinch.tasks.findings import Findings
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
+from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
 from chaffinch.tasks.roles import check_roles
 from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
@@ -192,7 +193,7 @@ def _check_splits(
     if columns.time is not None:
         times = as_keys(column_of(table, columns.time, "time column"))
     try:
-        split_rows(y, settings, groups=groups, times=times, classes=classes)
+        splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
     except InputError as error:
         if (
             settings.task == "auto"
@@ -204,6 +205,8 @@ def _check_splits(
                 remedy = f"name it as numeric and {remedy}"  # it has leading zeros
             raise InputError(f"{error}; if {settings.target!r} is a quantity, {remedy}") from error
         raise
+    if isinstance(settings.method, Pefs):
+        settings.method.check_batch(len(splits.train))
 
 
 def _refuse_timestamps(table: Any, roles: dict[str, str]) -> None:

@@ -57,7 +57,7 @@ def mutual_information(
     InputError
         If the table and the target do not fit each other.
     """
-    rows, schema = _read(X, y, task)
+    rows, schema = rows_and_schema(X, y, task)
     return Univariate(filters.mutual_information(rows, schema, seed), schema.features)
 
 
@@ -98,7 +98,7 @@ def relieff(X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0) ->
     InputError
         If the table and the target do not fit each other.
     """
-    rows, schema = _read(X, y, task)
+    rows, schema = rows_and_schema(X, y, task)
     return Univariate(relieff_scores(rows, schema, seed), schema.features)
 
 
@@ -222,7 +222,7 @@ def mrmr(
     """
     if threads < 1:
         raise InputError(f"threads must be at least 1 but is {threads}")
-    rows, schema = _read(X, y, task)
+    rows, schema = rows_and_schema(X, y, task)
     relevance = filters.mutual_information(rows, schema, seed)
     of_pairs = filters.mutual_information_of_pairs(rows, schema, seed, threads=threads)
     return MRMR(relevance, of_pairs, schema.features)
@@ -264,7 +264,7 @@ def fcbf(X: Any, y: ArrayLike, *, task: Task | None = None) -> FCBF:
     InputError
         If the table and the target do not fit each other.
     """
-    rows, schema = _read(X, y, task)
+    rows, schema = rows_and_schema(X, y, task)
     return FCBF(*uncertainties(rows, schema), schema.features)
 
 
@@ -281,19 +281,30 @@ def cfs(X: Any, y: ArrayLike, *, task: Task | None = None) -> CFS:
     InputError
         If the table and the target do not fit each other.
     """
-    rows, schema = _read(X, y, task)
+    rows, schema = rows_and_schema(X, y, task)
     return CFS(*uncertainties(rows, schema), schema.features)
 
 
 def _read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
-    """Return the same as `_read`, if numbers can be parted into so many bins."""
+    """Return the same as `rows_and_schema`, if numbers can be parted into so many bins."""
     if bins is not None and (not isinstance(bins, Integral) or bins < FEWEST_BINS):
         raise InputError(f"bins must be a whole number of at least {FEWEST_BINS} but is {bins!r}")
-    return _read(X, y, task)
+    return rows_and_schema(X, y, task)
 
 
-def _read(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
-    """Return a table and its target as rows, or refuse them with InputError."""
+def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
+    """Return a table and its target as rows, and what their columns mean.
+
+    Parameters
+    ----------
+    X, y, task
+        See `mutual_information`.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
     table = read_given_table(X, None)
     check_mask(y, "y")
     truth = np.asarray(y)

@@ -11,8 +11,14 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.candidates import Path
+from chaffinch.tasks.recorded_searches import (
+    columns_of_sweeps,
+    said_of_searches,
+    searches_of,
+)
 from chaffinch.tasks.selection.afs_bm import MaskingRound, MaskingWalk, MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
+from chaffinch.tasks.selection.pefs.found import ProbabilisticSearches
 from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
@@ -23,7 +29,7 @@ _NAMES, _FLOATS = pa.list_(pa.string()), pa.list_(pa.float64())
 
 
 def write_path(writer: StageWriter, schema: Schema, path: Path, unmasked_loss: float) -> None:
-    """Write a row per removal, per round or per mask found, and the stage's result.
+    """Write a row per removal, per round, per sweep or per mask found, and the stage's result.
 
     Parameters
     ----------
@@ -31,7 +37,7 @@ def write_path(writer: StageWriter, schema: Schema, path: Path, unmasked_loss: f
         Of the stage that searched.
     schema : Schema
         The d features.
-    path : EliminationPath, MaskingWalks, RankedPath or FoundMasks
+    path : EliminationPath, MaskingWalks, RankedPath, FoundMasks or ProbabilisticSearches
         What was found.
     unmasked_loss : float
         Of the base model on the mask-validation part, with every feature.
@@ -45,6 +51,14 @@ def write_path(writer: StageWriter, schema: Schema, path: Path, unmasked_loss: f
             [one.mask for one in rounds], [one.loss for one in rounds], schema
         )
         left = [int(one.mask.sum()) for one in rounds]
+    elif isinstance(path, ProbabilisticSearches):
+        masks = [sweep.mask for one in path.searches for sweep in one.sweeps]
+        columns = columns_of_sweeps(path)
+        columns["features"] = pa.array(
+            [_names(np.flatnonzero(mask).tolist(), schema) for mask in masks], _NAMES
+        )
+        result["searches"] = said_of_searches(path)
+        left = [int(mask.sum()) for mask in masks]
     elif isinstance(path, FoundMasks):
         columns = _columns_of_masks(path.masks, path.losses, schema)
         left = [int(mask.sum()) for mask in path.masks]
@@ -78,6 +92,8 @@ def path_of(eliminated: StageRecord, schema: Schema) -> Path:
     result = eliminated.result
     if "tried" in steps.column_names:
         return _walks_of(steps.to_pylist(), schema)
+    if "probabilities" in steps.column_names:
+        return searches_of(steps, result["searches"])
     if "features" in steps.column_names:
         masks = [np.isin(schema.features, names) for names in steps["features"].to_pylist()]
         return FoundMasks(tuple(masks), tuple(steps["loss"].to_pylist()))

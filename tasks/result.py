@@ -18,6 +18,7 @@ from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.catalog import next_stage
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
+from chaffinch.tasks.recorded_searches import scores_of_result
 from chaffinch.tasks.selection.vocabulary import Mask
 
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ class SelectionResult:
         One row per step: step, feature, loss, features_left. A ranking masks nothing and has the
         feature's score in place of the loss. A search that finds whole masks has one row per mask,
         and in place of the feature all features of the mask. AFS-BM has one row per round, with
-        what was tried, put back and masked for good, and the losses.
+        what was tried, put back and masked for good, and the losses. PEFS has one row per sweep of
+        each search, with the probability of every feature.
     scores : dict or None
-        Score of each candidate, higher is better, where the method is a ranking.
+        Score of each candidate, higher is better, where the method is a ranking; where it is PEFS,
+        its probability.
     losses : dict
         Part -> ``{"all_features": loss, "selected": loss}``, of models fitted on the training and
         mask-validation parts.
@@ -269,11 +272,12 @@ def load_result(
     candidates = tuple(contract["candidates"])
     step_of = step_of_each(elimination)
     kept = set(features)
+    mask = np.array([name in kept for name in candidates])
     return SelectionResult(
-        mask=np.array([name in kept for name in candidates]),
+        mask=mask,
         steps=np.array([step_of.get(name, 0) for name in candidates]),
         path=elimination.to_pandas(),
-        scores=eliminated.result.get("scores"),
+        scores=scores_of_result(elimination, eliminated.result, candidates, mask.tolist()),
         losses=contract["losses"],
         comparison=contract["comparison"],
         alternatives=_alternatives(stages),

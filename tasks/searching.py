@@ -6,6 +6,8 @@ from chaffinch.tasks.alternating import search_by_alternation
 from chaffinch.tasks.candidates import Path
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.material import Material, no_use_made
+from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.probabilistic import search_by_probabilities
 from chaffinch.tasks.ranking import rank
 from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.refit_settings import RobustElimination
@@ -38,6 +40,8 @@ def search(method: Method, material: Material) -> Path:
         return search_by_alternation(method, material)
     if isinstance(method, RobustElimination):
         return search_by_robust_models(material)
+    if isinstance(method, Pefs):
+        return search_by_probabilities(method, material)
     if not isinstance(method, Gbmo | Flbmo):
         return search_by_refits(method, material)
     engine = material.workers.masked_loss(

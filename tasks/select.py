@@ -64,12 +64,13 @@ def select(
     method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
         ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
         and masks in turn; ``"flbmo"`` keeps a fixed number, and so does ``"robust_elimination"``,
-        by models, one for each fold, that have seen masked rows. To compare with:
-        ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``, ``"relieff"``,
-        ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``,
-        ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and keep the best;
-        ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and
-        ``"particle_swarm"`` fit the model again and again as they search.
+        by models, one for each fold, that have seen masked rows; ``"pefs"`` trains a network of
+        its own and the probability of each feature, and finds the number unless it is told. To
+        compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
+        ``"relieff"``, ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``,
+        ``"permutation"``, ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and
+        keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"``
+        and ``"particle_swarm"`` fit the model again and again as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
@@ -191,12 +192,13 @@ def method_settings(
         )
     if isinstance(method, ByScore) and (n_features, min_score) != (None, None):
         sizes = None if n_features is None else (n_features,)
-        told = {"n_features": sizes, "min_score": min_score}
-        return method_of({**method.model_dump(), **told})
+        of_ranking = {"n_features": sizes, "min_score": min_score}
+        return method_of({**method.model_dump(), **of_ranking})
     if n_features is None:
         return method
     asked = n_features if isinstance(method, AtMost) else (n_features,)
-    return type(method)(**{**method.model_dump(), "n_features": asked})
+    told = method.model_dump(exclude={"penalties"})  # which a number of features is in place of
+    return type(method)(**{**told, "n_features": asked})
 
 
 def names_of(role: str, given: Collection[str]) -> tuple[str, ...]:

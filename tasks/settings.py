@@ -16,6 +16,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
+from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.ranking_settings import Dfs, Ranking
 from chaffinch.tasks.refit_settings import (
     ParticleSwarm,
@@ -48,6 +49,7 @@ Method = (
     | RobustElimination
     | Sequential
     | ParticleSwarm
+    | Pefs
 )
 # Those that find the number of features themselves, and can be told a largest one.
 AtMost = Gbmo | AfsBm | Rfecv | ParticleSwarm
@@ -56,6 +58,7 @@ _METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORE
 _METHODS |= {"dfs": Dfs, "rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
 _METHODS |= {"sequential_backward": Sequential, "robust_elimination": RobustElimination}
 _METHODS |= {"particle_swarm": ParticleSwarm}
+_METHODS |= {"pefs": Pefs}
 
 
 def method_of(given: Any) -> Method:

@@ -193,6 +193,21 @@ RANKINGS = [
     bad("nothing to tune every round", "tune_every_round needs hyper-parameters to choose from but "
         "tuning is none; leave it out, or set tuning to small", tuning="none",
         method={"kind": "afs_bm", "tune_every_round": True}),
+    bad("a penalty above all contests", "penalties must be at most 1.0 but is 1.5",
+        method={"kind": "pefs", "penalties": [0.1, 1.5]}),
+    bad("a penalty below none", "penalties must be at least 0.0 but is -0.1",
+        method={"kind": "pefs", "penalties": [-0.1]}),
+    bad("penalties beside a number", "penalties and n_features exclude each other but are 0.1 and "
+        "2; give one of them", method={"kind": "pefs", "penalties": [0.1], "n_features": [2]}),
+    bad("one mask at a time", "samples must be at least 2 but is 1",
+        method={"kind": "pefs", "samples": 1}),
+    bad("no hidden layer", "hidden_layer_sizes must hold at least 1 but is ()",
+        method={"kind": "pefs", "hidden_layer_sizes": ()}),
+    bad("more than there are, by probability", "n_features must be in 1..3 but is 4",
+        method="pefs", n_features=4, at_command=True),
+    bad("a batch of more rows than there are", "batch_size must be at most 27, the number of "
+        "training rows, but is 500; leave it out, or give more rows",
+        method={"kind": "pefs", "batch_size": 500}),
     bad("all in one step", "step must be below 1.0 but is 1", method={"kind": "rfe", "step": 1}),
     bad("neither true nor false", "within_one_standard_error must be true or false but is 'maybe'",
         method={"kind": "rfecv", "within_one_standard_error": "maybe"}),
@@ -216,7 +231,7 @@ WORDS = [
     bad("method", "method must be one of gbmo, flbmo, afs_bm, correlation, anova_f, "
         "mutual_information, mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, "
         "permutation, tree_shap, mission, dfs, rfe, rfecv, sequential_forward, "
-        "sequential_backward, robust_elimination, particle_swarm but is 'gmbo'",
+        "sequential_backward, robust_elimination, particle_swarm, pefs but is 'gmbo'",
         method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "

@@ -5,15 +5,16 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch import ModelSettings
+from chaffinch import ModelSettings, Pefs
 from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING
 from tests.made_up import good_table
 
 MASKED = ["gbmo", "flbmo", "afs_bm"]
 RANKED = list(SCORES)
+PROBABLE = ["pefs"]
 REFITTED = list(REFITTING)
-METHODS = [*MASKED, *RANKED, *REFITTED]
+METHODS = [*MASKED, *RANKED, *REFITTED, *PROBABLE]
 UP_TO = [
     "gbmo",
     "afs_bm",
@@ -28,6 +29,7 @@ FILTERS = [name for name in RANKED if name not in OF_THE_MODEL]
 PAIRS = [(method, model) for method in MASKED for model in MODELS]
 PAIRS += [(name, model) for name, read in OF_THE_MODEL.items() for model in read]
 PAIRS += [(name, "linear") for name in FILTERS]
+PAIRS += [(name, "linear") for name in PROBABLE]  # it has a network of its own
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 INFORMATIVE = {"age", "colour", "income"}
 SEEDS = range(4)
@@ -36,6 +38,8 @@ SEEDS = range(4)
 def select(table, method, model=None, *, seed=0, n_features=3, **options):
     quick = "linear" if method in REFITTED else "lightgbm"
     settings = ModelSettings(name=model or quick, tuning="none")
+    if method == "pefs":
+        method = Pefs(hidden_layer_sizes=(20,), most_sweeps=25)
     return chaffinch.select(
         table, "churned", method=method, model=settings, n_features=n_features, seed=seed, **options
     )
@@ -58,7 +62,7 @@ def test_informative_features_are_found_and_no_constant_among_them(method, model
 
 
 # These draw numbers for one column after the other, so that their order is part of the seed.
-DRAWN = ["afs_bm", "particle_swarm"]
+DRAWN = ["afs_bm", "particle_swarm", "pefs"]
 
 
 @pytest.mark.parametrize(("method", "model"), [*PAIRS, ("particle_swarm", "linear")])

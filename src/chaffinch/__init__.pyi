@@ -11,6 +11,9 @@ from .tasks.given_model import masked_loss as masked_loss
 from .tasks.mask_settings import AfsBm as AfsBm
 from .tasks.mask_settings import Flbmo as Flbmo
 from .tasks.mask_settings import Gbmo as Gbmo
+from .tasks.pefs_settings import Pefs as Pefs
+from .tasks.probabilistic_selection import ProbabilisticSelection as ProbabilisticSelection
+from .tasks.probabilistic_selection import probabilistic_selection as probabilistic_selection
 from .tasks.ranking_settings import Dfs as Dfs
 from .tasks.ranking_settings import Ranking as Ranking
 from .tasks.refit_settings import ParticleSwarm as ParticleSwarm

@@ -22,6 +22,7 @@ from chaffinch.tasks.refitting import Refit, refitted_loss
 from chaffinch.tasks.searching import search
 from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.pefs.found import ProbabilisticSearches
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.settings import Method
@@ -254,6 +255,8 @@ def _of_size(path: Path, size: int) -> Mask | None:
     """Return a search's mask of a size; None where it has none."""
     if isinstance(path, MaskingWalks):
         return None
+    if isinstance(path, ProbabilisticSearches):
+        return path.most_probable(path.nearest(size), size) if size <= path.n_features else None
     if isinstance(path, FoundMasks):
         return path.of_size(size) if any(mask.sum() == size for mask in path.masks) else None
     if not path.n_features - len(path.removed) <= size <= path.n_features:

@@ -10,6 +10,7 @@ from chaffinch.tasks.candidates import sizes_asked_for
 from chaffinch.tasks.comparing.cells import Asked, Compared
 from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.mask_settings import AfsBm, Gbmo
+from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.models.threads import single_thread
@@ -123,6 +124,8 @@ def _fits_of(method: Method, n_features: int, n_folds: int, n_tuning: int) -> in
         return method.individuals * method.generations
     if isinstance(method, Rfecv):
         return (n_folds + 1) * len(sizes_on_the_way(n_features, 1, method.step))
+    if isinstance(method, Pefs):
+        return len(method.n_features or method.penalties or ())
     n_sizes = len(method.n_features or ())
     if isinstance(method, Rfe):
         return n_sizes + len(sizes_on_the_way(n_features, 1, method.step))

@@ -51,6 +51,11 @@ class ReportContent:
     rounds : sequence of mapping, optional
         Where the method trains and masks in turn, in place of a path: ``slack``, ``round``,
         ``trained_loss``, ``tried``, ``rejected``, ``removed``, ``loss`` and ``features_left``.
+    searches : sequence of mapping, optional
+        Where the method searches by probabilities, in place of a path: for each search what was
+        asked of it (``penalty`` or ``n_features``), ``seed``, ``held_out_loss`` and, sweep by
+        sweep, ``iteration``, ``entropy``, ``stability`` and ``features_left``. The scores are then
+        the probabilities behind the chosen mask.
     """
 
     title: str
@@ -67,11 +72,12 @@ class ReportContent:
     masks: Sequence[MaskStep] | None = None
     alternatives: Mapping[str, Any] | None = None
     rounds: Sequence[Mapping[str, Any]] | None = None
+    searches: Sequence[Mapping[str, Any]] | None = None
 
     @property
     def has_steps(self) -> bool:
         """Whether each feature that left did so at a step of its own."""
-        return self.masks is None and self.rounds is None
+        return self.masks is None and self.rounds is None and self.searches is None
 
     @property
     def method(self) -> str:

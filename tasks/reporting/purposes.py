@@ -28,6 +28,10 @@ _PURPOSE_IN_FOLDS = {
     "train": "tuning, the folds of the search, fitting",
     "mask_validation": "the folds of the search; then fitting",
 }
+_PURPOSE_IN_SEARCHES_BY_PROBABILITIES = {
+    "train": "tuning, fitting, the baseline, the probabilities",
+    "mask_validation": "the losses of the networks; then fitting",
+}
 _PURPOSE_BESIDE_A_LOWEST_SCORE = {"model_validation": "nothing: the lowest score set the size"}
 _PURPOSE_OF_A_SIZE_THAT_STANDS = {"model_validation": "the loss of the one candidate"}
 
@@ -45,6 +49,8 @@ def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
         purpose = _PURPOSE | _PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT
     elif content.method == "robust_elimination":
         purpose = _PURPOSE | _PURPOSE_IN_FOLDS
+    elif content.searches is not None:
+        purpose = _PURPOSE | _PURPOSE_IN_SEARCHES_BY_PROBABILITIES
     elif content.scores is not None:
         purpose = _PURPOSE | _PURPOSE_IN_A_RANKING
     elif content.method in REFITTING:

@@ -10,6 +10,7 @@ from chaffinch.tasks.comparison import FEWEST_UNITS
 from chaffinch.tasks.reporting import alternatives, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import template
+from chaffinch.tasks.reporting.settling import settling_chart
 from chaffinch.tasks.reporting.wording import interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.rivals.names import SCORES
@@ -79,7 +80,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
             comparison["difference"], comparison["interval"], comparison["confidence"]
         ),
         "elimination_chart": _elimination_chart(content),
-        "score": None if content.scores is None else _SCORES[content.method],
+        "score": _SCORES.get(content.method) if content.scores is not None else None,
         "lowest_score": _lowest_score(contract["settings"]["method"]),
         "refits": REFITTING.get(content.method),
         "is_sized": content.method in SIZED,
@@ -88,6 +89,10 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "rounds": None
         if content.rounds is None
         else search_tables.rounds_of_masking(content.rounds),
+        "searches": None
+        if content.searches is None
+        else search_tables.searches_by_probabilities(content.searches),
+        "settling_chart": None if content.searches is None else settling_chart(content.searches),
         "alternatives": None
         if content.alternatives is None
         else _alternatives(content.alternatives, test["selected"]),

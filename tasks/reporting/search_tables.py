@@ -14,8 +14,10 @@ def candidate_sizes(content: ReportContent) -> Table:
     """Return the sizes that stood for choice."""
     method = content.contract["settings"]["method"]
     is_slack, is_score = content.method in ("gbmo", "afs_bm"), method.get("min_score") is not None
+    is_penalty = method.get("penalties") is not None
     asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
-    said = number if is_slack or is_score else _size
+    asked_for = "Penalty" if is_penalty else asked_for
+    said = number if is_slack or is_score or is_penalty else _size
     chosen = _lowest([candidate["model_validation_loss"] for candidate in content.candidates])
     rows = [
         (
@@ -86,6 +88,33 @@ def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
         "Features left": "number",
     }
     return Table("Rounds of training and masking", columns, rows)
+
+
+def searches_by_probabilities(searches: Sequence[Mapping[str, Any]]) -> Table:
+    """Return where each search by probabilities ended."""
+    is_sized = "n_features" in searches[0]
+    rows = [
+        (
+            number(one["n_features"] if is_sized else one["penalty"]),
+            number(one["seed"]),
+            number(one["iteration"][-1]),
+            number(one["entropy"][-1]),
+            number(one["stability"][-1]),
+            number(one["features_left"][-1]),
+            number(one["held_out_loss"]),
+        )
+        for one in searches
+    ]
+    columns: dict[str, Kind] = {
+        "Features asked for" if is_sized else "Penalty": "number",
+        "Seed": "number",
+        "Iterations": "number",
+        "Entropy": "number",
+        "Stability": "number",
+        "As probable as not": "number",
+        "Mask-validation loss": "number",
+    }
+    return Table("Searches", columns, rows)
 
 
 def _lowest(losses: Sequence[float]) -> int | None:

@@ -216,7 +216,7 @@ def seconds(content: ReportContent) -> Table:
 def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:
     """Return what a feature stayed or left by, and the figure of each that has one."""
     if content.scores is not None:
-        return "Score", content.scores
+        return "Score" if content.searches is None else "Probability", content.scores
     heading = "Loss once removed" if content.method in REFITTING else "Loss once masked"
     return heading, {feature: loss for _, feature, loss, _ in content.path}
 
@@ -225,6 +225,10 @@ def _without_steps(content: ReportContent, table: Table, n_columns: int) -> Tabl
     """Return the first columns alone where no feature left at a step of its own."""
     if content.has_steps:
         return table
+    if content.searches is not None:  # a probability, but no step
+        columns = {name: kind for name, kind in table.columns.items() if name != "Step"}
+        rows = [(*row[:n_columns], *row[n_columns + 1 :]) for row in table.rows]
+        return Table(table.caption, columns, rows)
     columns = dict(islice(table.columns.items(), n_columns))
     return Table(table.caption, columns, [row[:n_columns] for row in table.rows])
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.ingestion import description_of
+from chaffinch.tasks.masking import mask_of
 from chaffinch.tasks.recorded_path import PATH_FILE
+from chaffinch.tasks.recorded_searches import scores_of_result
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.render import render_report
 from chaffinch.tasks.stage import Context, stage
@@ -31,7 +36,8 @@ def write_report(
     description = description_of(described)
     table = pq.read_table(eliminated.path(PATH_FILE))
     steps = table.to_pydict()
-    has_rounds = "round" in steps
+    has_rounds, has_searches = "round" in steps, "probabilities" in steps
+    has_masks = "features" in steps and not has_rounds and not has_searches
     numbers, left = steps["step"], steps["features_left"]
     losses = steps.get("loss", [None] * len(numbers))  # a ranking has scores instead
     features = steps.get("feature")  # whole masks have several
@@ -40,8 +46,9 @@ def write_report(
         contract=json.loads(evaluated.path("selection.json").read_bytes()),
         unmasked_loss=eliminated.result["unmasked_loss"],
         path=[] if features is None else list(zip(numbers, features, losses, left, strict=True)),
-        masks=None if features or has_rounds else list(zip(numbers, left, losses, strict=True)),
+        masks=list(zip(numbers, left, losses, strict=True)) if has_masks else None,
         rounds=table.to_pylist() if has_rounds else None,
+        searches=_searches(table, eliminated.result["searches"]) if has_searches else None,
         candidates=chosen.result["candidates"],
         tuning=trained.result["candidates"],
         warnings=description.warnings,
@@ -60,7 +67,22 @@ def write_report(
             )
         },
         alternatives=None if alternatives is None else alternatives.result,
-        scores=eliminated.result.get("scores"),
+        scores=scores_of_result(
+            table, eliminated.result, description.features, mask_of(chosen).tolist()
+        ),
         sizes=eliminated.result.get("sizes"),
     )
     writer.write("report.html", render_report(content))
+
+
+def _searches(table: pa.Table, said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return each search with its curves."""
+    of_each: list[dict[str, Any]] = [
+        {**one, "iteration": [], "entropy": [], "stability": [], "features_left": []}
+        for one in said
+    ]
+    curves = ("iteration", "entropy", "stability", "features_left")
+    for row in table.select(["search", *curves]).to_pylist():
+        for name in curves:
+            of_each[row["search"] - 1][name].append(row[name])
+    return of_each

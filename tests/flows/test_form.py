@@ -62,6 +62,7 @@ def test_the_method_is_a_toggle_of_forms(schema):
         "RFECV",
         "Sequential",
         "Particle swarm",
+        "PEFS",
     ]
     kinds = schema["definitions"]["Sequential"]["properties"]["kind"]
     assert kinds["enum"] == ["sequential_forward", "sequential_backward"]

@@ -89,7 +89,7 @@ def _train(
             with torch.no_grad():
                 for w, g in zip(layers[::2], gradients[::2], strict=True):
                     g.add_(w, alpha=settings["alpha"] / len(batch))
-                _adam(layers, gradients, means, squares, settings["learning_rate_init"], step)
+                adam(layers, gradients, means, squares, settings["learning_rate_init"], step)
             total += loss.item() * len(batch)
         mean_loss = total / len(inputs)
         if not np.isfinite(mean_loss):
@@ -136,7 +136,7 @@ def _losses(outputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(outputs, target, reduction="none")
 
 
-def _adam(
+def adam(
     layers: Sequence[torch.Tensor],
     gradients: Sequence[torch.Tensor],
     means: Sequence[torch.Tensor],
@@ -147,6 +147,17 @@ def _adam(
     """Take one step of Adam (Kingma and Ba, 2015) in place.
 
     torch.optim does the same, but importing it takes each worker 1.2 s and 70 MB.
+
+    Parameters
+    ----------
+    layers, gradients : sequence of tensor
+        What is trained, and its gradients.
+    means, squares : sequence of tensor
+        Running means of the gradients and of their squares, at first 0.
+    rate : float
+        The size of a step.
+    step : int
+        From 1.
     """
     first, second = _BETAS
     size = rate * (1 - second**step) ** 0.5 / (1 - first**step)

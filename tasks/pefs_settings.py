@@ -1,0 +1,100 @@
+"""What can be set of PEFS, which trains a network and the probability of each feature."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
+
+_PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
+
+
+class Pefs(Settings):
+    """Probabilistic embedded feature selection: a network and the probability of each feature.
+
+    Without penalties and without a number of features, a grid of penalties is swept.
+    """
+
+    model_config = ConfigDict(title="PEFS")
+
+    kind: Literal["pefs"] = setting(
+        "pefs",
+        0,
+        "Kind",
+        "Probabilistic embedded feature selection trains a network of its own and, at the same "
+        "time, the probability of each feature, by which of two random masks has the lower loss.",
+    )
+    penalties: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1)] | (
+        None
+    ) = setting(
+        None,
+        1,
+        "Penalties",
+        "A feature stays if masks that have it win by more than this share of the contests. Each "
+        "penalty is a search of its own; the one whose mask does best on the model-validation "
+        "rows wins. By default 0.01, 0.02, 0.04, 0.08 and 0.15, unless there are sizes.",
+    )
+    n_features: Annotated[tuple[Count | Share, ...], Field(min_length=1)] | None = setting(
+        None,
+        2,
+        "Sizes",
+        f"{SIZES.description} The penalty is steered to each, in place of penalties.",
+    )
+    seeds: Count = setting(
+        1, 3, "Seeds", "Searches for each penalty or size; their probabilities are averaged."
+    )
+    samples: Annotated[int, Field(ge=2)] = setting(
+        2, 4, "Samples", "Masks that are compared on each mini-batch."
+    )
+    hidden_layer_sizes: tuple[Annotated[int, Field(ge=1, le=65536)], ...] = setting(
+        (200, 200, 200), 5, "Hidden layers", "Units of each hidden layer.", min_length=1
+    )
+    batch_size: Annotated[int, Field(ge=2)] | None = setting(
+        None,
+        6,
+        "Batch size",
+        "Rows of a mini-batch. By default 128, or all training rows if there are fewer.",
+    )
+    most_sweeps: Count = setting(
+        60,
+        7,
+        "Most sweeps",
+        "A search ends after so many times as many iterations as there are features (of fewer "
+        "than 128 features, 128), whether or not its probabilities have settled.",
+    )
+
+    def check_batch(self, n_rows: int) -> None:
+        """Refuse a mini-batch of more rows than the `n_rows` to train on; InputError."""
+        if self.batch_size is not None and self.batch_size > n_rows:
+            raise InputError(
+                f"batch_size must be at most {n_rows}, the number of training rows, but is "
+                f"{self.batch_size}; leave it out, or give more rows"
+            )
+
+    @field_validator("penalties")
+    @classmethod
+    def _in_one_order(cls, given: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        """Sort: the same in another order are no other settings."""
+        return None if given is None else tuple(sorted(set(given)))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _penalties_unless_sizes(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        is_told = any(values.get(name) is not None for name in ("penalties", "n_features"))
+        return values if is_told else {**values, "penalties": _PENALTIES}
+
+    @model_validator(mode="after")
+    def _penalties_or_sizes(self) -> "Pefs":
+        if self.penalties is not None and self.n_features is not None:
+            penalties, sizes = (
+                ", ".join(f"{one:g}" for one in given)
+                for given in (self.penalties, self.n_features)
+            )
+            raise ValueError(
+                f"penalties and n_features exclude each other but are {penalties} and {sizes}; "
+                "give one of them"
+            )
+        return self

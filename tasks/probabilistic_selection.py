@@ -1,0 +1,257 @@
+"""`chaffinch.probabilistic_selection`: one search by PEFS of a table at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import write_file
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.given_table import read_given_table
+from chaffinch.tasks.matrix import baseline_values
+from chaffinch.tasks.qualities import rows_and_schema
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
+from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
+from chaffinch.tasks.selection.pefs.found import Sweep, most_probable, stability
+from chaffinch.tasks.selection.pefs.predicting import SharedNetwork
+from chaffinch.tasks.selection.pefs.repair import Repair
+from chaffinch.tasks.selection.pefs.rows import Prepared
+from chaffinch.tasks.selection.pefs.search import Rules, Search
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Task
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilisticSelection:
+    """What a search found.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Kept features, in the table's order.
+    mask : ndarray of bool, shape (M,)
+        Which those are.
+    probabilities : ndarray of float64, shape (M,)
+        Of each feature.
+    sweeps : tuple of Sweep
+        How these came about.
+    imputed : tuple of str
+        Features whose missing values were taken for their baseline.
+    """
+
+    features: tuple[str, ...]
+    mask: Mask
+    probabilities: Floats
+    sweeps: tuple[Sweep, ...]
+    imputed: tuple[str, ...]
+    _network: SharedNetwork
+    _seed: int
+
+    @property
+    def trajectory(self) -> pd.DataFrame:
+        """A row per sweep: iteration, loss, penalty, entropy, stability, n_features."""
+        return pd.DataFrame(
+            {
+                "iteration": one.iteration,
+                "loss": one.loss,
+                "penalty": one.penalty,
+                "entropy": one.entropy,
+                "stability": stability(self.sweeps[: n + 1]),
+                "n_features": int(one.mask.sum()),
+            }
+            for n, one in enumerate(self.sweeps)
+        )
+
+    def predict(self, X: Any) -> Floats:
+        """Predict with the network under the mask: values (K,), or probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array of numbers (K, M) or pandas.DataFrame
+            Categories in the order of the table that was searched.
+
+        Raises
+        ------
+        InputError
+            If X is not of the M features.
+        """
+        return self._network.predict(self._matrix(X), self.mask)
+
+    def predict_averaged(self, X: Any, n_samples: int = 20) -> Floats:
+        """Predict on the mean over masks drawn by the probabilities; it may use every feature.
+
+        Parameters
+        ----------
+        X
+            See `predict`.
+        n_samples : int, at least 1
+            How many masks.
+
+        Raises
+        ------
+        InputError
+            If X is not of the M features, or there is no mask to draw.
+        """
+        with said_to_the_user():
+            return self._network.predict_averaged(
+                self._matrix(X), self.probabilities, n_samples, self._seed
+            )
+
+    def _matrix(self, X: Any) -> Floats:
+        matrix = read_given_table(X, None).matrix
+        if matrix.shape[1] != len(self.mask):
+            raise InputError(f"X must have {len(self.mask)} features but has {matrix.shape[1]}")
+        return matrix
+
+
+def probabilistic_selection(
+    X: Any,
+    y: ArrayLike,
+    *,
+    penalty: float | None = None,
+    n_features: int | None = None,
+    previous: Sequence[Collection[int] | Collection[str]] = (),
+    tau: float = 0.5,
+    dissimilarity: Dissimilarity = "dice",
+    samples: int = 2,
+    hidden_layer_sizes: tuple[int, ...] = (200, 200, 200),
+    batch_size: int | None = None,
+    most_sweeps: int = 60,
+    baseline: Literal["mean", "median", "zero"] = "mean",
+    task: Task | None = None,
+    seed: int = 0,
+    checkpoint: str | Path | None = None,
+) -> ProbabilisticSelection:
+    """Train a network and, at the same time, the probability of each feature (PEFS).
+
+    Saito, Shirakawa and Akimoto, GECCO '18 Companion (2018). On each mini-batch masks are drawn,
+    and the probability of the features of the better one rises.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M) or pandas.DataFrame
+        Rows; a missing value is taken for the baseline.
+    y : array, shape (K,)
+        Numbers or classes.
+    penalty : float in 0..1, optional
+        By how much masks that have a feature must win, as a share of the contests, for it to stay.
+        By default 0.1, unless there is a number of features.
+    n_features : int, optional
+        The penalty is steered to it, and exactly as many are kept.
+    previous : sequence of collections of int or str
+        Sets of positions or names of features. Every mask that is drawn, and the one that is kept,
+        is at least `tau` from each.
+    tau : float in 0..1
+        See `previous`.
+    dissimilarity : "dice" or "jaccard"
+        In which `tau` is.
+    samples : int, at least 2
+        Masks that are compared on each mini-batch.
+    hidden_layer_sizes : tuple of int
+        Units of each hidden layer.
+    batch_size : int, optional
+        By default 128, or all rows if there are fewer.
+    most_sweeps : int
+        The search ends after so many times M iterations (128 where M is less), settled or not.
+    baseline : "mean", "median" or "zero"
+        What a masked feature is set to; for a category the most frequent one.
+    task : "classification" or "regression", optional
+        By default as `chaffinch.qualities.mutual_information` takes it.
+    seed : int
+        The only source of randomness.
+    checkpoint : path, optional
+        A file that is written after each sweep; where it is there already, the search goes on from
+        it, as if it had never been stopped.
+
+    Returns
+    -------
+    ProbabilisticSelection
+
+    Raises
+    ------
+    InputError
+        If the table, the target or a number cannot be used, or the checkpoint is of another search.
+
+    Examples
+    --------
+    >>> import chaffinch
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> found = chaffinch.probabilistic_selection(X, y, n_features=5)  # doctest: +SKIP
+    >>> other = chaffinch.probabilistic_selection(  # doctest: +SKIP
+    ...     X, y, n_features=5, previous=[found.features], tau=0.5
+    ... )
+    """
+    rows, schema = rows_and_schema(X, y, task)
+    d = len(schema.features)
+    if penalty is None and n_features is None:
+        penalty = 0.1
+    sets = [_positions(one, schema.features) for one in previous]
+    with said_to_the_user():
+        rules = Rules(
+            penalty, n_features, samples, tuple(hidden_layer_sizes), batch_size, most_sweeps
+        )
+        repair = Repair(d, sets, tau, dissimilarity) if sets else None
+        prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
+        search = Search(prepared, rules, seed, repair=repair)
+        if repair is not None and n_features is not None:
+            repair.most_probable(np.full(d, 0.5), n_features)  # before any work
+        asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
+        _run(search, None if checkpoint is None else Path(checkpoint), prepared, asked)
+        mask = _final_mask(search, n_features, repair)
+    names = np.array(schema.features, dtype=object)
+    return ProbabilisticSelection(
+        tuple(names[mask]),
+        mask,
+        search.probabilities,
+        tuple(search.sweeps),
+        tuple(names[np.isnan(rows.X).any(axis=0)]),
+        search.network,
+        seed,
+    )
+
+
+def _run(search: Search, path: Path | None, prepared: Prepared, asked: dict[str, Any]) -> None:
+    """Take a search to its end, by way of its checkpoint."""
+    if path is None:
+        search.run()
+        return
+    of = fingerprint(prepared, asked)
+    if path.exists():
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"checkpoint {path} cannot be read: {error.strerror}") from error
+        restore(search, content, of)
+    search.run(lambda: write_file(path, to_bytes(search, of)))
+
+
+def _final_mask(search: Search, n_features: int | None, repair: Repair | None) -> Mask:
+    theta = search.probabilities
+    if n_features is not None:
+        if repair is not None:
+            return repair.most_probable(theta, n_features)
+        on_the_way = np.mean([one.probabilities for one in search.sweeps], axis=0)
+        return most_probable(theta, n_features, on_the_way)
+    mask = np.asarray(theta >= 0.5)
+    if not mask.any():
+        mask = most_probable(theta, 1, theta)
+    return mask if repair is None else repair.final(mask, theta)
+
+
+def _positions(given: Collection[int] | Collection[str], names: Sequence[str]) -> list[int]:
+    """Return a set of features by their positions."""
+    if isinstance(given, str):
+        raise InputError(f"previous must hold sets of features but holds the text {given!r}")
+    positions = []
+    for feature in given:
+        if isinstance(feature, str) and feature not in names:
+            raise InputError(f"previous names {feature!r}, which is no feature of X")
+        positions.append(names.index(feature) if isinstance(feature, str) else int(feature))
+    return sorted(positions)

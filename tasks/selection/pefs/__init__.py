@@ -1,0 +1,29 @@
+"""PEFS: a network and the probability of each of its features, trained at the same time.
+
+Saito, Shirakawa and Akimoto, "Embedded Feature Selection Using Probabilistic Model-Based
+Optimization", GECCO '18 Companion (2018).
+
+==========================================  ==================================================
+paper                                       here
+==========================================  ==================================================
+p(M | theta), section 2                     `distribution.sample`
+gradient of W, eq 4                         `network.Training.train`: the mean over all masks
+utilities of ranks, eq 5                    `distribution.utilities`
+theta, eq 6                                 `distribution.moved`, `distribution.clipped`
+joint training                              `search.Search`
+deterministic and averaged prediction       `predicting.SharedNetwork`
+network, Adam, batches, section 3.1         `network.Training`, `search.Rules`
+==========================================  ==================================================
+
+lambda is 2: what looks like a power of it in section 3.1 is the mark of a footnote. At lambda = 2
+a feature's probability rises by theta (1 - theta) (2 w - 1 - epsilon) on the mean, where w is how
+often the one of two masks that has it wins: what is kept wins by more than epsilon.
+
+Departs: searches end when they have settled (`found.is_settled`), at most after 60 sweeps of d
+iterations, in place of after 100,000 iterations whatever d. Of fewer than 128 features a sweep is
+128 iterations and a step 1/128: the distribution would else be done before the network has
+learned. Of two features the margin is 1/3. The loss of a mask has batch statistics of its own,
+and equal losses share their utilities. Weight decay is of weights alone. A masked feature is at
+its baseline, a missing value as well. The penalty can be steered to a number of features, which
+the paper does not do; features that are the same in all rows take no part.
+"""

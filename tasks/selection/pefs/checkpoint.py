@@ -1,0 +1,117 @@
+"""A search on its way as bytes, and back: safetensors, which executes nothing.
+
+A search that goes on from a checkpoint makes the same sweeps, to the last bit, as one that was
+never stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.pefs.found import Sweep
+from chaffinch.tasks.selection.pefs.rows import Prepared
+from chaffinch.tasks.selection.pefs.search import Search
+
+_WHAT = "chaffinch search by PEFS"
+
+
+def fingerprint(prepared: Prepared, asked: Mapping[str, Any]) -> str:
+    """Return what tells searches apart: rows and all that was asked for, which JSON must hold."""
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode())
+    for array in (prepared.inputs, prepared.target, prepared.weight):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def to_bytes(search: Search, of: str) -> bytes:
+    """Return a search as it is after a sweep.
+
+    Parameters
+    ----------
+    search : Search
+    of : str
+        Its fingerprint.
+    """
+    from safetensors.numpy import save
+
+    training, sweeps = search.training, search.sweeps
+    tensors: dict[str, Any] = {"order": search.order, "probabilities": search.probabilities}
+    for name in ("parameters", "means", "squares"):
+        for position, tensor in enumerate(getattr(training, name)):
+            tensors[f"{name}_{position}"] = tensor.detach().numpy()
+    d = len(search.probabilities)
+    tensors["of_sweeps"] = np.array([one.probabilities for one in sweeps]).reshape(-1, d)
+    tensors["figures"] = np.array(
+        [(one.iteration, one.loss, one.penalty) for one in sweeps], dtype=np.float64
+    ).reshape(-1, 3)
+    said = {
+        "place": search.place,
+        "step": training.step,
+        "penalty": search.penalty,
+        "random": search.random.bit_generator.state,
+    }
+    metadata = {"what": _WHAT, "of": of, "state": json.dumps(said)}
+    return bytes(save(tensors, metadata=metadata))
+
+
+def restore(search: Search, content: bytes, of: str) -> None:
+    """Take a fresh search to where another one was.
+
+    Parameters
+    ----------
+    search : Search
+        Not yet begun, made of the same rows, rules and seed.
+    content : bytes
+        What `to_bytes` returned.
+    of : str
+        Its fingerprint.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no checkpoint, of a network of other inputs, or of another search.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        tensors = load(content)
+        length = int.from_bytes(content[:8], "little")
+        metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    except (SafetensorError, ValueError) as error:
+        raise ValueError(f"the checkpoint cannot be read ({error}); remove it") from error
+    if metadata.get("what") != _WHAT:
+        raise ValueError("the checkpoint is not of a search by pefs; name another file")
+    width, fresh = len(tensors["parameters_0"]), len(search.training.parameters[0])
+    if width != fresh:
+        raise ValueError(
+            f"the network of the checkpoint has {width} inputs but the table gives {fresh}; name "
+            "another file, or give the table that it was trained on"
+        )
+    if metadata["of"] != of:
+        raise ValueError(
+            "the checkpoint is of a search of other rows, settings or seed; name another file, or "
+            "remove it to begin anew"
+        )
+    said = json.loads(metadata["state"])
+    training = search.training
+    with torch.no_grad():
+        for name in ("parameters", "means", "squares"):
+            for position, tensor in enumerate(getattr(training, name)):
+                tensor.copy_(torch.from_numpy(tensors[f"{name}_{position}"]))
+    training.step, search.place, search.penalty = said["step"], said["place"], said["penalty"]
+    search.order, search.probabilities = tensors["order"], tensors["probabilities"]
+    search.random.bit_generator.state = said["random"]
+    search.sweeps = [
+        Sweep(int(iteration), float(loss), float(penalty), probabilities)
+        for (iteration, loss, penalty), probabilities in zip(
+            tensors["figures"], tensors["of_sweeps"], strict=True
+        )
+    ]

@@ -1,0 +1,193 @@
+"""The paper's network, trained on several masked copies of one mini-batch at a time.
+
+Hidden layers are linear, ReLU, batch normalisation, in this order; the last layer is linear. The
+rows of a batch lie next to each other mask by mask, (rows, masks, units), so that each mask has
+batch statistics of its own without a copy: the loss of a mask does not depend on the others.
+Training is in float32 on one thread; a prediction folds batch normalisation into the next layer and
+is computed in float64.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chaffinch.tasks.selection.models.network_training import adam
+from chaffinch.tasks.selection.vocabulary import Floats
+
+if TYPE_CHECKING:
+    import torch
+
+_RATE, _DECAY = 0.001, 1e-4  # Adam's default, and the paper's weight decay
+_EPSILON = 1e-5  # of batch normalisation, as published
+
+
+@dataclass
+class Training:
+    """Parameters of a network on their way, with what Adam keeps of each.
+
+    Attributes
+    ----------
+    parameters : list of float32 tensor
+        Of each hidden layer weight (fan_in, fan_out), bias, gain and shift (fan_out,); then weight
+        and bias of the last layer.
+    means, squares : list of float32 tensor
+        Adam's, in the same order.
+    step : int
+        How many were taken.
+    """
+
+    parameters: list[torch.Tensor]
+    means: list[torch.Tensor]
+    squares: list[torch.Tensor]
+    step: int = 0
+    _masked: torch.Tensor | None = None  # room for a masked batch, to be used again
+
+    @classmethod
+    def begin(cls, sizes: Sequence[int], generator: torch.Generator) -> Training:
+        """Draw the weights as He et al. (2015) do: normal, of variance 2 / fan_in.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Inputs, hidden layers, outputs.
+        generator : torch.Generator
+            The only source of randomness.
+        """
+        import torch
+
+        parameters = []
+        for layer, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes), 1):
+            weight = torch.empty(fan_in, fan_out)
+            parameters.append(weight.normal_(0, (2 / fan_in) ** 0.5, generator=generator))
+            parameters.append(torch.zeros(fan_out))
+            if layer < len(sizes) - 1:
+                parameters += [torch.ones(fan_out), torch.zeros(fan_out)]
+        means, squares = ([torch.zeros_like(one) for one in parameters] for _ in range(2))
+        return cls([one.requires_grad_() for one in parameters], means, squares)
+
+    def train(
+        self,
+        inputs: torch.Tensor,
+        target: torch.Tensor,
+        weight: torch.Tensor | None,
+        masks: torch.Tensor,
+    ) -> list[float]:
+        """Take one step on the mean loss of all masks, and return the loss of each.
+
+        Parameters
+        ----------
+        inputs : float32 tensor, shape (n, width)
+            A mini-batch; a masked column is 0.
+        target : tensor, shape (n,)
+            Class indices (int64), or values (float32).
+        weight : float32 tensor, shape (n,), or None
+            Sample weights, of mean 1 over all rows.
+        masks : float32 tensor, shape (m, width)
+            1 where a column is kept.
+        """
+        import torch
+
+        shape = (len(inputs), *masks.shape)
+        if self._masked is None or self._masked.shape != shape:
+            self._masked = torch.empty(shape)
+        torch.mul(inputs[:, None, :], masks, out=self._masked)
+        # a gain and a shift for each mask, as leaves: cheaper than to go back through a repetition
+        leaves = [
+            torch.cat([one.detach()] * len(masks)).requires_grad_() if is_normal else one
+            for one, is_normal in zip(self.parameters, self._are_normal, strict=True)
+        ]
+        losses = _losses(leaves, self._masked, target)
+        if weight is not None:
+            losses = losses * weight[:, None]
+        of_each = losses.mean(dim=0)
+        gradients = [
+            gradient.view(len(masks), -1).sum(dim=0) if is_normal else gradient
+            for gradient, is_normal in zip(
+                torch.autograd.grad(of_each.mean(), leaves), self._are_normal, strict=True
+            )
+        ]
+        self.step += 1
+        with torch.no_grad():
+            for one, gradient in zip(self.parameters, gradients, strict=True):
+                if one.dim() == 2:
+                    gradient.add_(one, alpha=_DECAY)
+            adam(self.parameters, gradients, self.means, self.squares, _RATE, self.step)
+        return of_each.tolist()
+
+    @property
+    def _are_normal(self) -> list[bool]:
+        """Which parameters are the gain or the shift of a batch normalisation."""
+        n_hidden = (len(self.parameters) - 2) // 4
+        return [False, False, True, True] * n_hidden + [False, False]
+
+    def layers(self) -> list[Floats]:
+        """Return the parameters as float64 arrays of numpy, in their order."""
+        return [one.detach().numpy().astype(np.float64) for one in self.parameters]
+
+
+def folded(
+    parameters: Sequence[Floats], inputs: Floats, weight: Floats | None
+) -> tuple[list[Floats], list[Floats]]:
+    """Return a plain ReLU network in which batch normalisation has been taken up.
+
+    Its statistics are taken anew over all of `inputs`, layer by layer, with the mask that they
+    have: those of training are of other masks.
+
+    Parameters
+    ----------
+    parameters : sequence of ndarray
+        As `Training.layers` has them.
+    inputs : ndarray of float64, shape (n, width)
+        Training rows; masked columns are 0.
+    weight : ndarray of float64, shape (n,), or None
+        Sample weights.
+
+    Returns
+    -------
+    weights, biases : list of ndarray, shapes (fan_in, fan_out) and (fan_out,)
+        Layer by layer.
+    """
+    weights, biases = [parameters[0]], [parameters[1]]
+    hidden = inputs
+    for position in range(0, len(parameters) - 2, 4):
+        hidden = np.maximum(hidden @ weights[-1] + biases[-1], 0)
+        mean = np.average(hidden, axis=0, weights=weight)
+        variance = np.average((hidden - mean) ** 2, axis=0, weights=weight)
+        gain, shift = parameters[position + 2 : position + 4]
+        scale = gain / np.sqrt(variance + _EPSILON)
+        following, bias = parameters[position + 4 : position + 6]
+        weights.append(scale[:, None] * following)
+        biases.append(bias + (shift - mean * scale) @ following)
+    return weights, biases
+
+
+def _in_fours(parameters: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
+    return [tuple(parameters[i : i + 4]) for i in range(0, len(parameters), 4)]
+
+
+def _losses(
+    parameters: Sequence[torch.Tensor], masked: torch.Tensor, target: torch.Tensor
+) -> torch.Tensor:
+    """Return the loss of each row under each mask, (n, m): log loss, or half squared error.
+
+    Gains and shifts have one part for each mask.
+    """
+    import torch
+
+    n_rows, n_masks, width = masked.shape
+    hidden = masked.view(n_rows * n_masks, width)
+    for weight, bias, gain, shift in _in_fours(parameters[:-2]):
+        hidden = torch.relu(torch.addmm(bias, hidden, weight)).view(n_rows, -1)
+        normal = torch.batch_norm(hidden, gain, shift, None, None, True, 0.0, _EPSILON, False)
+        hidden = normal.view(n_rows * n_masks, -1)
+    outputs = torch.addmm(parameters[-1], hidden, parameters[-2])
+    if target.is_floating_point():
+        return 0.5 * (outputs.view(n_rows, n_masks) - target[:, None]).square()
+    repeated = target.repeat_interleave(n_masks)
+    losses = torch.nn.functional.cross_entropy(outputs, repeated, reduction="none")
+    return losses.view(n_rows, n_masks)

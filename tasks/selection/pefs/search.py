@@ -1,0 +1,244 @@
+"""The search: the network and the distribution of its masks, trained at the same time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.models.threads import single_torch_thread
+from chaffinch.tasks.selection.pefs.distribution import (
+    Masks,
+    clipped,
+    moved,
+    sample,
+    utilities,
+)
+from chaffinch.tasks.selection.pefs.found import Sweep, is_settled
+from chaffinch.tasks.selection.pefs.network import Training
+from chaffinch.tasks.selection.pefs.predicting import SharedNetwork
+from chaffinch.tasks.selection.pefs.rows import Prepared
+from chaffinch.tasks.selection.vocabulary import Floats, UnusableError
+
+if TYPE_CHECKING:
+    import torch
+
+BATCH_SIZE = 128
+# A sweep is d iterations, and a step 1/d, but the network needs some to learn from narrow tables.
+FEWEST_ITERATIONS = 128
+# Steering: where the penalty begins, how far it may go, and how fast.
+_FIRST_PENALTY, _LEAST_PENALTY, _MOST_PENALTY, _GAIN = 0.05, 0.001, 1.0, 1.0
+_NEAR = 0.05  # of the number asked for: how far off a search may end before its time is over
+
+# Takes masks (lambda, d) to masks that are allowed.
+Repair = Callable[[Masks, Floats, np.random.Generator], Masks]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a search keeps to.
+
+    Attributes
+    ----------
+    penalty : float in 0..1, optional
+        epsilon; either this or `n_features`.
+    n_features : int, at least 1, optional
+        The penalty is steered until about so many features are expected in a mask.
+    samples : int, at least 2
+        lambda: masks that are compared on each mini-batch.
+    hidden_layer_sizes : tuple of int
+        Units of each hidden layer, at least one layer.
+    batch_size : int, at least 2, optional
+        Rows of a mini-batch; by default 128, or all if there are fewer.
+    most_sweeps : int, at least 1
+        The search ends after so many sweeps, settled or not. A sweep is d iterations, at least
+        128, and the step of a probability is 1 / that number.
+
+    Raises
+    ------
+    ValueError
+        If one is out of its range, or not exactly one of penalty and n_features is given.
+    """
+
+    penalty: float | None = None
+    n_features: int | None = None
+    samples: int = 2
+    hidden_layer_sizes: tuple[int, ...] = (200, 200, 200)
+    batch_size: int | None = None
+    most_sweeps: int = 60
+
+    def __post_init__(self) -> None:
+        if (self.penalty is None) == (self.n_features is None):
+            raise ValueError(
+                f"penalty and n_features exclude each other but are {self.penalty} and "
+                f"{self.n_features}; give one of them"
+            )
+        if self.penalty is not None and not 0 <= self.penalty <= 1:
+            raise ValueError(f"penalty must be in 0..1 but is {self.penalty}")
+        for name, least in (("n_features", 1), ("samples", 2), ("batch_size", 2)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least} but is {value}")
+        if self.most_sweeps < 1:
+            raise ValueError(f"most_sweeps must be at least 1 but is {self.most_sweeps}")
+        if not self.hidden_layer_sizes or min(self.hidden_layer_sizes) < 1:
+            raise ValueError(
+                "hidden_layer_sizes must have at least one layer, each of at least 1 unit, but is "
+                f"{self.hidden_layer_sizes}"
+            )
+
+    def rows_of_a_batch(self, n_rows: int) -> int:
+        """Return the size of a mini-batch.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many rows.
+        """
+        if n_rows < 2:
+            raise ValueError(f"pefs needs at least 2 training rows but has {n_rows}")
+        if self.batch_size is not None and self.batch_size > n_rows:
+            raise ValueError(
+                f"batch_size must be at most {n_rows}, the number of training rows, but is "
+                f"{self.batch_size}; leave it out, or give more rows"
+            )
+        return self.batch_size or min(BATCH_SIZE, n_rows)
+
+
+class Search:
+    """A search on its way; `run` takes it to its end.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Training rows; a feature that is the same in all of them takes no part.
+    rules : Rules
+        What it keeps to.
+    seed : int
+        The only source of randomness.
+    keep : collection of int
+        Features that are in every mask.
+    repair : callable, optional
+        Takes each drawn set of masks to masks that are allowed.
+
+    Raises
+    ------
+    ValueError
+        If there are too few rows or features, or `keep` or `n_features` does not fit them.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        rules: Rules,
+        seed: int,
+        *,
+        keep: Collection[int] = (),
+        repair: Repair | None = None,
+    ) -> None:
+        import torch
+
+        d, n_classes = len(prepared.schema.features), prepared.schema.n_classes
+        if d < 2:
+            raise ValueError(f"pefs needs at least 2 features to choose from but has {d}")
+        if any(not 0 <= j < d for j in keep):
+            raise ValueError(f"keep must name features in 0..{d - 1} but is {sorted(keep)}")
+        if rules.n_features is not None and rules.n_features > d:
+            raise ValueError(f"n_features must be in 1..{d} but is {rules.n_features}")
+        self._batch = rules.rows_of_a_batch(len(prepared))
+        self._prepared, self._rules, self._repair = prepared, rules, repair
+        self._n_iterations = max(d, FEWEST_ITERATIONS)
+        self._columns = prepared.reading.feature_of_column
+        kept = np.isin(np.arange(d), sorted(keep))
+        self._fixed = kept | ~prepared.varying
+        self.probabilities = np.where(self._fixed, kept.astype(np.float64), 0.5)
+        self.penalty = _FIRST_PENALTY if rules.penalty is None else rules.penalty
+        self.random = np.random.default_rng(seed)
+        generator = torch.Generator().manual_seed(int(self.random.integers(2**63)))
+        sizes = (len(self._columns), *rules.hidden_layer_sizes, n_classes or 1)
+        self.training = Training.begin(sizes, generator)
+        self.order, self.place = np.arange(0), 0
+        self.sweeps: list[Sweep] = []
+
+    @property
+    def network(self) -> SharedNetwork:
+        """The network as it is now."""
+        return SharedNetwork(self._prepared, self.training.layers())
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has settled, or has made as many sweeps as it may."""
+        if not self.sweeps:
+            return False
+        fixed = np.flatnonzero(self._fixed).tolist()
+        wanted, n_kept = self._rules.n_features, int(self.sweeps[-1].mask.sum())
+        if len(self.sweeps) >= self._rules.most_sweeps:
+            return True
+        is_near = wanted is None or abs(n_kept - wanted) <= _NEAR * wanted
+        return is_near and is_settled(self.sweeps, fixed)
+
+    def run(self, on_sweep: Callable[[], object] = lambda: None) -> None:
+        """Make sweeps until it is done; `on_sweep` is called after each."""
+        while not self.is_done:
+            self.sweep()
+            on_sweep()
+
+    def sweep(self) -> None:
+        """Make as many iterations as there are features, or 128 if there are fewer.
+
+        Raises
+        ------
+        UnusableError
+            If the training diverges.
+        """
+        d, total = self._n_iterations, 0.0
+        with single_torch_thread():
+            tensors = self._prepared.tensors()
+            for _ in range(d):
+                total += self._iterate(*tensors)
+        self.sweeps.append(
+            Sweep(self.training.step, total / d, self.penalty, self.probabilities.copy())
+        )
+
+    def _iterate(
+        self, inputs: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
+    ) -> float:
+        """Train on a mini-batch under some masks, and move the distribution by their losses."""
+        import torch
+
+        theta, rate = self.probabilities, 1 / self._n_iterations
+        batch = torch.from_numpy(self._next_rows())
+        masks = sample(theta, self._rules.samples, self.random)
+        if self._repair is not None:
+            masks = self._repair(masks, theta, self.random)
+        losses = self.training.train(
+            inputs.index_select(0, batch),
+            target.index_select(0, batch),
+            None if weight is None else weight.index_select(0, batch),
+            torch.from_numpy(masks[:, self._columns].astype(np.float32, order="C")),
+        )
+        loss = sum(losses) / len(losses)
+        if not math.isfinite(loss):
+            raise UnusableError(
+                f"the training of the network of pefs diverged after {self.training.step} steps; "
+                "clip the largest values of the table, or take another method"
+            )
+        after = moved(theta, masks, utilities(losses), penalty=self.penalty, rate=rate)
+        self.probabilities = np.where(self._fixed, theta, clipped(after))
+        if self._rules.n_features is not None:
+            excess = (int((self.probabilities >= 0.5).sum()) - self._rules.n_features) / len(theta)
+            steered = self.penalty * math.exp(_GAIN * excess * rate)
+            self.penalty = min(max(steered, _LEAST_PENALTY), _MOST_PENALTY)
+        return loss
+
+    def _next_rows(self) -> NDArray[np.int64]:
+        """Return the rows of the next mini-batch; what is left of an epoch is not used."""
+        if self.place + self._batch > len(self.order):
+            self.order, self.place = self.random.permutation(len(self._prepared)), 0
+        rows = self.order[self.place : self.place + self._batch]
+        self.place += self._batch
+        return rows

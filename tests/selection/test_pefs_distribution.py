@@ -1,0 +1,128 @@
+"""The distribution of masks of PEFS: its steps by hand, and what it is a case of."""
+
+import numpy as np
+import pytest
+
+from chaffinch.tasks.selection.pefs.distribution import (
+    clipped,
+    entropy,
+    jaccard,
+    margin,
+    moved,
+    sample,
+    utilities,
+)
+
+
+@pytest.mark.parametrize(
+    ("losses", "worth"),
+    [
+        ([0.3, 0.1], [-1, 1]),
+        ([0.1, 0.3], [1, -1]),
+        ([0.2, 0.2], [0, 0]),  # a tie moves nothing
+        ([0.3, 0.1, 0.2], [-1, 1, 0]),
+        ([5, 4, 3, 2, 1], [-1, -1, 0, 1, 1]),  # a quarter is rounded up
+        ([8, 1, 7, 2, 6, 3, 5, 4], [-1, 1, -1, 1, 0, 0, 0, 0]),
+        ([1, 2, 2, 2, 3, 4, 5, 5], [1, 1 / 3, 1 / 3, 1 / 3, 0, 0, -1, -1]),
+        ([1, 2, 3, 4, 5, 6, 6, 6], [1, 1, 0, 0, 0, -2 / 3, -2 / 3, -2 / 3]),
+        ([1] * 8, [0] * 8),
+    ],
+)
+def test_the_best_quarter_is_worth_1_the_worst_less_1_and_ties_share(losses, worth):
+    assert utilities(losses).tolist() == pytest.approx(worth)
+
+
+def test_one_sample_cannot_be_compared():
+    with pytest.raises(ValueError, match="samples must be at least 2, to compare them, but is 1"):
+        utilities([0.5])
+
+
+def test_a_step_of_two_samples_by_hand():
+    theta = np.array([0.5, 0.5, 0.25, 0.8])
+    masks = np.array([[1, 0, 1, 1], [0, 1, 1, 1]], dtype=bool)
+    after = moved(theta, masks, utilities([0.1, 0.2]), penalty=0.1, rate=0.25)
+    # 1/2 (1 - 1/2) - 1/2 (0 - 1/2) = 1/2 where the winner alone has it; 0 where both have it
+    by_hand = [
+        0.5 + 0.25 * (0.5 - 0.1 * 0.25),
+        0.5 + 0.25 * (-0.5 - 0.1 * 0.25),
+        0.25 - 0.25 * 0.1 * 0.1875,
+        0.8 - 0.25 * 0.1 * 0.16,
+    ]
+    assert after == pytest.approx(by_hand)
+
+
+def test_a_step_of_eight_samples_by_hand():
+    theta = np.array([0.5, 0.2])
+    masks = np.array([[1, 1], [1, 0], [0, 0], [0, 1], [1, 1], [1, 1], [1, 0], [0, 0]], dtype=bool)
+    worth = utilities([1, 2, 8, 7, 3, 4, 5, 6])  # the first two are the best, the next the worst
+    after = moved(theta, masks, worth, penalty=0.04, rate=0.5)
+    # feature 0: (1 + 1 - 0 - 0) / 8; feature 1: (1 + 0 - 0 - 1) / 8
+    by_hand = [0.5 + 0.5 * (2 / 8 - 0.04 * 0.25), 0.2 + 0.5 * (0 - 0.04 * 0.16)]
+    assert after == pytest.approx(by_hand)
+
+
+def test_a_tie_leaves_the_penalty_alone():
+    theta = np.array([0.5, 0.3])
+    masks = np.array([[1, 0], [0, 1]], dtype=bool)
+    after = moved(theta, masks, utilities([0.7, 0.7]), penalty=0.2, rate=0.1)
+    assert after == pytest.approx(theta - 0.1 * 0.2 * theta * (1 - theta))
+    assert moved(theta, masks, utilities([0.7, 0.7]), penalty=0, rate=0.1) == pytest.approx(theta)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_penalty_two_samples_are_the_compact_genetic_algorithm(seed):
+    """Harik, Lobo and Goldberg (1999): where winner and loser differ, 1/n towards the winner."""
+    d, population = 12, 40
+    drawn, random = np.random.default_rng(seed), np.random.default_rng(seed + 100)
+    theta = compact = np.full(d, 0.5)
+    for _ in range(200):
+        masks = sample(theta, 2, drawn)
+        losses = random.random(2)
+        worth = utilities(losses)
+        theta = clipped(moved(theta, masks, worth, penalty=0, rate=2 / population))
+        winner, loser = masks[np.argsort(losses)]
+        following = compact.copy()
+        for j in range(d):
+            if winner[j] != loser[j]:
+                following[j] += 1 / population if winner[j] else -1 / population
+        compact = np.clip(following, 1 / d, 1 - 1 / d)
+        assert theta == pytest.approx(compact)
+
+
+def test_on_the_mean_a_feature_rises_when_it_wins_by_more_than_the_penalty():
+    random, theta = np.random.default_rng(0), np.array([0.3, 0.6, 0.5])
+    wins = np.array([0.55, 0.65, 0.5])  # of the masks that have it where the other has not
+    total = np.zeros(3)
+    n = 40_000
+    for j in range(3):
+        for _ in range(n):
+            masks = sample(theta, 2, random)
+            better = 0
+            if masks[0, j] != masks[1, j]:
+                having = 0 if masks[0, j] else 1
+                better = having if random.random() < wins[j] else 1 - having
+            worth = np.where(np.arange(2) == better, 1.0, -1.0)
+            total[j] += (moved(theta, masks, worth, penalty=0.1, rate=1.0) - theta)[j]
+    expected = theta * (1 - theta) * (2 * wins - 1 - 0.1)
+    assert total / n == pytest.approx(expected, abs=0.008)
+
+
+def test_probabilities_stay_within_their_margins_and_two_features_can_move():
+    assert clipped(np.array([-1, 0.05, 0.5, 2])).tolist() == [0.25, 0.25, 0.5, 0.75]
+    assert [margin(d) for d in (2, 3, 10)] == [1 / 3, 1 / 3, 0.1]
+
+
+def test_masks_are_drawn_as_probable_as_they_are_and_by_the_seed_alone():
+    theta = np.array([0, 0.2, 0.9, 1])
+    masks = sample(theta, 20_000, np.random.default_rng(3))
+    assert masks.mean(axis=0) == pytest.approx(theta, abs=0.01)
+    assert (sample(theta, 20_000, np.random.default_rng(3)) == masks).all()
+
+
+def test_entropy_is_in_bits_and_the_index_is_jaccards():
+    assert entropy(np.array([0.5, 0.5])) == 1
+    assert entropy(np.array([0.0, 1.0])) == 0
+    assert entropy(np.array([0.25, 1.0])) == pytest.approx(0.8112781 / 2)
+    one, other = np.array([1, 1, 0, 0], bool), np.array([1, 0, 1, 0], bool)
+    assert jaccard(one, other) == pytest.approx(1 / 3)
+    assert jaccard(one, one) == jaccard(one & ~one, one & ~one) == 1

@@ -1,0 +1,192 @@
+"""`chaffinch.probabilistic_selection`: one search of a table at hand, and its checkpoint."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save
+
+import chaffinch
+from chaffinch import InputError
+
+QUICK = {"hidden_layer_sizes": (16,), "batch_size": 64}
+
+
+def table(n=500, d=8, seed=0):
+    random = np.random.default_rng(seed)
+    X = pd.DataFrame(random.normal(size=(n, d)), columns=list("abcdefghijkl")[:d])
+    return X, np.where(2 * X["a"] - 2 * X["d"] + 0.3 * random.normal(size=n) > 0, "yes", "no")
+
+
+def found(X=None, y=None, **options):
+    if X is None:
+        X, y = table()
+    return chaffinch.probabilistic_selection(X, y, **{**QUICK, "most_sweeps": 6, **options})
+
+
+def test_it_finds_what_matters_and_says_how_probable_each_feature_is():
+    one = found(n_features=2)
+    assert one.features == ("a", "d")
+    assert one.mask.tolist() == [True, False, False, True] + [False] * 4
+    assert min(one.probabilities[[0, 3]]) > max(one.probabilities[[1, 2, 4, 5, 6, 7]])
+    trajectory = one.trajectory
+    assert list(trajectory.columns) == [
+        "iteration", "loss", "penalty", "entropy", "stability", "n_features",
+    ]  # fmt: skip
+    assert trajectory["iteration"].tolist() == [128 * (n + 1) for n in range(len(trajectory))]
+    assert trajectory["entropy"].iloc[-1] < trajectory["entropy"].iloc[0]
+    assert one.imputed == ()
+
+
+def test_it_predicts_under_its_mask_and_on_the_mean_of_masks_drawn():
+    X, _ = table()
+    one = found(n_features=2)
+    fresh, truth = table(seed=9)
+    predicted = one.predict(fresh)
+    assert predicted.shape == (500, 2)
+    assert np.mean(np.array(["no", "yes"])[predicted.argmax(axis=1)] == truth) > 0.9
+    changed = fresh.assign(b=50.0)
+    assert (one.predict(changed) == predicted).all()
+    averaged = one.predict_averaged(fresh, 4)
+    assert averaged.shape == predicted.shape
+    assert np.allclose(averaged.sum(axis=1), 1)
+    values = found(X, X["a"].to_numpy() * 100 + 7, n_features=1, most_sweeps=12)
+    assert values.features == ("a",)
+    assert np.corrcoef(values.predict(fresh), fresh["a"])[0, 1] > 0.95
+
+
+def test_missing_values_are_taken_for_the_baseline_and_it_says_whose():
+    X, y = table()
+    X.loc[:40, "c"] = np.nan
+    one = found(X, y, n_features=2)
+    assert one.imputed == ("c",)
+    filled = found(X.fillna({"c": X["c"].mean()}), y, n_features=2)
+    assert one.features == filled.features
+    assert one.predict(X) == pytest.approx(one.predict(X.fillna({"c": X["c"].mean()})))
+
+
+def test_alternatives_are_far_from_the_given_sets_by_names_or_positions():
+    X, y = table()
+    X = X.assign(e=X["a"] + 0.3 * X["e"])
+    for previous in ([("a", "d")], [[0, 3]]):
+        other = found(X, y, n_features=2, previous=previous, tau=0.5, penalty=None)
+        assert len(other.features) == 2
+        assert len(set(other.features) & {"a", "d"}) <= 1
+    free = found(X, y, penalty=0.1, previous=[("a", "d"), ("e", "b")], tau=1)
+    assert not {"a", "d", "e", "b"} & set(free.features)
+    assert free.features
+
+
+# The checkpoint
+
+
+def same(one, other):
+    assert one.features == other.features
+    assert (one.probabilities == other.probabilities).all()
+    pd.testing.assert_frame_equal(one.trajectory, other.trajectory)
+
+
+class StoppedError(Exception):
+    """What stops a search in the middle."""
+
+
+def test_a_search_goes_on_from_its_checkpoint_as_if_it_had_never_been_stopped(
+    tmp_path, monkeypatch
+):
+    path, whole = tmp_path / "search.safetensors", found(n_features=2)
+    from chaffinch.tasks import probabilistic_selection as module
+
+    written = []
+
+    def stopping(path, content):
+        written.append(content)
+        write(path, content)
+        if len(written) == 3:
+            raise StoppedError
+
+    write = module.write_file
+    monkeypatch.setattr(module, "write_file", stopping)
+    with pytest.raises(StoppedError):
+        found(n_features=2, checkpoint=path)
+    same(found(n_features=2, checkpoint=path), whole)
+    assert len(written) == len(whole.sweeps)
+    same(found(n_features=2, checkpoint=path), whole)  # it is done, and nothing is left to do
+    assert len(written) == len(whole.sweeps)
+    X, _ = table()
+    assert (found(n_features=2, checkpoint=path).predict(X) == whole.predict(X)).all()
+
+
+def test_a_search_that_was_killed_goes_on(tmp_path):
+    path = tmp_path / "search.safetensors"
+    script = (
+        "from tests.tasks.test_probabilistic_selection import found\n"
+        f"found(penalty=0.01, most_sweeps=500, samples=8, checkpoint={str(path)!r})\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parents[2])
+    deadline = time.monotonic() + 120
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert path.exists()
+    options = {"penalty": 0.01, "most_sweeps": 500, "samples": 8}
+    same(found(**options, checkpoint=path), found(**options))
+
+
+def test_a_checkpoint_of_another_search_is_refused(tmp_path):
+    path = tmp_path / "search.safetensors"
+    found(penalty=0.1, most_sweeps=1, checkpoint=path)
+    with pytest.raises(InputError, match="is of a search of other rows, settings or seed; name"):
+        found(penalty=0.1, most_sweeps=1, seed=1, checkpoint=path)
+    with pytest.raises(InputError, match="of other rows, settings or seed"):
+        found(*table(seed=3), penalty=0.1, most_sweeps=1, checkpoint=path)
+    with pytest.raises(InputError, match="has 8 inputs but the table gives 10; name another file"):
+        found(*table(d=10), penalty=0.1, most_sweeps=1, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"the checkpoint cannot be read \(.*\); remove it"):
+        found(penalty=0.1, most_sweeps=1, checkpoint=path)
+    path.write_bytes(save({"a": np.zeros(3)}))
+    with pytest.raises(InputError, match="the checkpoint is not of a search by pefs; name another"):
+        found(penalty=0.1, most_sweeps=1, checkpoint=path)
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        found(penalty=0.1, most_sweeps=1, checkpoint=tmp_path)
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"penalty": 1.5}, r"penalty must be in 0..1 but is 1.5"),
+        ({"penalty": 0.1, "n_features": 2}, "penalty and n_features exclude each other"),
+        ({"n_features": 9}, r"n_features must be in 1..8 but is 9"),
+        ({"batch_size": 501}, "batch_size must be at most 500, the number of training rows, but"),
+        ({"samples": 1}, "samples must be at least 2 but is 1"),
+        ({"previous": [["a", "z"]]}, "previous names 'z', which is no feature of X"),
+        ({"previous": ["ab"]}, "previous must hold sets of features but holds the text 'ab'"),
+        ({"previous": [["a"]], "tau": 2}, r"tau must be in 0..1 but is 2"),
+        (
+            {"previous": [list("abcdefg")], "tau": 1, "n_features": 3},
+            "n_features must be at most 1",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(options, said):
+    with pytest.raises(InputError, match=said):
+        found(**options)
+
+
+def test_a_table_of_one_feature_or_of_other_columns_is_refused():
+    X, y = table()
+    with pytest.raises(InputError, match="pefs needs at least 2 features to choose from but has 1"):
+        found(X[["a"]], y)
+    with pytest.raises(InputError, match="X must have 8 features but has 2"):
+        found(most_sweeps=1).predict(X[["a", "b"]])
+    with pytest.raises(InputError, match="n_samples must be at least 1 but is 0"):
+        found(most_sweeps=1).predict_averaged(X, 0)
