@@ -19,6 +19,7 @@ from chaffinch.tasks.given_model import evaluator_of
 from chaffinch.tasks.given_table import as_real_numbers, check_mask, read_given_table
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.alternatives.wrapper import MaskedLossQuality
+from chaffinch.tasks.selection.dfs.target import asks_for_classes
 from chaffinch.tasks.selection.masked_loss.given_models import read_model
 from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
 from chaffinch.tasks.selection.rivals import filters, importances
@@ -31,7 +32,6 @@ from chaffinch.tasks.selection.rivals.fcbf import uncertainties
 from chaffinch.tasks.selection.rivals.relieff import relieff as relieff_scores
 from chaffinch.tasks.selection.vocabulary import MaskedLoss, Rows, Schema, Task
 
-_MOST_CLASSES = 20  # whole numbers with more different values are a quantity
 _FEWEST_ROWS = 3
 
 
@@ -318,7 +318,9 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
         raise InputError(
             f"X must be finite but feature {table.names[infinite[0]]!r} is not; clip it"
         )
-    if _asks_for_classes(truth, task):
+    with said_to_the_user():
+        is_classes = asks_for_classes(truth, task)
+    if is_classes:
         labels, positions = np.unique(truth, return_inverse=True)
         rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
     else:
@@ -329,13 +331,3 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     if len(rows) < fewest:
         raise InputError(f"X must have at least {fewest} rows but has {len(rows)}")
     return rows, Schema(table.names, sizes, n_classes)
-
-
-def _asks_for_classes(truth: np.ndarray[Any, Any], task: Task | None) -> bool:
-    if task not in ("classification", "regression", None):
-        raise InputError(f"task must be classification or regression but is {task!r}")
-    if task is not None:
-        return task == "classification"
-    if truth.dtype.kind in "iu":
-        return len(np.unique(truth)) <= _MOST_CLASSES
-    return bool(truth.dtype.kind != "f")

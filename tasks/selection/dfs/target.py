@@ -38,9 +38,7 @@ def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
     given = np.asarray(y)
     if given.shape != (n_rows,):
         raise ValueError(f"y must have shape ({n_rows},), as X has rows, but has {given.shape}")
-    if task not in ("classification", "regression", None):
-        raise ValueError(f"task must be classification or regression but is {task!r}")
-    if task == "classification" or (task is None and _looks_like_classes(given)):
+    if asks_for_classes(given, task):
         outputs = _one_hot(given)
     elif given.dtype.kind not in "biuf":
         raise ValueError(
@@ -59,7 +57,18 @@ def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
     return np.ascontiguousarray(outputs)
 
 
-def _looks_like_classes(given: NDArray[Any]) -> bool:
+def asks_for_classes(given: NDArray[Any], task: Task | None) -> bool:
+    """Return whether a target (N,) is one of classes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such task.
+    """
+    if task not in ("classification", "regression", None):
+        raise ValueError(f"task must be classification or regression but is {task!r}")
+    if task is not None:
+        return task == "classification"
     if given.dtype.kind in "iu":
         return len(np.unique(given)) <= _MOST_CLASSES
     return bool(given.dtype.kind != "f")
