@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
 from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.given_rows import rows_and_schema
 from chaffinch.tasks.given_table import read_given_table
 from chaffinch.tasks.matrix import baseline_values
-from chaffinch.tasks.qualities import rows_and_schema
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
 from chaffinch.tasks.selection.pefs.found import Sweep, most_probable, stability

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.given_model import evaluator_of
-from chaffinch.tasks.given_table import as_real_numbers, check_mask, read_given_table
+from chaffinch.tasks.given_rows import rows_and_schema
+from chaffinch.tasks.given_table import read_given_table
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.alternatives.wrapper import MaskedLossQuality
-from chaffinch.tasks.selection.dfs.target import asks_for_classes
 from chaffinch.tasks.selection.masked_loss.given_models import read_model
 from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
 from chaffinch.tasks.selection.rivals import filters, importances
@@ -31,8 +30,6 @@ from chaffinch.tasks.selection.rivals.binned import (
 from chaffinch.tasks.selection.rivals.fcbf import uncertainties
 from chaffinch.tasks.selection.rivals.relieff import relieff as relieff_scores
 from chaffinch.tasks.selection.vocabulary import MaskedLoss, Rows, Schema, Task
-
-_FEWEST_ROWS = 3
 
 
 def mutual_information(
@@ -290,44 +287,3 @@ def _read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple
     if bins is not None and (not isinstance(bins, Integral) or bins < FEWEST_BINS):
         raise InputError(f"bins must be a whole number of at least {FEWEST_BINS} but is {bins!r}")
     return rows_and_schema(X, y, task)
-
-
-def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
-    """Return a table and its target as rows, and what their columns mean.
-
-    Parameters
-    ----------
-    X, y, task
-        See `mutual_information`.
-
-    Raises
-    ------
-    InputError
-        If the table and the target do not fit each other.
-    """
-    table = read_given_table(X, None)
-    check_mask(y, "y")
-    truth = np.asarray(y)
-    if truth.shape != (len(table.matrix),):
-        raise InputError(
-            f"y must have shape ({len(table.matrix)},), as X has rows, but has {truth.shape}"
-        )
-    sizes = tuple(0 if known is None else len(known) for known in table.categories)
-    infinite = np.flatnonzero(np.isinf(table.matrix).any(axis=0))
-    if len(infinite):
-        raise InputError(
-            f"X must be finite but feature {table.names[infinite[0]]!r} is not; clip it"
-        )
-    with said_to_the_user():
-        is_classes = asks_for_classes(truth, task)
-    if is_classes:
-        labels, positions = np.unique(truth, return_inverse=True)
-        rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
-    else:
-        rows, n_classes = Rows(table.matrix, as_real_numbers(y, "y", "hold numbers")), 0
-        if not np.isfinite(rows.y).all():
-            raise InputError("y must be finite; leave out the rows without a target")
-    fewest = max(_FEWEST_ROWS, n_classes + 1)
-    if len(rows) < fewest:
-        raise InputError(f"X must have at least {fewest} rows but has {len(rows)}")
-    return rows, Schema(table.names, sizes, n_classes)

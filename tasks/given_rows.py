@@ -1,0 +1,60 @@
+"""A table and a target that someone hands over without a model: as rows and what they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.given_table import as_real_numbers, check_mask, read_given_table
+from chaffinch.tasks.selection.dfs.target import asks_for_classes
+from chaffinch.tasks.selection.vocabulary import Rows, Schema, Task
+
+_FEWEST_ROWS = 3
+
+
+def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
+    """Return a table and its target as rows, and what their columns mean.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M) or pandas.DataFrame
+        Rows; text and categories become codes.
+    y : array, shape (K,)
+        Numbers or classes.
+    task : "classification" or "regression", optional
+        By default what `asks_for_classes` says.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
+    table = read_given_table(X, None)
+    check_mask(y, "y")
+    truth = np.asarray(y)
+    if truth.shape != (len(table.matrix),):
+        raise InputError(
+            f"y must have shape ({len(table.matrix)},), as X has rows, but has {truth.shape}"
+        )
+    sizes = tuple(0 if known is None else len(known) for known in table.categories)
+    infinite = np.flatnonzero(np.isinf(table.matrix).any(axis=0))
+    if len(infinite):
+        raise InputError(
+            f"X must be finite but feature {table.names[infinite[0]]!r} is not; clip it"
+        )
+    with said_to_the_user():
+        is_classes = asks_for_classes(truth, task)
+    if is_classes:
+        labels, positions = np.unique(truth, return_inverse=True)
+        rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
+    else:
+        rows, n_classes = Rows(table.matrix, as_real_numbers(y, "y", "hold numbers")), 0
+        if not np.isfinite(rows.y).all():
+            raise InputError("y must be finite; leave out the rows without a target")
+    fewest = max(_FEWEST_ROWS, n_classes + 1)
+    if len(rows) < fewest:
+        raise InputError(f"X must have at least {fewest} rows but has {len(rows)}")
+    return rows, Schema(table.names, sizes, n_classes)
