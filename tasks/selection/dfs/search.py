@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
@@ -43,11 +43,11 @@ class DifferentiableSelection:
     """
 
     features: NDArray[np.int64]
-    scores: Floats
-    kept: Floats
-    losses: Floats
-    sums: Floats
-    penalties: Floats
+    scores: Floats = field(repr=False)
+    kept: Floats = field(repr=False)
+    losses: Floats = field(repr=False)
+    sums: Floats = field(repr=False)
+    penalties: Floats = field(repr=False)
 
 
 def differentiable_selection(
