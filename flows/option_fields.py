@@ -32,6 +32,9 @@ COMPARISON = {
     **{option: SELECTION[option] for option in SELECTION if "columns." in SELECTION[option]},
     **{option: SELECTION[option] for option in ("--task", "--loss", "--baseline")},
 }
+RESELECTION = {
+    f"--{name}": name for name in ("target", "drop", "model", "gain", "slack", "rejections", "seed")
+}
 STORE = {"--store": "store"}
 WORKERS = {"--cluster": "cluster", "--workers": "workers"}
 EXECUTION = {**STORE, **WORKERS}

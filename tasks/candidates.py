@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chaffinch.tasks.mask_settings import Gbmo
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfecv
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
@@ -35,7 +36,7 @@ class Candidate:
     settings: Sequence[float]
 
 
-def candidates(path: Path, method: Method) -> list[Candidate]:
+def candidates(path: Path, method: Method | Reselect) -> list[Candidate]:
     """Return the masks that a method's settings lead to, the smallest first.
 
     Raises
@@ -46,10 +47,12 @@ def candidates(path: Path, method: Method) -> list[Candidate]:
     if isinstance(path, MaskingWalks):
         return _ends(path)
     if isinstance(path, FoundMasks):
-        if isinstance(method, ParticleSwarm):
+        if isinstance(method, ParticleSwarm | Reselect):
             return [Candidate(path.masks[-1], [])]
         sizes = sizes_asked_for(method, path.n_features, int(path.masks[0].sum()))
         return [Candidate(path.of_size(size), sizes[size]) for size in sorted(sizes)]
+    if isinstance(method, Reselect):
+        raise ValueError("a reselection reads its mask off refits, which other paths do not have")
     sizes = _sizes(path, method)
     return [
         Candidate(mask_of_size(path.n_features, path.removed, size), sizes[size])

@@ -8,17 +8,19 @@ from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.material import Material, no_use_made
 from chaffinch.tasks.ranking import rank
 from chaffinch.tasks.refitting import search_by_refits
+from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.reselecting import search_by_reselection
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.vocabulary import MaskedLoss
 from chaffinch.tasks.settings import Method, Ranking
 
 
-def search(method: Method, material: Material) -> Path:
+def search(method: Method | Reselect, material: Material) -> Path:
     """Return what the method finds: the order in which features leave, or whole masks.
 
     Parameters
     ----------
-    method : Method
+    method : Method or Reselect
         Which search, and its settings.
     material : Material
         What it may look at.
@@ -33,6 +35,8 @@ def search(method: Method, material: Material) -> Path:
         return rank(method, material)
     if isinstance(method, AfsBm):
         return search_by_alternation(method, material)
+    if isinstance(method, Reselect):
+        return search_by_reselection(method, material)
     if not isinstance(method, Gbmo | Flbmo):
         return search_by_refits(method, material)
     engine = material.workers.masked_loss(

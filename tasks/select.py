@@ -123,11 +123,7 @@ def select(
     >>> len(result.features) <= 5
     True
     """
-    estimator = None
-    if isinstance(model, str):
-        model = ModelSettings(name=model)
-    elif not isinstance(model, ModelSettings):
-        estimator, model = model, ModelSettings(name=type(model).__name__, tuning="none")
+    model, estimator = model_settings(model)
     settings = SelectionSettings(
         target=target,
         method=method_settings(method, n_features, min_score),
@@ -149,6 +145,28 @@ def select(
         baseline=baseline,
         seed=seed,
     )
+    return selected(data, settings, estimator, cluster, workers, store, on_progress)
+
+
+def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:
+    """Return a model's settings, and the estimator if one was given in their place."""
+    if isinstance(model, str):
+        return ModelSettings(name=model), None
+    if isinstance(model, ModelSettings):
+        return model, None
+    return ModelSettings(name=type(model).__name__, tuning="none"), model
+
+
+def selected(
+    data: Any,
+    settings: SelectionSettings,
+    estimator: Any,
+    cluster: str | None,
+    workers: int | None,
+    store: str | Path | None,
+    on_progress: OnProgress,
+) -> SelectionResult:
+    """Run the story and read its result back; the parameters are those of `select`."""
     with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:
         execution: dict[str, Any] = {
             "store": temporary if store is None else store,

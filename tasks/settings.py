@@ -17,6 +17,7 @@ from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.rivals.names import IN_WORDS, SCORES, WEIGHTED, RankingName
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
 
@@ -177,7 +178,7 @@ class SelectionSettings(Settings):
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
     task: TaskOrAuto = setting("auto", 1, "Task", "What the target is; auto looks at its values.")
-    method: Method = setting(Gbmo(), 2, "Method", "How the mask is optimised.")
+    method: Method | Reselect = setting(Gbmo(), 2, "Method", "How the mask is optimised.")
     model: ModelSettings = setting(ModelSettings(), 3, "Model", "The model and its tuning.")
     columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
     alternatives: AlternativeSettings | None = setting(
@@ -207,7 +208,9 @@ class SelectionSettings(Settings):
     @field_validator("method", mode="before")
     @classmethod
     def _one_of_the_methods(cls, value: Any) -> Any:
-        return method_of(value)
+        if isinstance(value, dict) and value.get("kind") == "reselect":
+            return Reselect(**value)
+        return value if isinstance(value, Reselect) else method_of(value)
 
     @field_validator("model", mode="before")
     @classmethod

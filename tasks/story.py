@@ -16,6 +16,7 @@ from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.alternatives import score_alternatives, search_alternatives
+from chaffinch.tasks.changes import judge_changes
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.evaluation import evaluate, retrain
@@ -28,6 +29,7 @@ from chaffinch.tasks.ingestion import (
 )
 from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.rivals.importances import check_importances
 from chaffinch.tasks.selection.rivals.refit_names import BY_IMPORTANCE
@@ -86,6 +88,12 @@ def select_features(
             context, described, divided, trained, eliminated, chosen, retrained
         )
         told = [evaluated]
+        if isinstance(settings.method, Reselect):
+            told += [
+                through(judge_changes)(
+                    context, described, divided, trained, eliminated, chosen, retrained
+                )
+            ]
         if settings.alternatives is not None:
             found = through(search_alternatives)(context, described, divided, trained, chosen)
             told += [

@@ -1,6 +1,7 @@
 from . import qualities as qualities
 from .flows.comparison import comparison as comparison
 from .flows.feature_selection import feature_selection as feature_selection
+from .flows.reselection import reselection as reselection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
 from .tasks.alternative_settings import AlternativeSettings as AlternativeSettings
@@ -17,6 +18,8 @@ from .tasks.refit_settings import Rfecv as Rfecv
 from .tasks.refit_settings import Sequential as Sequential
 from .tasks.reproduce import reproduce as reproduce
 from .tasks.reproducing.outcome import Reproduction as Reproduction
+from .tasks.reselect import reselect as reselect
+from .tasks.reselect_settings import ReselectionSettings as ReselectionSettings
 from .tasks.result import SelectionResult as SelectionResult
 from .tasks.result import load_run as load_run
 from .tasks.select import select as select

@@ -51,6 +51,11 @@ class ReportContent:
     rounds : sequence of mapping, optional
         Where the method trains and masks in turn, in place of a path: ``slack``, ``round``,
         ``trained_loss``, ``tried``, ``rejected``, ``removed``, ``loss`` and ``features_left``.
+    changes : mapping, optional
+        As in ``changes.json``, of a reselection.
+    trials : sequence of mapping, optional
+        What a reselection tried: ``feature``, ``change`` (return or leave), ``difference``,
+        ``highest`` and ``is_made``.
     """
 
     title: str
@@ -67,6 +72,8 @@ class ReportContent:
     masks: Sequence[MaskStep] | None = None
     alternatives: Mapping[str, Any] | None = None
     rounds: Sequence[Mapping[str, Any]] | None = None
+    changes: Mapping[str, Any] | None = None
+    trials: Sequence[Mapping[str, Any]] | None = None
 
     @property
     def has_steps(self) -> bool:

@@ -61,6 +61,7 @@ def test_the_method_is_a_toggle_of_forms(schema):
         "RFECV",
         "Sequential",
         "Particle swarm",
+        "Reselection",
     ]
     kinds = schema["definitions"]["Sequential"]["properties"]["kind"]
     assert kinds["enum"] == ["sequential_forward", "sequential_backward"]
