@@ -21,6 +21,7 @@ from chaffinch.tasks.arrow_columns import (
     column_of,
     kind_of,
 )
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.findings import Findings
 from chaffinch.tasks.former_fit import check_columns_fit, check_kinds_fit
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
@@ -29,7 +30,7 @@ from chaffinch.tasks.profiling import ColumnProfile, profile_column
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.roles import check_roles
 from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
-from chaffinch.tasks.settings import AtMost, ColumnSettings, Method, SelectionSettings
+from chaffinch.tasks.settings import AtMost, Method, SelectionSettings
 from chaffinch.tasks.splits import least_members, split_rows
 from chaffinch.tasks.target import describe_target, encode_target
 

@@ -20,6 +20,7 @@ from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.former_fit import check_columns_fit
+from chaffinch.tasks.history import prepared
 from chaffinch.tasks.matrix import Roles, load_roles, load_rows
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Rows
@@ -48,6 +49,7 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
         If the source cannot be read as a table.
     """
     columns = settings.columns
+    source = _with_history(source, settings)
     with _fit_for_the_former_run(source, settings):
         return tables.ingest(
             source,
@@ -74,6 +76,11 @@ def _fit_for_the_former_run(source: Any, settings: SelectionSettings) -> Iterato
         raise
 
 
+def _with_history(source: Any, settings: SelectionSettings) -> Any:
+    """Return the source, with the features that are made of its past if any are asked for."""
+    return source if settings.history is None else prepared(source, settings)[0]
+
+
 @contextmanager
 def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iterator[None]:
     """Let an error inside name rows as the source has them, not as the shuffled dataset has.
@@ -84,7 +91,8 @@ def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iter
         yield
     except InputError:
         columns = settings.columns
-        table = read_source(source, columns.categorical).drop_columns(list(columns.drop))
+        table = read_source(_with_history(source, settings), columns.categorical)
+        table = table.drop_columns(list(columns.drop))
         typed = tables.type_columns(table, categorical=columns.categorical, numeric=columns.numeric)
         describe_table(typed, settings)
         raise

@@ -20,6 +20,7 @@ from chaffinch.tasks.changes import judge_changes
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.evaluation import evaluate, retrain
+from chaffinch.tasks.history import prepared
 from chaffinch.tasks.ingestion import (
     describe,
     description_of,
@@ -161,9 +162,17 @@ def _begun(
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
+                    **_scales(source, settings),
                 }
             )
         yield context, described
+
+
+def _scales(source: Any, settings: SelectionSettings) -> dict[str, Any]:
+    """Return the scales of a table's series, for whoever wants to come back from them."""
+    if settings.history is None or settings.history.scale == "none":
+        return {}
+    return {"scales": prepared(source, settings)[1]}
 
 
 def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,10 +5,13 @@ from .flows.reselection import reselection as reselection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
 from .tasks.alternative_settings import AlternativeSettings as AlternativeSettings
+from .tasks.column_settings import ColumnSettings as ColumnSettings
 from .tasks.compare import compare as compare
 from .tasks.comparing.result import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.given_model import masked_loss as masked_loss
+from .tasks.history import with_history as with_history
+from .tasks.history_settings import HistorySettings as HistorySettings
 from .tasks.mask_settings import AfsBm as AfsBm
 from .tasks.mask_settings import Flbmo as Flbmo
 from .tasks.mask_settings import Gbmo as Gbmo
@@ -35,7 +38,6 @@ from .tasks.selection.alternatives.sets import Alternatives as Alternatives
 from .tasks.selection.alternatives.sets import FeatureSet as FeatureSet
 from .tasks.selection.alternatives.wrapper import MaskedLossQuality as MaskedLossQuality
 from .tasks.selection.alternatives.wrapper import Wrapper as Wrapper
-from .tasks.settings import ColumnSettings as ColumnSettings
 from .tasks.settings import ExecutionSettings as ExecutionSettings
 from .tasks.settings import ModelSettings as ModelSettings
 from .tasks.settings import Ranking as Ranking
