@@ -99,6 +99,16 @@ def test_a_new_column_is_a_candidate_as_well(former) -> None:
     assert newer.features == ["x1", "x2", "extra"]
 
 
+def test_the_one_feature_of_a_set_cannot_be_done_without() -> None:
+    before = select(table("x1"), n_features=1)
+    after = chaffinch.reselect(before, table("x3", seed=1))
+    assert (before.features, after.features) == (["x1"], ["x3"])
+    left, returned = after.changes["changes"]
+    assert left["interval"][0] <= left["difference"] <= left["interval"][1]
+    assert (returned["difference"], returned["interval"]) == (None, None)
+    assert Page(after._report).tables["What changed"][2][-2:] == ["\N{EN DASH}"] * 2
+
+
 def test_a_former_feature_that_is_constant_now_is_gone(former) -> None:
     newer = chaffinch.reselect(former, table("x2", seed=4).assign(x1=1.5))
     assert newer.features == ["x2"]
@@ -145,6 +155,20 @@ def test_so_it_goes_for_other_models_and_in_time_order(model) -> None:
     assert after.settings["columns"]["time"] == "day"
     assert {"x2", "x3"} <= set(after.features)
     assert after.changes["units"] == len(set(np.arange(135) // 11))  # blocks of time, not rows
+
+
+def test_rows_of_one_group_are_no_proof_of_their_own() -> None:
+    """Sixty rows stand ten times each: what they show is what sixty rows show."""
+    shop = np.arange(60)
+    before = select(table("x1", "x2", n=60, shop=shop), group="shop")
+    assert before.features == ["x1", "x2"]
+    newer = table("x1", "x2", n=60, seed=6, shop=shop)
+    newer = newer.assign(y=newer["y"] + 0.6 * newer["x3"])
+    tenfold = pd.concat([newer.assign(x8=newer["x8"] + 1e-9 * k) for k in range(10)])
+    assert chaffinch.reselect(before, tenfold).features == ["x1", "x2"]
+    many = table("x1", "x2", n=600, seed=6, shop=np.arange(600))
+    many = many.assign(y=many["y"] + 0.6 * many["x3"])
+    assert chaffinch.reselect(before, many).features == ["x1", "x2", "x3"]
 
 
 def test_classes_categories_weights_and_scores() -> None:
