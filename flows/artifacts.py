@@ -93,8 +93,9 @@ def publish(result: SelectionResult) -> None:
     n_kept, n_candidates = len(result.features), len(result.candidates)
     report = "" if result.folder is None else f"\n\nReport: `{result.folder / 'report.html'}`"
     warnings = "".join(f"\n\n**Warning:** {_literal(warning)}" for warning in result.warnings)
+    changes = "" if result.changes is None else f"{result.changes['sentence']}\n\n"
     create_markdown_artifact(
-        f"{result.verdict}{warnings}{report}",
+        f"{changes}{result.verdict}{warnings}{report}",
         key=VERDICT,
         description=f"{n_kept} of {n_candidates} features kept",
     )

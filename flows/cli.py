@@ -1,4 +1,4 @@
-"""The command line: ``chaffinch run | compare | reproduce | runs | show | serve``.
+"""The command line: ``chaffinch run | reselect | compare | reproduce | runs | show | serve``.
 
 Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctrl-C, 143 by SIGTERM,
 129 by SIGHUP. Whatever is heavy is imported by the command that needs it, so that help is quick.
@@ -17,7 +17,8 @@ from typing import Any
 import click
 
 from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, WORKERS
-from chaffinch.flows.options import nested, settings_options
+from chaffinch.flows.options import json_flag, nested, settings_options
+from chaffinch.flows.reselect_command import reselect
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -30,8 +31,6 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
-
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -65,7 +64,7 @@ def cli() -> None:
 )
 @settings_options(SelectionSettings, SELECTION)
 @settings_options(ExecutionSettings, EXECUTION)
-@_as_json
+@json_flag
 def run(
     data: str,
     method: str,
@@ -121,7 +120,7 @@ def run(
     help="Minutes after which what is done by then is concluded from. By default all is done.",
 )
 @settings_options(ExecutionSettings, EXECUTION)
-@_as_json
+@json_flag
 def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **given: Any) -> None:
     """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
 
@@ -170,7 +169,7 @@ def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **g
     help="Folder that holds the real tables which some need; synthetic ones are made.",
 )
 @settings_options(ExecutionSettings, WORKERS)
-@_as_json
+@json_flag
 def reproduce(paper_table: str, seeds: int, data: str | None, as_json: bool, **given: Any) -> None:
     """Run a published experiment again."""
     from chaffinch.flows import terminal
@@ -191,7 +190,7 @@ def reproduce(paper_table: str, seeds: int, data: str | None, as_json: bool, **g
 
 @cli.command()
 @settings_options(ExecutionSettings, STORE)
-@_as_json
+@json_flag
 def runs(store: str | None, as_json: bool) -> None:
     """List the runs of a store, newest first."""
     from chaffinch.flows import terminal
@@ -202,7 +201,7 @@ def runs(store: str | None, as_json: bool) -> None:
 @cli.command()
 @click.argument("run")
 @settings_options(ExecutionSettings, STORE)
-@_as_json
+@json_flag
 def show(run: str, store: str | None, as_json: bool) -> None:
     """Show a finished RUN again, or a comparison."""
     from chaffinch.flows import terminal
@@ -240,6 +239,9 @@ def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -
         cron=cron,
         timezone=timezone,
     )
+
+
+cli.add_command(reselect)
 
 
 def main() -> None:

@@ -78,7 +78,10 @@ def feature_selection(
         execution,
         through=as_task,
         on_progress=ProgressArtifact(
-            steps=steps_of(with_alternatives=settings.alternatives is not None)
+            steps=steps_of(
+                with_alternatives=settings.alternatives is not None,
+                with_changes=settings.method.kind == "reselect",
+            )
         ),
     )
     result = load_result(run)

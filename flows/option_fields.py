@@ -16,6 +16,12 @@ SELECTION = {
     "--tuning": "model.tuning",
     "--folds": "model.folds",
     "--seed": "seed",
+    "--shares": "shares",
+    "--lags": "history.lags",
+    "--rolling": "history.rolling",
+    "--history-columns": "history.columns",
+    "--series": "history.series",
+    "--scale": "history.scale",
     "--alternatives": "alternatives.number",
     "--tau": "alternatives.tau",
     "--quality": "alternatives.quality",
@@ -31,6 +37,9 @@ COMPARISON = {
     "--sizes": "sizes",
     **{option: SELECTION[option] for option in SELECTION if "columns." in SELECTION[option]},
     **{option: SELECTION[option] for option in ("--task", "--loss", "--baseline")},
+}
+RESELECTION = {
+    f"--{name}": name for name in ("target", "drop", "model", "gain", "slack", "rejections", "seed")
 }
 STORE = {"--store": "store"}
 WORKERS = {"--cluster": "cluster", "--workers": "workers"}

@@ -11,6 +11,8 @@ from pydantic.fields import FieldInfo
 
 Command = Callable[..., Any]
 
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+
 
 class Names(click.ParamType[tuple[str, ...]]):
     """Names between commas; a name that has a comma in it goes in double quotes."""

@@ -18,6 +18,7 @@ from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.comparing.wording import counted
 from chaffinch.tasks.reporting.alternatives import proof, why_missing
+from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reproducing.outcome import Reproduction
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -137,6 +138,9 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     console.print(Text(result.verdict, style="bold"), soft_wrap=True)
     if result.alternatives is not None:
         _print_alternatives(console, result.alternatives, loss_in_words(contract["loss"]))
+    if result.changes is not None:
+        for line in lines_of_changes(result.changes):
+            console.print(Text(line), soft_wrap=True)
     if with_warnings:
         _print_warnings(console, result.warnings)
     if result.folder is not None:

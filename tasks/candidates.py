@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from chaffinch.tasks.mask_settings import Gbmo
 from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfecv
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.pefs.found import ProbabilisticSearches
@@ -37,7 +38,7 @@ class Candidate:
     settings: Sequence[float]
 
 
-def candidates(path: Path, method: Method) -> list[Candidate]:
+def candidates(path: Path, method: Method | Reselect) -> list[Candidate]:
     """Return the masks that a method's settings lead to, the smallest first.
 
     Raises
@@ -47,11 +48,13 @@ def candidates(path: Path, method: Method) -> list[Candidate]:
     """
     if isinstance(path, MaskingWalks):
         return _ends(path)
+    if isinstance(path, FoundMasks) and isinstance(method, ParticleSwarm | Reselect):
+        return [Candidate(path.masks[-1], [])]
+    if isinstance(method, Reselect):
+        raise ValueError("a reselection reads its mask off refits, which other paths do not have")
     if isinstance(path, ProbabilisticSearches):
         return _of_searches(path, method)
     if isinstance(path, FoundMasks):
-        if isinstance(method, ParticleSwarm):
-            return [Candidate(path.masks[-1], [])]
         sizes = sizes_asked_for(method, path.n_features, int(path.masks[0].sum()))
         return [Candidate(path.of_size(size), sizes[size]) for size in sorted(sizes)]
     sizes = _sizes(path, method)

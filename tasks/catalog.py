@@ -58,6 +58,9 @@ def next_stage(run: Run, stages: Mapping[str, StageRecord]) -> str | None:
         If the run's description is damaged.
     """
     settings = run.description["settings"]
-    steps = steps_of(with_alternatives=settings.get("alternatives") is not None)
+    steps = steps_of(
+        with_alternatives=settings.get("alternatives") is not None,
+        with_changes=settings["method"]["kind"] == "reselect",
+    )
     # ingestion is no stage: the dataset is its record
     return next((step for step in steps[1:] if step not in stages), None)

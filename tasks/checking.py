@@ -21,14 +21,17 @@ from chaffinch.tasks.arrow_columns import (
     column_of,
     kind_of,
 )
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.findings import Findings
+from chaffinch.tasks.former_fit import check_columns_fit, check_kinds_fit
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.roles import check_roles
 from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
-from chaffinch.tasks.settings import AtMost, ColumnSettings, Method, SelectionSettings
+from chaffinch.tasks.settings import AtMost, Method, SelectionSettings
 from chaffinch.tasks.splits import least_members, split_rows
 from chaffinch.tasks.target import describe_target, encode_target
 
@@ -93,10 +96,12 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
     Raises
     ------
     InputError
-        If a named column is missing or unfit for its role, the target cannot be learned, the rows
-        are too few for the parts and the folds, or no feature, or not as many as asked for, is
-        left.
+        If a named column is missing or unfit for its role, or for the former run, the target
+        cannot be learned, the rows are too few for the parts and the folds, or no feature, or not
+        as many as asked for, is left.
     """
+    if isinstance(settings.method, Reselect):
+        check_columns_fit(settings.method, table.column_names, settings.columns.drop)
     roles = _roles(table, settings)
     _require_rows(table.num_rows, settings)
     target_column = column_of(table, settings.target, "target")
@@ -135,6 +140,8 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
     _check_baseline(features, categories, settings)
     for name in settings.method.start if isinstance(settings.method, AfsBm) else ():
         _require_feature("start", name, features)
+    if isinstance(settings.method, Reselect):
+        check_kinds_fit(settings.method, features, categories)
     return TableDescription(
         features=features,
         n_categories=tuple(len(categories.get(name, ())) for name in features),
@@ -291,8 +298,10 @@ def _require_feature(role: str, name: str, features: tuple[str, ...]) -> None:
         raise InputError(f"{role} names {name!r}, which is no feature of the table{near}")
 
 
-def _sizes(method: Method) -> list[int]:
+def _sizes(method: Method | Reselect) -> list[int]:
     """Return the numbers of features asked for; shares of all can never be out of range."""
+    if isinstance(method, Reselect):
+        return []
     if isinstance(method, AtMost):
         return [] if method.n_features is None else [method.n_features]
     return [size for size in method.n_features or () if isinstance(size, int)]

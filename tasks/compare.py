@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import compare_methods
 from chaffinch.tasks.select import names_of
 from chaffinch.tasks.settings import (
     Baseline,
-    ColumnSettings,
     ExecutionSettings,
     Method,
     ModelSettings,

@@ -159,10 +159,19 @@ def _contract(
         },
         "loss": trained.result["loss"],
         "warnings": list(description.warnings),
+        **_scales(context),
         "settings": settings.model_dump(mode="json"),
         "seed": settings.seed,
         "versions": versions(),
     }
+
+
+def _scales(context: Context) -> dict[str, Any]:
+    """Return the scales of the table's series, where they were scaled."""
+    history = context.settings.history
+    if history is None or history.scale == "none":
+        return {}
+    return {"scales": context.run.description["scales"]}
 
 
 def _feature(

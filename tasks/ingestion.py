@@ -19,7 +19,10 @@ from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.former_fit import check_columns_fit
+from chaffinch.tasks.history import prepared
 from chaffinch.tasks.matrix import Roles, load_roles, load_rows
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Rows
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import PARTS, split_rows
@@ -46,14 +49,36 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
         If the source cannot be read as a table.
     """
     columns = settings.columns
-    return tables.ingest(
-        source,
-        datasets,
-        categorical=columns.categorical,
-        numeric=columns.numeric,
-        drop=columns.drop,
-        labels=None if settings.task == "regression" else settings.target,
-    )
+    source = _with_history(source, settings)
+    with _fit_for_the_former_run(source, settings):
+        return tables.ingest(
+            source,
+            datasets,
+            categorical=columns.categorical,
+            numeric=columns.numeric,
+            drop=columns.drop,
+            labels=None if settings.task == "regression" else settings.target,
+        )
+
+
+@contextmanager
+def _fit_for_the_former_run(source: Any, settings: SelectionSettings) -> Iterator[None]:
+    """Let an error inside name all that newer rows lack of what a former run kept.
+
+    Costs nothing unless there is an error: only then is the source read once more.
+    """
+    try:
+        yield
+    except InputError:
+        if isinstance(settings.method, Reselect):
+            names = read_source(source).column_names
+            check_columns_fit(settings.method, names, settings.columns.drop)
+        raise
+
+
+def _with_history(source: Any, settings: SelectionSettings) -> Any:
+    """Return the source, with the features that are made of its past if any are asked for."""
+    return source if settings.history is None else prepared(source, settings)[0]
 
 
 @contextmanager
@@ -66,7 +91,8 @@ def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iter
         yield
     except InputError:
         columns = settings.columns
-        table = read_source(source, columns.categorical).drop_columns(list(columns.drop))
+        table = read_source(_with_history(source, settings), columns.categorical)
+        table = table.drop_columns(list(columns.drop))
         typed = tables.type_columns(table, categorical=columns.categorical, numeric=columns.numeric)
         describe_table(typed, settings)
         raise

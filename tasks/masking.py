@@ -6,8 +6,10 @@ import numpy as np
 
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.candidates import candidates
+from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.material import Material
+from chaffinch.tasks.paired_bootstrap import resampling_units
 from chaffinch.tasks.recorded_path import path_of, write_path
 from chaffinch.tasks.refitting import Refit, refitted_loss
 from chaffinch.tasks.searching import search
@@ -109,7 +111,14 @@ def material_of(
         workers=context.workers,
         on_progress=lambda done, total: context.on_progress(step, done, total),
         warnings=description.warnings,
+        units=lambda: _units(context, described, divided),
     )
+
+
+def _units(context: Context, described: StageRecord, divided: StageRecord) -> Index:
+    """Return the unit of each mask-validation row: what belongs together is resampled together."""
+    roles = part_roles(context, described, divided, "mask_validation")
+    return resampling_units(len(roles.y), groups=roles.groups, times=roles.times)
 
 
 def _folds(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Rows, Schema
 from chaffinch.tasks.training import Fold, Recipe, Tuner
@@ -47,6 +48,8 @@ class Material:
         Called with the number of items done and the number in all.
     warnings : tuple of str
         What is odd about the table, for whoever has to say that nothing can be found in it.
+    units : callable, optional
+        Says which mask-validation rows belong together; without it, each stands for itself.
     """
 
     schema: Schema
@@ -62,6 +65,7 @@ class Material:
     workers: Workers
     on_progress: OnDone
     warnings: tuple[str, ...] = ()
+    units: Callable[[], Index] | None = None
 
 
 def no_use_made(material: Material, loss: float) -> InputError:

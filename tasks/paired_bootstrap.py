@@ -85,12 +85,42 @@ def paired_interval(
         difference = loss(rows.y, after, rows.weight) - loss(rows.y, before, rows.weight)
         spread = _resampled_scores(loss, rows, before, after, units, rng)
         return _widened(difference, spread, int(units.max()) + 1, confidence)
+    return _interval_of_a_mean(*_sums_of_units(loss, rows, before, after, units), confidence, rng)
+
+
+def paired_error(
+    loss: Loss,
+    rows: Rows,
+    before: Floats,
+    after: Floats,
+    units: NDArray[np.int64],
+    *,
+    seed: int,
+) -> float:
+    """Return the standard error of the same difference; parameters are those of `paired_interval`.
+
+    By linearisation where the loss is a mean over rows, and by the bootstrap where it is a score.
+    NaN where there is one unit, or the score is undefined in nearly all resamples.
+    """
+    if not loss.is_mean_over_rows:
+        spread = _resampled_scores(loss, rows, before, after, units, np.random.default_rng(seed))
+        defined = spread[np.isfinite(spread)]
+        return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
+    sums, weights = _sums_of_units(loss, rows, before, after, units)
+    (_,), (error,) = _means_and_errors(sums[None], weights[None])
+    return float(error) if len(sums) > 1 else math.nan
+
+
+def _sums_of_units(
+    loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return each unit's weighted sum of the rows' differences, and its weight, shape (u,) both."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
     sums, weights = (
         np.bincount(units, per_unit).astype(np.float64) for per_unit in (weight * per_row, weight)
     )
-    return _interval_of_a_mean(sums, weights, confidence, rng)
+    return sums, weights
 
 
 def _interval_of_a_mean(

@@ -19,6 +19,7 @@ from chaffinch.tasks.recorded_searches import (
 from chaffinch.tasks.selection.afs_bm import MaskingRound, MaskingWalk, MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.pefs.found import ProbabilisticSearches
+from chaffinch.tasks.selection.reselection import Revision
 from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
@@ -62,6 +63,8 @@ def write_path(writer: StageWriter, schema: Schema, path: Path, unmasked_loss: f
     elif isinstance(path, FoundMasks):
         columns = _columns_of_masks(path.masks, path.losses, schema)
         left = [int(mask.sum()) for mask in path.masks]
+        if isinstance(path, Revision):
+            result["trials"] = _trials(path, schema)
     else:
         columns = {"feature": pa.array([schema.features[j] for j in path.removed], pa.string())}
         if isinstance(path, RankedPath):
@@ -140,6 +143,20 @@ def _columns_of_rounds(path: MaskingWalks, schema: Schema) -> dict[str, pa.Array
         "rejected": pa.array([_names(one.rejected, schema) for _, _, one in rows], _NAMES),
         "removed": pa.array([_names(one.removed, schema) for _, _, one in rows], _NAMES),
     }
+
+
+def _trials(path: Revision, schema: Schema) -> list[dict[str, Any]]:
+    """Return what was tried as what JSON can hold; a bound that is not known is None."""
+    return [
+        {
+            "feature": schema.features[trial.feature],
+            "change": "return" if trial.is_return else "leave",
+            "difference": trial.difference,
+            "highest": trial.highest if np.isfinite(trial.highest) else None,
+            "is_made": trial.is_made,
+        }
+        for trial in path.trials
+    ]
 
 
 def _names(features: Sequence[int], schema: Schema) -> list[str]:

@@ -24,9 +24,9 @@ from chaffinch.tasks.selection.vocabulary import Mask
 if TYPE_CHECKING:
     import pandas as pd
 
-_ALTERNATIVES = "alternatives.json"
+_ALTERNATIVES, _CHANGES = "alternatives.json", "changes.json"
 _CONTRACT = "selection.json"
-_CONTRACT_FIELDS = {
+CONTRACT_FIELDS = {
     "target": dict,
     "features": list,
     "candidates": list,
@@ -73,6 +73,9 @@ class SelectionResult:
     alternatives : dict or None
         The whole of ``alternatives.json``, where alternatives were asked for: ``"sets"`` has for
         each its features, quality, proof and test loss.
+    changes : dict or None
+        The whole of ``changes.json``, of a reselection: what left and what returned, by how much
+        that changed the test loss, and whether to change.
     warnings : tuple of str
         What is odd about the table, one sentence each: a feature that tells the target, rows that
         occur twice.
@@ -99,6 +102,7 @@ class SelectionResult:
     losses: dict[str, dict[str, float]]
     comparison: dict[str, Any]
     alternatives: dict[str, Any] | None
+    changes: dict[str, Any] | None
     warnings: tuple[str, ...]
     seconds: float
     seed: int
@@ -171,12 +175,12 @@ class SelectionResult:
         return pd.DataFrame(columns)
 
 
-def _alternatives(stages: Mapping[str, StageRecord]) -> dict[str, Any] | None:
-    """Return the alternatives of a finished run, if there are any."""
-    scored = stages.get("score_alternatives")
-    if scored is None:
-        return None
-    return parse_json(scored.read(_ALTERNATIVES), scored.path(_ALTERNATIVES), {"sets": list})
+def _further(
+    stages: Mapping[str, StageRecord], stage: str, name: str, fields: Mapping[str, type]
+) -> dict[str, Any] | None:
+    """Return the file of a stage that not every run has; None in a run that does not."""
+    record = stages.get(stage)
+    return None if record is None else parse_json(record.read(name), record.path(name), fields)
 
 
 def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
@@ -260,7 +264,7 @@ def load_result(
     if next_stage(run, stages):
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
     evaluated, retrained = stages["evaluate"], stages["retrain"]
-    contract = parse_json(evaluated.read(_CONTRACT), evaluated.path(_CONTRACT), _CONTRACT_FIELDS)
+    contract = parse_json(evaluated.read(_CONTRACT), evaluated.path(_CONTRACT), CONTRACT_FIELDS)
     eliminated = stages["optimise_mask"]
     elimination = pq.read_table(pa.BufferReader(eliminated.read(PATH_FILE)))
     model_files = {
@@ -280,7 +284,8 @@ def load_result(
         scores=scores_of_result(elimination, eliminated.result, candidates, mask.tolist()),
         losses=contract["losses"],
         comparison=contract["comparison"],
-        alternatives=_alternatives(stages),
+        alternatives=_further(stages, "score_alternatives", _ALTERNATIVES, {"sets": list}),
+        changes=_further(stages, "judge_changes", _CHANGES, {"changes": list, "sets": dict}),
         warnings=tuple(contract["warnings"]),
         seconds=sum(record.seconds for record in stages.values()),
         seed=contract["seed"],

@@ -14,8 +14,8 @@ from chaffinch.tasks.arrow_columns import (
     if_numbers,
     kind_of,
 )
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.magnitudes import LARGEST
-from chaffinch.tasks.settings import ColumnSettings
 
 _IN_WORDS = {"category": "text", "bool": "true and false", "timestamp": "timestamps"}
 

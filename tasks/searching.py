@@ -12,18 +12,20 @@ from chaffinch.tasks.ranking import rank
 from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.refit_settings import RobustElimination
 from chaffinch.tasks.refitting import search_by_refits
+from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.reselecting import search_by_reselection
 from chaffinch.tasks.robust_search import search_by_robust_models
 from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.vocabulary import MaskedLoss
 from chaffinch.tasks.settings import Method
 
 
-def search(method: Method, material: Material) -> Path:
+def search(method: Method | Reselect, material: Material) -> Path:
     """Return what the method finds: the order in which features leave, or whole masks.
 
     Parameters
     ----------
-    method : Method
+    method : Method or Reselect
         Which search, and its settings.
     material : Material
         What it may look at.
@@ -42,6 +44,8 @@ def search(method: Method, material: Material) -> Path:
         return search_by_robust_models(material)
     if isinstance(method, Pefs):
         return search_by_probabilities(method, material)
+    if isinstance(method, Reselect):
+        return search_by_reselection(method, material)
     if not isinstance(method, Gbmo | Flbmo):
         return search_by_refits(method, material)
     engine = material.workers.masked_loss(

@@ -5,18 +5,20 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import AlternativeSettings
+from chaffinch.tasks.column_settings import ColumnSettings
+from chaffinch.tasks.history_settings import HistorySettings
 from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.settings import (
+    PERCENT,
     AtMost,
     Baseline,
-    ColumnSettings,
     ExecutionSettings,
     Method,
     ModelSettings,
@@ -44,6 +46,12 @@ def select(
     group: str | None = None,
     time: str | None = None,
     alternatives: int | AlternativeSettings | None = None,
+    lags: Collection[int] = (),
+    rolling: Collection[int] = (),
+    history_columns: Collection[str] = (),
+    series: str | None = None,
+    scale: Literal["none", "series"] = "none",
+    shares: tuple[int, int, int, int] = PERCENT,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
@@ -90,6 +98,20 @@ def select(
     alternatives : int or AlternativeSettings, optional
         How many feature sets to find that differ from the chosen one and from each other, or how
         to. They are retrained on and scored as well; nothing else depends on them.
+    lags, rolling : collections of int
+        In time order, features made of earlier rows: the value so many rows before, the mean and
+        deviation of so many rows before; missing where the past does not reach that far back. New
+        rows get them by `with_history`.
+    history_columns : collection of str
+        Columns of numbers that these are made of; by default the target.
+    series : str, optional
+        Column that tells one series from another; none sees another's past.
+    scale : "none" or "series"
+        Whether the target, and what history is made of, is less the mean of each series in the
+        training part and divided by how far it reaches from that there. The losses and predictions
+        are then on that scale, and the contract's ``scales`` lead back.
+    shares : four whole percents, in all 100
+        Of the rows to train on, for mask validation, for model validation and for the test.
     task : "auto", "regression" or "classification"
         What the target is.
     loss : str, optional
@@ -125,11 +147,7 @@ def select(
     >>> len(result.features) <= 5
     True
     """
-    estimator = None
-    if isinstance(model, str):
-        model = ModelSettings(name=model)
-    elif not isinstance(model, ModelSettings):
-        estimator, model = model, ModelSettings(name=type(model).__name__, tuning="none")
+    model, estimator = model_settings(model)
     settings = SelectionSettings(
         target=target,
         method=method_settings(method, n_features, min_score),
@@ -150,7 +168,48 @@ def select(
         loss=loss,
         baseline=baseline,
         seed=seed,
+        history=_history(
+            lags, rolling, names_of("history_columns", history_columns), series, scale
+        ),
+        shares=shares,
     )
+    return selected(data, settings, estimator, cluster, workers, store, on_progress)
+
+
+def _history(
+    lags: Collection[int],
+    rolling: Collection[int],
+    columns: tuple[str, ...],
+    series: str | None,
+    scale: Literal["none", "series"],
+) -> HistorySettings | None:
+    """Return what is to be made of earlier rows; None where nothing of it is asked for."""
+    if not (lags or rolling or columns or series or scale != "none"):
+        return None
+    return HistorySettings(
+        lags=tuple(lags), rolling=tuple(rolling), columns=columns, series=series, scale=scale
+    )
+
+
+def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:
+    """Return a model's settings, and the estimator if one was given in their place."""
+    if isinstance(model, str):
+        return ModelSettings(name=model), None
+    if isinstance(model, ModelSettings):
+        return model, None
+    return ModelSettings(name=type(model).__name__, tuning="none"), model
+
+
+def selected(
+    data: Any,
+    settings: SelectionSettings,
+    estimator: Any,
+    cluster: str | None,
+    workers: int | None,
+    store: str | Path | None,
+    on_progress: OnProgress,
+) -> SelectionResult:
+    """Run the story and read its result back; the parameters are those of `select`."""
     with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:
         execution: dict[str, Any] = {
             "store": temporary if store is None else store,

@@ -15,6 +15,8 @@ from pydantic import Field, field_validator, model_validator
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.alternative_settings import AlternativeSettings
+from chaffinch.tasks.column_settings import ColumnSettings
+from chaffinch.tasks.history_settings import HistorySettings
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.ranking_settings import Dfs, Ranking
@@ -25,6 +27,7 @@ from chaffinch.tasks.refit_settings import (
     RobustElimination,
     Sequential,
 )
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
 from chaffinch.tasks.setting_fields import Count, Settings, setting
 
@@ -34,6 +37,10 @@ BaselineValues = Annotated[
     Field(title="Values", description="Values by feature; the other features get their mean."),
 ]
 Baseline = Literal["mean", "median", "zero"] | BaselineValues
+
+# Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
+PERCENT = (45, 30, 10, 15)
+_Percent = Annotated[int, Field(ge=1, le=97)]
 
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
 
@@ -105,54 +112,6 @@ class ModelSettings(Settings):
     )
 
 
-class ColumnSettings(Settings):
-    """What the columns of the table are for."""
-
-    keep: tuple[str, ...] = setting((), 0, "Keep", "Features that are never removed.")
-    drop: tuple[str, ...] = setting((), 1, "Drop", "Columns that are left out altogether.")
-    categorical: tuple[str, ...] = setting(
-        (), 2, "Categorical", "Columns of numbers that are categories, kept as they are written."
-    )
-    numeric: tuple[str, ...] = setting(
-        (), 3, "Numeric", "Columns that must be numbers, leading zeros or not; text is an error."
-    )
-    weight: str | None = setting(None, 4, "Weight", "Column of sample weights, above 0.")
-    group: str | None = setting(
-        None, 5, "Group", "Column of groups; no group is split over two parts."
-    )
-    time: str | None = setting(
-        None, 6, "Time", "Column of time order; later parts are strictly later rows."
-    )
-
-    @field_validator("keep", "drop", "categorical", "numeric")
-    @classmethod
-    def _in_one_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Sort: the same columns in another order are no other settings."""
-        return tuple(sorted(set(names)))
-
-    @model_validator(mode="after")
-    def _one_role_each(self) -> "ColumnSettings":
-        roles: dict[str, str] = {}
-        named = [("keep", n) for n in self.keep] + [("drop", n) for n in self.drop]
-        named += [(r, n) for r in ("weight", "group", "time") if (n := getattr(self, r))]
-        for role, name in named:
-            if roles.setdefault(name, role) != role:
-                raise ValueError(
-                    f"column {name!r} is said to be both {roles[name]} and {role}; name it once"
-                )
-        if self.group and self.time:
-            raise ValueError(
-                f"group {self.group!r} and time {self.time!r} cannot both order the parts; "
-                "name one of them"
-            )
-        both = sorted(set(self.categorical) & set(self.numeric))
-        if both:
-            raise ValueError(
-                f"column {both[0]!r} is said to be both categorical and numeric; name it once"
-            )
-        return self
-
-
 class SelectionSettings(Settings):
     """Everything that can change the result of a selection."""
 
@@ -160,7 +119,7 @@ class SelectionSettings(Settings):
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
     task: TaskOrAuto = setting("auto", 1, "Task", "What the target is; auto looks at its values.")
-    method: Method = setting(Gbmo(), 2, "Method", "How the mask is optimised.")
+    method: Method | Reselect = setting(Gbmo(), 2, "Method", "How the mask is optimised.")
     model: ModelSettings = setting(ModelSettings(), 3, "Model", "The model and its tuning.")
     columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
     alternatives: AlternativeSettings | None = setting(
@@ -186,11 +145,28 @@ class SelectionSettings(Settings):
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = setting(
         0, 8, "Seed", "The only source of randomness: one seed in, one result out."
     )
+    history: HistorySettings | None = setting(
+        None,
+        9,
+        "History",
+        "Features made of earlier rows, for tables in time order; by default none.",
+    )
+    shares: tuple[_Percent, ...] = setting(
+        PERCENT,
+        10,
+        "Shares",
+        "Percent of the rows to train on, for mask validation, for model validation and for the "
+        "test, in time order the earliest first; AFS-BM's published runs have 50,20,20,10.",
+        min_length=4,
+        max_length=4,
+    )
 
     @field_validator("method", mode="before")
     @classmethod
     def _one_of_the_methods(cls, value: Any) -> Any:
-        return method_of(value)
+        if isinstance(value, dict) and value.get("kind") == "reselect":
+            return Reselect(**value)
+        return value if isinstance(value, Reselect) else method_of(value)
 
     @field_validator("model", mode="before")
     @classmethod
@@ -206,6 +182,22 @@ class SelectionSettings(Settings):
                 "in --alternatives 3"
             )
         return value
+
+    @field_validator("shares")
+    @classmethod
+    def _all_of_the_rows(cls, shares: tuple[int, ...]) -> tuple[int, ...]:
+        if sum(shares) != 100:
+            said = ", ".join(map(str, shares))
+            raise ValueError(f"shares must add up to 100 but are {said}, in all {sum(shares)}")
+        return shares
+
+    @model_validator(mode="after")
+    def _history_has_an_order(self) -> "SelectionSettings":
+        if self.history is not None and self.columns.time is None:
+            raise ValueError(
+                "lags and rolling windows need time order; name the time column, as in --time day"
+            )
+        return self
 
     @model_validator(mode="after")
     def _target_has_one_role(self) -> "SelectionSettings":

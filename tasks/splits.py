@@ -18,10 +18,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
 
 PARTS = ("train", "mask_validation", "model_validation", "test")
-# Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
-PERCENT = np.array([45, 30, 10, 15])
-PERCENT.setflags(write=False)
-# the first three, where the test part is given
+# the first three of the usual shares, where the test part is given
 _PERCENT_OF_THE_REST = np.array([53, 35, 12])
 
 Keys = NDArray[np.generic]
@@ -34,7 +31,7 @@ class Splits:
     Attributes
     ----------
     train : ndarray of int64
-        What models are fitted on; 45 % of the rows.
+        What models are fitted on; 45 % of the rows, unless other shares are asked for.
     mask_validation : ndarray of int64
         What masks are judged on; 30 %.
     model_validation : ndarray of int64
@@ -94,7 +91,9 @@ def split_rows(
         If rows, groups or times, or the rows of a class, are too few for the parts and the folds,
         or if both groups and times are given.
     """
-    part = _dealt(y, settings, PERCENT, least_members(settings), groups, times, classes)
+    part = _dealt(
+        y, settings, np.array(settings.shares), least_members(settings), groups, times, classes
+    )
     return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
 
 

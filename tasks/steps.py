@@ -14,8 +14,10 @@ STEPS = (
     "write_report",
 )
 _OF_ALTERNATIVES = ("search_alternatives", "score_alternatives")
+_OF_CHANGES = ("judge_changes",)
 
 
-def steps_of(*, with_alternatives: bool) -> tuple[str, ...]:
-    """Return the steps of a selection, with those of a search for alternatives or without."""
-    return (*STEPS[:-1], *_OF_ALTERNATIVES * with_alternatives, STEPS[-1])
+def steps_of(*, with_alternatives: bool = False, with_changes: bool = False) -> tuple[str, ...]:
+    """Return the steps of a selection, with those of alternatives and a reselection or without."""
+    further = (*_OF_ALTERNATIVES * with_alternatives, *_OF_CHANGES * with_changes)
+    return (*STEPS[:-1], *further, STEPS[-1])

@@ -16,9 +16,11 @@ from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.alternatives import score_alternatives, search_alternatives
+from chaffinch.tasks.changes import judge_changes
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.evaluation import evaluate, retrain
+from chaffinch.tasks.history import prepared
 from chaffinch.tasks.ingestion import (
     describe,
     description_of,
@@ -28,6 +30,7 @@ from chaffinch.tasks.ingestion import (
 )
 from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.rivals.importances import check_importances
 from chaffinch.tasks.selection.rivals.refit_names import BY_IMPORTANCE
@@ -86,6 +89,12 @@ def select_features(
             context, described, divided, trained, eliminated, chosen, retrained
         )
         told = [evaluated]
+        if isinstance(settings.method, Reselect):
+            told += [
+                through(judge_changes)(
+                    context, described, divided, trained, eliminated, chosen, retrained
+                )
+            ]
         if settings.alternatives is not None:
             found = through(search_alternatives)(context, described, divided, trained, chosen)
             told += [
@@ -153,9 +162,17 @@ def _begun(
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
+                    **_scales(source, settings),
                 }
             )
         yield context, described
+
+
+def _scales(source: Any, settings: SelectionSettings) -> dict[str, Any]:
+    """Return the scales of a table's series, for whoever wants to come back from them."""
+    if settings.history is None or settings.history.scale == "none":
+        return {}
+    return {"scales": prepared(source, settings)[1]}
 
 
 def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from tests.test_bad_input import COMMAND, chaffinch_run
 HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
 COMMANDS = {
     "run": ("DATA", "--target", "--method", "--n-features", "--keep", "--store", "--json"),
+    "reselect": ("RUN", "DATA", "--target", "--gain", "--slack", "--seed", "--store", "--json"),
     "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),
     "reproduce": ("PAPER_TABLE", "gbmo-table-2", "--seeds", "--data", "--json"),
     "runs": ("--store", "--json"),

@@ -1,13 +1,17 @@
 from . import qualities as qualities
 from .flows.comparison import comparison as comparison
 from .flows.feature_selection import feature_selection as feature_selection
+from .flows.reselection import reselection as reselection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
 from .tasks.alternative_settings import AlternativeSettings as AlternativeSettings
+from .tasks.column_settings import ColumnSettings as ColumnSettings
 from .tasks.compare import compare as compare
 from .tasks.comparing.result import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.given_model import masked_loss as masked_loss
+from .tasks.history import with_history as with_history
+from .tasks.history_settings import HistorySettings as HistorySettings
 from .tasks.mask_settings import AfsBm as AfsBm
 from .tasks.mask_settings import Flbmo as Flbmo
 from .tasks.mask_settings import Gbmo as Gbmo
@@ -23,6 +27,8 @@ from .tasks.refit_settings import RobustElimination as RobustElimination
 from .tasks.refit_settings import Sequential as Sequential
 from .tasks.reproduce import reproduce as reproduce
 from .tasks.reproducing.outcome import Reproduction as Reproduction
+from .tasks.reselect import reselect as reselect
+from .tasks.reselect_settings import ReselectionSettings as ReselectionSettings
 from .tasks.result import SelectionResult as SelectionResult
 from .tasks.result import load_run as load_run
 from .tasks.select import select as select
@@ -42,7 +48,6 @@ from .tasks.selection.dfs.residual_variance import residual_variance as residual
 from .tasks.selection.dfs.search import DifferentiableSelection as DifferentiableSelection
 from .tasks.selection.dfs.search import differentiable_path as differentiable_path
 from .tasks.selection.dfs.search import differentiable_selection as differentiable_selection
-from .tasks.settings import ColumnSettings as ColumnSettings
 from .tasks.settings import ExecutionSettings as ExecutionSettings
 from .tasks.settings import ModelSettings as ModelSettings
 from .tasks.settings import SelectionSettings as SelectionSettings

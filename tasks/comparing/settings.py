@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.mask_settings import Gbmo
 from chaffinch.tasks.setting_fields import Count, Settings, Size, setting
 from chaffinch.tasks.settings import (
     Baseline,
-    ColumnSettings,
     Method,
     ModelSettings,
     SelectionSettings,

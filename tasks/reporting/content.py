@@ -56,6 +56,11 @@ class ReportContent:
         asked of it (``penalty`` or ``n_features``), ``seed``, ``held_out_loss`` and, sweep by
         sweep, ``iteration``, ``entropy``, ``stability`` and ``features_left``. The scores are then
         the probabilities behind the chosen mask.
+    changes : mapping, optional
+        As in ``changes.json``, of a reselection.
+    trials : sequence of mapping, optional
+        What a reselection tried: ``feature``, ``change`` (return or leave), ``difference``,
+        ``highest`` and ``is_made``.
     """
 
     title: str
@@ -73,6 +78,8 @@ class ReportContent:
     alternatives: Mapping[str, Any] | None = None
     rounds: Sequence[Mapping[str, Any]] | None = None
     searches: Sequence[Mapping[str, Any]] | None = None
+    changes: Mapping[str, Any] | None = None
+    trials: Sequence[Mapping[str, Any]] | None = None
 
     @property
     def has_steps(self) -> bool:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.tasks.comparison import FEWEST_UNITS
-from chaffinch.tasks.reporting import alternatives, charts, search_tables, tables
+from chaffinch.tasks.reporting import alternatives, changes, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.settling import settling_chart
 from chaffinch.tasks.reporting.wording import interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.selection.reselection import RESELECT, RESELECTING
 from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.selection.rivals.refit_names import BY_PLACE, PLACE, REFITTING, SIZED
 
@@ -82,8 +83,8 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "elimination_chart": _elimination_chart(content),
         "score": _SCORES.get(content.method) if content.scores is not None else None,
         "lowest_score": _lowest_score(contract["settings"]["method"]),
-        "refits": REFITTING.get(content.method),
-        "is_sized": content.method in SIZED,
+        "refits": (REFITTING | {RESELECT: RESELECTING}).get(content.method),
+        "is_sized": content.method in (*SIZED, RESELECT),
         "sizes": None if content.sizes is None else search_tables.cross_validated(content.sizes),
         "masks": None if content.masks is None else search_tables.masks_found(content.masks),
         "rounds": None
@@ -96,6 +97,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "alternatives": None
         if content.alternatives is None
         else _alternatives(content.alternatives, test["selected"]),
+        "changes": None if content.changes is None else _changes(content),
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
         "method": content.method,
@@ -135,6 +137,19 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any
         "why_missing": alternatives.why_missing(found),
         "overlaps": alternatives.overlaps(found),
         "chart": alternatives.price_chart(found),
+    }
+
+
+def _changes(content: ReportContent) -> dict[str, Any]:
+    """Return what the section on changes since a former run names."""
+    found: Mapping[str, Any] = content.changes or {}
+    return {
+        "former_run": found["former_run"],
+        "sentence": found["sentence"],
+        "has_changes": bool(found["changes"] or found["gone"]),
+        "each": changes.each_change(found),
+        "sets": changes.each_set(found),
+        "trials": changes.trials(content.trials or ()),
     }
 
 

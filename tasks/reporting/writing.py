@@ -30,10 +30,11 @@ def write_report(
     chosen: StageRecord,
     retrained: StageRecord,
     evaluated: StageRecord,
-    alternatives: StageRecord | None = None,
+    *further: StageRecord,
 ) -> None:
     """Write ``report.html``."""
     description = description_of(described)
+    found = {record.stage: record.result for record in further}
     table = pq.read_table(eliminated.path(PATH_FILE))
     steps = table.to_pydict()
     has_rounds, has_searches = "round" in steps, "probabilities" in steps
@@ -63,10 +64,12 @@ def write_report(
                 chosen,
                 retrained,
                 evaluated,
-                *([] if alternatives is None else [alternatives]),
+                *further,
             )
         },
-        alternatives=None if alternatives is None else alternatives.result,
+        alternatives=found.get("score_alternatives"),
+        changes=found.get("judge_changes"),
+        trials=eliminated.result.get("trials"),
         scores=scores_of_result(
             table, eliminated.result, description.features, mask_of(chosen).tolist()
         ),

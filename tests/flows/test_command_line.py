@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import chaffinch
+from chaffinch import ModelSettings
 from tests.flows.programs import chaffinch as program
 from tests.flows.programs import run, still_running
 from tests.made_up import good_table
@@ -60,6 +62,28 @@ def test_a_ranking_goes_the_same_way(home, table):
     assert list(result.path.columns) == ["step", "feature", "score", "features_left"]
     assert result.path["score"].is_monotonic_increasing
     assert max(result.scores, key=result.scores.get) == "first"
+
+
+def test_features_are_made_of_earlier_rows(home, tmp_path):
+    random = np.random.default_rng(0)
+    values = random.normal(size=202).cumsum()
+    path = tmp_path / "days.csv"
+    rows = np.column_stack([np.arange(200), random.normal(size=200), values[2:]])
+    np.savetxt(path, rows, "%.6f", ",", header="day,noise,y", comments="")
+    asked = ("--lags", "1,2", "--rolling", "4", "--time", "day", "--shares", "50,20,20,10")
+    more = ("--tuning", "none", "--cluster", "none", "--model", "linear", "--store", "past")
+    ended = run(str(path), "--target", "y", *asked, *more, "--json", home=home)
+    assert ended.returncode == 0, ended.stderr
+    contract = json.loads(ended.stdout)
+    made = ["y_lag_1", "y_lag_2", "y_mean_4", "y_deviation_4"]
+    assert contract["candidates"] == ["noise", *made]
+    assert contract["dataset"]["rows_by_part"]["test"] == 20
+    assert "y_lag_1" in [feature["name"] for feature in contract["features"]]
+    plain = chaffinch.select(
+        path, "y", model=ModelSettings(name="linear", tuning="none"), time="day",
+        lags=[2, 1], rolling=[4], shares=(50, 20, 20, 10),
+    )  # fmt: skip
+    assert plain.run == contract["run"]
 
 
 def test_methods_are_compared_and_nothing_is_measured_twice(home, table):

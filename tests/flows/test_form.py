@@ -60,9 +60,11 @@ def test_the_method_is_a_toggle_of_forms(schema):
         "DFS",
         "RFE",
         "RFECV",
+        "Robust elimination",
         "Sequential",
         "Particle swarm",
         "PEFS",
+        "Reselection",
     ]
     kinds = schema["definitions"]["Sequential"]["properties"]["kind"]
     assert kinds["enum"] == ["sequential_forward", "sequential_backward"]

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.checking import describe_table
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.leakage import PerfectPredictors
 from chaffinch.tasks.mask_settings import Flbmo, Gbmo
 from chaffinch.tasks.selection.vocabulary import Schema
 from chaffinch.tasks.settings import (
-    ColumnSettings,
     ModelSettings,
     SelectionSettings,
 )

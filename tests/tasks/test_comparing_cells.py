@@ -12,11 +12,12 @@ import pytest
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.tables import ingest
 from chaffinch.tasks.checking import describe_table
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.plan import Cell, Plan, Source
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.matrix import load_roles, load_rows
-from chaffinch.tasks.settings import ColumnSettings, ModelSettings
+from chaffinch.tasks.settings import ModelSettings
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 TREES = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 10})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.checking import describe_table
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.matrix import (
     baseline_values,
     feature_matrix,
@@ -19,7 +20,7 @@ from chaffinch.tasks.matrix import (
     target_vector,
 )
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
-from chaffinch.tasks.settings import ColumnSettings, SelectionSettings
+from chaffinch.tasks.settings import SelectionSettings
 
 NAN = np.nan
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.settings import ColumnSettings, ModelSettings, SelectionSettings
-from chaffinch.tasks.splits import PERCENT, Splits, fold_indices, least_members, split_rows
+from chaffinch.tasks.column_settings import ColumnSettings
+from chaffinch.tasks.settings import PERCENT, ModelSettings, SelectionSettings
+from chaffinch.tasks.splits import Splits, fold_indices, least_members, split_rows
 
-SHARES = PERCENT / 100
+SHARES = np.array(PERCENT) / 100
 quick = settings(max_examples=60, deadline=None)
 
 

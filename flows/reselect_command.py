@@ -1,0 +1,48 @@
+"""``chaffinch reselect``, one of the commands that `chaffinch.flows.cli` gathers."""
+
+from typing import Any
+
+import click
+
+from chaffinch.flows.option_fields import EXECUTION, RESELECTION
+from chaffinch.flows.options import json_flag, nested, settings_options
+from chaffinch.flows.server import Server
+from chaffinch.tasks.reselect_settings import ReselectionSettings
+from chaffinch.tasks.settings import ExecutionSettings
+
+
+@click.command(short_help="Begin with a former run, and change what newer rows say.")
+@click.argument("run")
+@click.argument("data")
+@settings_options(ReselectionSettings, RESELECTION)
+@settings_options(ExecutionSettings, EXECUTION)
+@json_flag
+def reselect(run: str, data: str, as_json: bool, **given: Any) -> None:
+    """Begin with the features of RUN, and let them leave or return where newer rows say so.
+
+    RUN is the name of a finished run in the store, its folder, or its selection.json; DATA holds
+    the newer rows. All that no option says is as in RUN.
+    """
+    from chaffinch.flows.prefect_environment import prepare
+
+    prepare(quiet=True)
+    server = Server()
+    from chaffinch.flows import terminal
+    from chaffinch.tasks.former import read_former, settings_of
+    from chaffinch.tasks.steps import steps_of
+    from chaffinch.tasks.story import check
+
+    asked = ReselectionSettings(**nested(given, RESELECTION))
+    execution = ExecutionSettings(**nested(given, EXECUTION))
+    settings = settings_of(read_former(run, execution.store), asked)
+    with terminal.progress(steps_of(with_changes=True)) as (on_progress, warn, _):
+        server.check()
+        warn(check(data, settings, execution, on_progress=on_progress))
+        on_progress(terminal.STARTING_PREFECT, 0, 1)
+        server.start()
+        from chaffinch.flows.artifacts import watching
+        from chaffinch.flows.reselection import reselection
+
+        with watching(on_progress), server.in_use():
+            result = reselection(run, data, asked, execution)
+    terminal.show(result, as_json=as_json, with_warnings=False)

@@ -1,0 +1,84 @@
+"""The reselection flow: newer rows and a former run in; what should change, and why.
+
+Its steps are those of `chaffinch.flows.feature_selection`, and one that judges the changes.
+"""
+
+# No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+from typing import Annotated
+
+from prefect import flow, runtime
+from pydantic import WithJsonSchema
+
+from chaffinch.flows.artifacts import ProgressArtifact, publish
+from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.tasks.former import read_former, settings_of
+from chaffinch.tasks.reselect_settings import ReselectionSettings
+from chaffinch.tasks.result import SelectionResult, load_result
+from chaffinch.tasks.settings import ExecutionSettings
+from chaffinch.tasks.steps import steps_of
+from chaffinch.tasks.story import select_features, source_label
+
+FormerRun = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "The former run: its name in the store, its folder, or its "
+            "selection.json.",
+        }
+    ),
+]
+
+
+def reselection_title() -> str:
+    """Return the name of the present flow run: its table and the former run."""
+    parameters = runtime.flow_run.parameters
+    return f"{source_label(parameters['data'])} after {source_label(parameters['former'])}"
+
+
+@flow(
+    name="reselection",
+    description="Newer rows and a former run in; which features leave or return, and why.",
+    flow_run_name=reselection_title,
+    validate_parameters=True,
+    persist_result=False,
+)
+def reselection(
+    former: FormerRun,
+    data: TablePath,
+    settings: ReselectionSettings = ReselectionSettings(),  # noqa: B008 - frozen
+    execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
+) -> SelectionResult:
+    """Begin with the features of a former run, and change them where newer rows say so.
+
+    Parameters
+    ----------
+    former : str
+        Name of a run in the store, its folder, or its ``selection.json``.
+    data : str
+        The newer rows: CSV or TSV (plain or gz), Parquet file or folder of Parquet files.
+    settings : ReselectionSettings
+        What is to be otherwise than in the former run.
+    execution : ExecutionSettings
+        Store, cluster and workers.
+
+    Returns
+    -------
+    SelectionResult
+        The same as `chaffinch.reselect` gives.
+
+    Raises
+    ------
+    InputError
+        If there is no such run, the newer rows do not fit it, or a setting cannot be used.
+    """
+    run = select_features(
+        data,
+        settings_of(read_former(former, execution.store), settings),
+        execution,
+        through=as_task,
+        on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
+    )
+    result = load_result(run)
+    publish(result)
+    return result

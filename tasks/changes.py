@@ -1,0 +1,247 @@
+"""What a reselection changed, and whether the test rows say that it should.
+
+Everything is chosen by now, so that a look at the test rows chooses nothing. All sets are refitted
+on the newer rows, the training and mask-validation parts, so that the sets alone differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from chaffinch.storage.files import FORMAT_VERSION, to_json
+from chaffinch.storage.runs import StageRecord, StageWriter
+from chaffinch.tasks.checking import TableDescription
+from chaffinch.tasks.comparison import FEWEST_UNITS
+from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
+from chaffinch.tasks.masking import mask_of
+from chaffinch.tasks.paired_bootstrap import Interval, paired_interval, resampling_units
+from chaffinch.tasks.refitting import Refit
+from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.settings import SelectionSettings
+from chaffinch.tasks.stage import Context, stage
+from chaffinch.tasks.training import loss_of, read_model, tuned_recipe
+
+CHANGES_FILE = "changes.json"
+_CONFIDENCE = 0.95
+
+ChangeVerdict = Literal["change", "keep the former set", "cannot tell"]
+
+
+@stage
+def judge_changes(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    eliminated: StageRecord,
+    chosen: StageRecord,
+    retrained: StageRecord,
+) -> None:
+    """Compare the former set, the new one and all features on the test rows, and each change."""
+    description, new = description_of(described), mask_of(chosen)
+    schema, method = description.schema, former_of(context.settings)
+    former = np.isin(schema.features, list(method.former))
+    judge = _judge(context, described, divided, trained)
+    kind, X = retrained.result["kind"], judge.refit.held_out.X
+    everything = read_model(context, retrained, "all_features_model", kind, schema)
+    selected = read_model(context, retrained, "model", kind, schema.select(new))
+    predictions = {"all": everything.predict(X), "new": selected.predict(X[:, new])}
+    changed = np.flatnonzero(former != new).tolist()
+    undone = [_undone(new, j) for j in changed]
+    fitted = context.workers.map(
+        _predicted,
+        judge.refit,
+        [former, *(mask for mask in undone if mask.any())],
+        lambda done, total: context.on_progress("judge_changes", done, total),
+    )
+    predictions["former"] = fitted.pop(0) if len(changed) else predictions["new"]
+    made = {trial["feature"]: trial for trial in eliminated.result["trials"] if trial["is_made"]}
+    changes = []
+    for j, mask in zip(changed, undone, strict=True):
+        name = schema.features[j]
+        without = fitted.pop(0) if mask.any() else None
+        changes.append(
+            {
+                "feature": name,
+                "change": _kind_of_change(name, method),
+                "difference": None,
+                "interval": None,
+                **({} if without is None else judge.difference(predictions["new"], without)),
+                "mask_validation": _reason(made.get(name)),
+            }
+        )
+    against = judge.difference(predictions["new"], predictions["former"])
+    verdict = _verdict(against["interval"], judge.n_units, is_same=not len(changed))
+    sets = {"former": former, "new": new, "all": np.ones_like(new)}
+    scores = {
+        name: {"n_features": int(mask.sum()), "test_loss": judge.loss(predictions[name])}
+        for name, mask in sets.items()
+    }
+    content = {
+        "format_version": FORMAT_VERSION,
+        "format": "chaffinch changes",
+        "former_run": method.former_run,
+        "former": list(method.former),
+        "features": [name for name, kept in zip(schema.features, new, strict=True) if kept],
+        "gone": _gone(method, description, context.settings),
+        "changes": changes,
+        "n_tried": len(eliminated.result["trials"]),
+        "sets": scores,
+        "comparisons": [
+            {"set": one, "against": other, **judge.difference(predictions[one], predictions[other])}
+            for one, other in (("new", "former"), ("new", "all"), ("former", "all"))
+        ],
+        "confidence": _CONFIDENCE,
+        "units": judge.n_units,
+        "verdict": verdict,
+        "sentence": _sentence(verdict, scores, against, judge, is_same=not len(changed)),
+    }
+    writer.write(CHANGES_FILE, to_json(content))
+    writer.result = content
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Judges predictions of the test rows."""
+
+    refit: Refit
+    units: Index
+    seed: int
+
+    @property
+    def n_units(self) -> int:
+        """How many rows, groups or blocks of time there are."""
+        return int(self.units.max()) + 1
+
+    def loss(self, prediction: Floats) -> float:
+        """Return the test loss."""
+        rows = self.refit.held_out
+        return self.refit.loss(rows.y, prediction, rows.weight)
+
+    def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
+        """Return how much lower or higher the first loss is, with its interval."""
+        interval: Interval = paired_interval(
+            self.refit.loss,
+            self.refit.held_out,
+            other,
+            prediction,
+            self.units,
+            confidence=_CONFIDENCE,
+            seed=self.seed,
+        )
+        return {"difference": self.loss(prediction) - self.loss(other), "interval": interval}
+
+
+def former_of(settings: SelectionSettings) -> Reselect:
+    """Return what a reselection begins with.
+
+    Raises
+    ------
+    ValueError
+        If the settings are of another method.
+    """
+    if not isinstance(settings.method, Reselect):
+        raise ValueError(f"method {settings.method.kind} begins with no former set")
+    return settings.method
+
+
+def _judge(
+    context: Context, described: StageRecord, divided: StageRecord, trained: StageRecord
+) -> _Judge:
+    schema = description_of(described).schema
+    test = part_rows(context, described, divided, "test")
+    roles = part_roles(context, described, divided, "test")
+    refit = Refit(
+        part_rows(context, described, divided, "train", "mask_validation"),
+        test,
+        schema,
+        tuned_recipe(context, trained),
+        loss_of(context.settings, schema),
+    )
+    units = resampling_units(len(test), groups=roles.groups, times=roles.times)
+    return _Judge(refit, units, context.settings.seed)
+
+
+def _predicted(refit: Refit, mask: Mask) -> Floats:
+    return refit.model(mask).predict(refit.held_out.X[:, mask])
+
+
+def _undone(mask: Mask, feature: int) -> Mask:
+    other = mask.copy()
+    other[feature] = not other[feature]
+    return other
+
+
+def _kind_of_change(name: str, method: Reselect) -> str:
+    if name in method.former:
+        return "left"
+    return "returned" if name in method.known else "new"
+
+
+def _reason(trial: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what decided on the mask-validation rows; None of what is kept as asked."""
+    return trial and {"difference": trial["difference"], "highest": trial["highest"]}
+
+
+def _gone(
+    method: Reselect, description: TableDescription, settings: SelectionSettings
+) -> list[dict[str, str]]:
+    """Return what the former run kept and the newer rows cannot offer, and why."""
+    reasons = description.excluded | dict.fromkeys(settings.columns.drop, "left out as asked")
+    return [
+        {"feature": name, "reason": reasons.get(name, "used for something else")}
+        for name in method.former
+        if name not in description.features
+    ]
+
+
+def _verdict(interval: Interval, n_units: int, *, is_same: bool) -> ChangeVerdict:
+    if is_same:
+        return "keep the former set"
+    if n_units < FEWEST_UNITS or interval[0] <= 0 <= interval[1]:
+        return "cannot tell"
+    return "change" if interval[1] < 0 else "keep the former set"
+
+
+def _sentence(
+    verdict: ChangeVerdict,
+    scores: dict[str, dict[str, Any]],
+    against: dict[str, Any],
+    judge: _Judge,
+    *,
+    is_same: bool,
+) -> str:
+    new, former = scores["new"], scores["former"]
+    if is_same:
+        return (
+            "Keep the former set: of all that was tried on the newer rows, nothing was shown to be "
+            f"better than its {_counted(former['n_features'])}."
+        )
+    low, high = against["interval"]
+    measured = (
+        f"with the new {_counted(new['n_features'])} the test loss "
+        f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "
+        f"{former['test_loss']:.4g} with the former {former['n_features']}; difference "
+        f"{against['difference']:+.4g}, {_CONFIDENCE:.0%} interval [{low:+.4g}, {high:+.4g}]."
+    )
+    if judge.n_units < FEWEST_UNITS:
+        return (
+            f"The test part has too little to compare by, {judge.n_units} where {FEWEST_UNITS} "
+            f"rows, groups or blocks of time are needed, so that no verdict is possible: {measured}"
+        )
+    return {
+        "change": f"Change to the new set: {measured}",
+        "keep the former set": f"Keep the former set, the new one is worse: {measured}",
+        "cannot tell": f"This test part cannot tell which set is better: {measured}",
+    }[verdict]
+
+
+def _counted(number: int) -> str:
+    return "1 feature" if number == 1 else f"{number} features"

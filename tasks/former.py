@@ -1,0 +1,135 @@
+"""The former run that a reselection begins with: its contract, and the settings that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import parse_json
+from chaffinch.storage.runs import Store
+from chaffinch.tasks.reselect_settings import Reselect, ReselectionSettings
+from chaffinch.tasks.result import CONTRACT_FIELDS, SelectionResult, load_result, load_run
+from chaffinch.tasks.settings import ModelSettings, SelectionSettings
+
+_CONTRACT = "selection.json"
+_OURS = ("lightgbm", "xgboost", "mlp", "linear")
+
+
+@dataclass(frozen=True)
+class Former:
+    """What a reselection takes from a former run.
+
+    Attributes
+    ----------
+    run : str
+        Its name; empty where a contract came by itself.
+    contract : mapping
+        As in ``selection.json``.
+    """
+
+    run: str
+    contract: Mapping[str, Any]
+
+
+def read_former(given: SelectionResult | str | Path, store: str | Path) -> Former:
+    """Return what is known of a former run.
+
+    Parameters
+    ----------
+    given : SelectionResult, str or Path
+        Its result, its name in the store, its folder, or its ``selection.json``, wherever that is.
+    store : path
+        The store that a name is looked up in.
+
+    Raises
+    ------
+    InputError
+        If there is no such run, it is not finished, or the file is no feature contract.
+    StorageError
+        If the run is damaged, or a later release wrote it.
+    """
+    if isinstance(given, SelectionResult):
+        return Former(given.run, given.contract)
+    path = Path(given)
+    if path.is_dir():
+        home = path.absolute()
+        result = load_result(Store.find(home.parent.parent).existing(home.name))
+    elif path.is_file():
+        return Former("", _read_contract(path))
+    else:
+        result = load_run(str(given), store=store)
+    return Former(result.run, result.contract)
+
+
+def _read_contract(path: Path) -> dict[str, Any]:
+    try:
+        return parse_json(path.read_bytes(), path, CONTRACT_FIELDS)
+    except StorageError as error:
+        raise InputError(
+            f"{path.name} is no feature contract ({error}); give a run's name, its folder or its "
+            f"{_CONTRACT}"
+        ) from error
+
+
+def settings_of(
+    former: Former, asked: ReselectionSettings, model: ModelSettings | None = None
+) -> SelectionSettings:
+    """Return the settings of a reselection: those of the former run, but for what is asked.
+
+    Parameters
+    ----------
+    former : Former
+        The former run.
+    asked : ReselectionSettings
+        What is to be otherwise, and how to search.
+    model : ModelSettings, optional
+        In place of the former run's.
+
+    Raises
+    ------
+    InputError
+        If the former run's settings are none of this release, or its model may have been an
+        estimator that only its owner has.
+    """
+    before = SelectionSettings(**former.contract["settings"])
+    if model is None:
+        model = _model_of(before.model, asked.model)
+    kinds = {feature["name"]: feature["type"] for feature in former.contract["features"]}
+    categorical = {name for name, kind in kinds.items() if kind == "category"}
+    columns = before.columns.model_dump()
+    columns["categorical"] = {*columns["categorical"], *categorical}
+    if asked.drop is not None:
+        columns["drop"] = asked.drop
+    return SelectionSettings(
+        **{
+            **before.model_dump(),
+            "target": before.target if asked.target is None else asked.target,
+            "method": Reselect(
+                former=kinds,
+                known=tuple(name for name in former.contract["candidates"] if name not in kinds),
+                former_run=former.run,
+                gain=asked.gain,
+                slack=asked.slack,
+                rejections=asked.rejections,
+            ),
+            "model": model,
+            "columns": columns,
+            "alternatives": None,
+            "seed": before.seed if asked.seed is None else asked.seed,
+        }
+    )
+
+
+def _model_of(before: ModelSettings, asked: str | None) -> ModelSettings:
+    """Return the model's settings; InputError if the contract leaves open what it was."""
+    if asked is not None:
+        return before if asked == before.name else ModelSettings(name=asked)
+    if before.tuning == "none" and before.name not in _OURS:
+        raise InputError(
+            f"the former run's model {before.name} may have been an estimator of your own, which "
+            "a contract does not hold; give model, the estimator or its name"
+        )
+    return before

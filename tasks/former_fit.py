@@ -1,0 +1,70 @@
+"""Whether newer rows fit what a former run kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import nearest, quoted
+from chaffinch.tasks.reselect_settings import Reselect
+
+
+def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection[str]) -> None:
+    """Refuse newer rows that lack what the former run kept.
+
+    Parameters
+    ----------
+    method : Reselect
+        Says what that is.
+    names : collection of str
+        Columns of the newer rows.
+    drop : collection of str
+        Columns that are left out as asked, and so need not be there.
+
+    Raises
+    ------
+    InputError
+        Naming all that are missing.
+    """
+    missing = [name for name in method.former if name not in names and name not in drop]
+    if missing:
+        near = nearest(missing[0], names) if len(missing) == 1 else ""
+        raise InputError(
+            f"the newer rows lack {quoted(missing, limit=20)}, which the former run kept{near}; "
+            "add what is missing, or select anew without a former run"
+        )
+
+
+def check_kinds_fit(
+    method: Reselect, features: Collection[str], categories: Collection[str]
+) -> None:
+    """Refuse newer rows in which a former feature is of another kind, or none is of use.
+
+    Parameters
+    ----------
+    method : Reselect
+        Says what the former run kept.
+    features : collection of str
+        Those of the newer rows.
+    categories : collection of str
+        Those of them that are categories.
+
+    Raises
+    ------
+    InputError
+        Naming the first that is of another kind.
+    """
+    of_use = [name for name in method.former if name in features]
+    if not of_use:
+        raise InputError(
+            f"none of the features that the former run kept, {quoted(list(method.former))}, "
+            "varies in the newer rows; select anew without a former run"
+        )
+    for name in of_use:
+        kind = "category" if name in categories else "number"
+        if kind != method.former[name]:
+            words = {"category": "a category", "number": "a number"}
+            raise InputError(
+                f"feature {name!r} was {words[method.former[name]]} in the former run but is "
+                f"{words[kind]} in the newer rows; mend the column, or select anew"
+            )

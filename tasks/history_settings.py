@@ -1,0 +1,57 @@
+"""What can be made of the past of a series: lags, and means and deviations of the rows before."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from chaffinch.tasks.setting_fields import Count, Settings, setting
+
+
+class HistorySettings(Settings):
+    """Features made of earlier rows, strictly of earlier ones, series by series."""
+
+    lags: tuple[Count, ...] = setting(
+        (),
+        0,
+        "Lags",
+        "How many rows back a value is taken from, such as 1,2,3,7,14,28; rows are counted in time "
+        "order, within a series.",
+    )
+    rolling: tuple[Annotated[int, Field(ge=2)], ...] = setting(
+        (),
+        1,
+        "Rolling windows",
+        "Numbers of rows before the present one that a mean and a deviation are taken of, such as "
+        "4,7,28.",
+    )
+    columns: tuple[str, ...] = setting(
+        (), 2, "Columns", "What they are made of: columns of numbers. By default the target."
+    )
+    series: str | None = setting(
+        None, 3, "Series", "Column that tells one series from another. By default there is one."
+    )
+    scale: Literal["none", "series"] = setting(
+        "none",
+        4,
+        "Scale",
+        "series: the target, and the columns that history is made of, less the mean that each "
+        "series has in the training part, and divided by how far it reaches from that there; "
+        "losses and predictions are then on that scale.",
+    )
+
+    @field_validator("lags", "rolling", "columns")
+    @classmethod
+    def _in_one_order(cls, given: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        """Sort: the same in another order are no other settings."""
+        return tuple(sorted(set(given)))
+
+    @model_validator(mode="after")
+    def _makes_something(self) -> "HistorySettings":
+        if not self.lags and not self.rolling:
+            raise ValueError("history makes no feature; give lags, or rolling windows")
+        if self.series in self.columns:
+            raise ValueError(
+                f"column {self.series!r} is said to be both series and one that history is made "
+                "of; name it once"
+            )
+        return self

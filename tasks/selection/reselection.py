@@ -1,0 +1,275 @@
+"""Reselection: begin with a former mask, and let features return as well as leave.
+
+No paper's: AFS-BM trains and masks in turn, but what it has masked never returns. Here a round lets
+features return first and leave then, and every change is judged by models fitted anew with and
+without it, on the same rows.
+
+===========================  ======================================================================
+a feature returns            if it is shown to help: the loss is lower by more than the gain, and
+                             the upper bound of the difference lies below 0. The bound holds for
+                             all that could return at once (Bonferroni), for of many useless
+                             features one will look useful
+a feature leaves             if it is not shown to help, and the loss without all that left in this
+                             round is shown to be hardly higher: the upper bound of the difference
+                             to the set before any left is at most the slack (non-inferiority)
+it ends                      after a round in which nothing returned, or that led to a mask that an
+                             earlier one ended with
+===========================  ======================================================================
+
+What the rows cannot show changes nothing. A bound is one-sided, by Student's t over the units that
+rows fall into. In which order features are tried comes from masked losses, which cost no fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from chaffinch.tasks.selection.rivals.found import FoundMasks
+from chaffinch.tasks.selection.vocabulary import Mask
+
+CONFIDENCE = 0.95
+RESELECT = "reselect"
+# What it does, said after its name.
+RESELECTING = (
+    "the search begins with the former features, lets one return where a model fitted anew with it "
+    "is shown to have a lower loss on the mask-validation rows, and lets one leave where the loss "
+    "without it is shown to be hardly higher"
+)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The loss of one mask less that of another, over the same rows.
+
+    Attributes
+    ----------
+    difference : float
+        Below 0 the first is better.
+    error : float
+        Its standard error; NaN where there is none.
+    n_units : int
+        Number of rows, groups or blocks of time that it comes from.
+    """
+
+    difference: float
+    error: float
+    n_units: int
+
+    def highest(self, confidence: float) -> float:
+        """Return the one-sided upper bound at a confidence in (0, 1); inf where none is known."""
+        from scipy import stats
+
+        if self.n_units < 2 or math.isnan(self.error):
+            return math.inf
+        return self.difference + float(stats.t.ppf(confidence, self.n_units - 1)) * self.error
+
+    def reversed(self) -> Gap:
+        """Return the same with the two masks changed over."""
+        return Gap(-self.difference, self.error, self.n_units)
+
+
+class Refits(Protocol):
+    """What a search asks of models that are fitted anew on masks, each shape (d,)."""
+
+    def loss(self, mask: Mask) -> float:
+        """Return the loss of a model fitted on a mask's features alone."""
+        ...
+
+    def gap(self, mask: Mask, other: Mask) -> Gap:
+        """Return the loss of `mask` less that of `other`."""
+        ...
+
+    def returning(self, mask: Mask) -> Sequence[int]:
+        """Return the features outside a mask, the most promising first."""
+        ...
+
+    def leaving(self, mask: Mask) -> Sequence[int]:
+        """Return the features of a mask, the one that seems to cost least first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A change that was tried.
+
+    Attributes
+    ----------
+    feature : int
+        What was to return or to leave.
+    is_return : bool
+        Which of the two.
+    difference : float
+        Of the loss with the change: of a return to that without it, of a leave to that of the set
+        before any feature left in the round.
+    highest : float
+        Its upper bound.
+    is_made : bool
+        Whether the change was made.
+    """
+
+    feature: int
+    is_return: bool
+    difference: float
+    highest: float
+    is_made: bool
+
+
+@dataclass(frozen=True)
+class Revision(FoundMasks):
+    """A former mask and what became of it, change by change; the last mask is the result.
+
+    Attributes
+    ----------
+    trials : tuple of Trial
+        All that was tried, in order.
+    """
+
+    trials: tuple[Trial, ...]
+
+
+def revise(
+    refits: Refits,
+    start: Mask,
+    *,
+    gain: float,
+    slack: float,
+    rejections: int,
+    keep: Collection[int] = (),
+) -> Revision:
+    """Let features return and leave in turn, where the rows say so.
+
+    Parameters
+    ----------
+    refits : Refits
+        Fits models and judges them.
+    start : ndarray of bool, shape (d,)
+        The former mask, at least one feature.
+    gain : float, at least 0
+        Share of the loss that a feature must save to be of help.
+    slack : float, at least 0
+        Share of the loss by which it may rise for all leaves of a round together.
+    rejections : int, at least 1
+        Returns, or leaves, that a round may try in vain.
+    keep : collection of int
+        Features of `start` that never leave.
+
+    Raises
+    ------
+    ValueError
+        If `start` is empty, `keep` is not in it, or a number is below its least.
+    """
+    start = np.asarray(start, dtype=bool)
+    if not start.any():
+        raise ValueError(f"start must keep at least 1 of {len(start)} features but keeps none")
+    if any(not 0 <= j < len(start) or not start[j] for j in keep):
+        raise ValueError(f"keep must name features of start but is {sorted(keep)}")
+    for name, value, least in (
+        ("gain", gain, 0),
+        ("slack", slack, 0),
+        ("rejections", rejections, 1),
+    ):
+        if not value >= least:
+            raise ValueError(f"{name} must be at least {least} but is {value}")
+    walk = _Walk(refits, start, gain, slack, rejections, frozenset(keep))
+    walk.let_return()
+    walk.let_leave()
+    ends = {start.tobytes()}
+    while walk.mask.tobytes() not in ends:
+        ends.add(walk.mask.tobytes())
+        if not walk.let_return():
+            break
+        walk.let_leave()
+    losses = tuple(refits.loss(mask) for mask in walk.masks)
+    return Revision(tuple(walk.masks), losses, tuple(walk.trials))
+
+
+class _Walk:
+    """The masks on the way, the present one last, and all that was tried."""
+
+    def __init__(
+        self,
+        refits: Refits,
+        start: Mask,
+        gain: float,
+        slack: float,
+        rejections: int,
+        keep: frozenset[int],
+    ) -> None:
+        self.masks, self.trials = [start.copy()], list[Trial]()
+        self._refits, self._gain, self._slack = refits, gain, slack
+        self._rejections, self._keep = rejections, keep
+
+    @property
+    def mask(self) -> Mask:
+        """What is kept at present, shape (d,)."""
+        return self.masks[-1]
+
+    def let_return(self) -> bool:
+        """Let features return one after the other; return whether any did."""
+        n_before = len(self.masks)
+        refused: list[int] = []
+        order = list(self._refits.returning(self.mask))
+        while order and len(refused) < self._rejections:
+            candidate = order.pop(0)
+            if self._returns(candidate):
+                order = [j for j in self._refits.returning(self.mask) if j not in refused]
+            else:
+                refused.append(candidate)
+        return len(self.masks) > n_before
+
+    def let_leave(self) -> None:
+        """Let features leave one after the other; the last one never does."""
+        reference = self.mask
+        refused: list[int] = []
+        order = self._may_leave(refused)
+        while order and len(refused) < self._rejections:
+            candidate = order.pop(0)
+            if self._leaves(candidate, reference):
+                order = self._may_leave(refused)
+            else:
+                refused.append(candidate)
+
+    def _may_leave(self, refused: list[int]) -> list[int]:
+        if self.mask.sum() == 1:
+            return []
+        staying = self._keep.union(refused)
+        return [j for j in self._refits.leaving(self.mask) if j not in staying]
+
+    def _returns(self, candidate: int) -> bool:
+        n_candidates = int((~self.mask).sum())
+        confidence = 1 - (1 - CONFIDENCE) / n_candidates
+        gap = self._refits.gap(self._changed(candidate), self.mask)
+        is_made = self._helps(gap, self.mask, confidence)
+        return self._done(candidate, gap, confidence, is_made=is_made, is_return=True)
+
+    def _leaves(self, candidate: int, reference: Mask) -> bool:
+        without = self._changed(candidate)
+        gap = self._refits.gap(without, reference)
+        is_cheap = gap.highest(CONFIDENCE) <= self._slack * abs(self._refits.loss(reference))
+        with_it = self._refits.gap(without, self.mask).reversed()
+        is_made = is_cheap and not self._helps(with_it, without, CONFIDENCE)
+        return self._done(candidate, gap, CONFIDENCE, is_made=is_made, is_return=False)
+
+    def _helps(self, gap: Gap, without: Mask, confidence: float) -> bool:
+        """Return whether a feature is shown to lower the loss, by more than the gain."""
+        is_enough = -gap.difference > self._gain * abs(self._refits.loss(without))
+        return is_enough and gap.highest(confidence) < 0
+
+    def _changed(self, candidate: int) -> Mask:
+        mask = self.mask.copy()
+        mask[candidate] = not mask[candidate]
+        return mask
+
+    def _done(
+        self, candidate: int, gap: Gap, confidence: float, *, is_made: bool, is_return: bool
+    ) -> bool:
+        highest = gap.highest(confidence)
+        self.trials.append(Trial(candidate, is_return, gap.difference, highest, is_made))
+        if is_made:
+            self.masks.append(self._changed(candidate))
+        return is_made

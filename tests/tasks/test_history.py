@@ -1,0 +1,265 @@
+"""Features made of the past: by hand, series by series, and never of the future."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import AfsBm, InputError, ModelSettings
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+DAYS = pd.DataFrame({"day": [3, 1, 2, 4], "y": [4.0, 1.0, 2.0, 8.0]})
+
+
+def two_series(n=6):
+    random = np.random.default_rng(0)
+    return pd.DataFrame(
+        {"shop": ["a"] * n + ["b"] * n, "day": [*range(n)] * 2, "y": random.normal(size=2 * n)}
+    )
+
+
+def made(data, column="y", **asked):
+    return chaffinch.with_history(data, column, time="day", **asked).to_pandas()
+
+
+def daily(n=400, seed=0):
+    """A series that goes by what it was one and seven days ago."""
+    random = np.random.default_rng(seed)
+    y = np.zeros(n)
+    for t in range(n):
+        y[t] = 0.6 * y[t - 1] * (t > 0) + 0.3 * y[t - 7] * (t > 6) + random.normal()
+    return pd.DataFrame({"day": np.arange(n), "noise": random.normal(size=n), "y": y})
+
+
+# What is made
+
+
+def test_a_lag_is_the_value_so_many_rows_before_in_time_order() -> None:
+    table = made(DAYS, lags=(1, 2))
+    assert table["day"].tolist() == [3, 1, 2, 4]  # the rows stay where they are
+    np.testing.assert_array_equal(table["y_lag_1"], [2.0, np.nan, 1.0, 4.0])
+    np.testing.assert_array_equal(table["y_lag_2"], [1.0, np.nan, np.nan, 2.0])
+
+
+def test_a_window_ends_with_the_row_before() -> None:
+    table = made(DAYS, rolling=(2, 3))
+    np.testing.assert_array_equal(table["y_mean_2"], [1.5, np.nan, np.nan, 3.0])
+    np.testing.assert_allclose(table["y_mean_3"], [np.nan, np.nan, np.nan, 7 / 3])
+    half, two = math.sqrt(0.5), math.sqrt(2)
+    np.testing.assert_allclose(table["y_deviation_2"], [half, np.nan, np.nan, two])
+    np.testing.assert_allclose(table["y_deviation_3"][3], np.std([1, 2, 4], ddof=1))
+    names = ["day", "y", "y_mean_2", "y_deviation_2", "y_mean_3", "y_deviation_3"]
+    assert list(table) == names
+
+
+def test_it_is_what_pandas_makes_of_each_series() -> None:
+    data = two_series(40)
+    table = made(
+        data.sample(frac=1, random_state=0), lags=(1, 7, 28), rolling=(4, 7), series="shop"
+    )
+    table = table.sort_values(["shop", "day"]).reset_index(drop=True)
+    past = data.groupby("shop")["y"]
+    for lag in (1, 7, 28):
+        np.testing.assert_array_equal(table[f"y_lag_{lag}"], past.shift(lag))
+    for window in (4, 7):
+        before = data.assign(y=past.shift(1)).groupby("shop")["y"].rolling(window)
+        np.testing.assert_allclose(table[f"y_mean_{window}"], before.mean(), atol=1e-12)
+        np.testing.assert_allclose(table[f"y_deviation_{window}"], before.std(), atol=1e-12)
+
+
+def test_no_series_sees_the_past_of_another() -> None:
+    data = two_series()
+    changed = data.assign(y=data["y"].where(data["shop"] == "a", 100.0))
+    for table in (made(d, lags=(1, 2), rolling=(3,), series="shop") for d in (data, changed)):
+        firsts = table[table["day"] == 0]
+        assert firsts.filter(like="_").isna().all(axis=None)
+        if table["y"].max() == 100:
+            later = table
+        else:
+            earlier = table
+    of_a = earlier["shop"] == "a"
+    pd.testing.assert_frame_equal(earlier[of_a], later[of_a])
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_later_rows_change_no_feature_of_earlier_ones(cut) -> None:
+    data = daily(12)
+    changed = data.assign(y=data["y"].where(data["day"] < cut, -50.0))
+    one, other = (made(d, lags=(1, 3), rolling=(2, 4)) for d in (data, changed))
+    upto = one["day"] <= cut  # the row at the cut sees nothing of itself either
+    assert other["y"][cut] == -50
+    pd.testing.assert_frame_equal(one[upto].drop(columns="y"), other[upto].drop(columns="y"))
+
+
+def test_what_is_missing_in_the_past_is_missing_in_what_is_made_of_it() -> None:
+    data = pd.DataFrame({"day": range(5), "y": [1.0, np.nan, 3.0, 4.0, 5.0]})
+    table = made(data, lags=(1,), rolling=(2,))
+    np.testing.assert_array_equal(table["y_lag_1"], [np.nan, 1, np.nan, 3, 4])
+    np.testing.assert_array_equal(table["y_mean_2"], [np.nan, np.nan, np.nan, np.nan, 3.5])
+
+
+def test_a_value_far_from_zero_has_a_deviation_all_the_same() -> None:
+    data = pd.DataFrame({"day": range(5), "y": 1e9 + np.array([0.0, 1, 0, 1, 0])})
+    assert made(data, rolling=(4,))["y_deviation_4"][4] == pytest.approx(math.sqrt(1 / 3))
+
+
+# In a run
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    return chaffinch.select(
+        daily(), "y", method=AfsBm(), model=LINEAR, time="day", lags=[1, 2, 3, 7, 14, 28],
+        rolling=[4, 7], shares=(50, 20, 20, 10), store=tmp_path_factory.mktemp("store"),
+    )  # fmt: skip
+
+
+def test_the_lags_that_matter_are_found(result) -> None:
+    assert {"y_lag_1", "y_lag_7"} <= set(result.features)
+    assert len(result.candidates) == 1 + 6 + 4
+    assert result.settings["history"] == {
+        "lags": [1, 2, 3, 7, 14, 28], "rolling": [4, 7], "columns": [], "series": None,
+        "scale": "none",
+    }  # fmt: skip
+
+
+def test_the_parts_are_stretches_of_time_of_the_shares_asked_for(result) -> None:
+    rows = {"train": 200, "mask_validation": 80, "model_validation": 80, "test": 40}
+    assert result.contract["dataset"]["rows_by_part"] == rows
+    dataset = result.contract["dataset"]["hash"][:16]
+    table = pd.read_parquet(result.folder.parents[1] / "datasets" / dataset / "table.parquet")
+    part = pd.read_parquet(result.folder / "splits.parquet")["part"]
+    ends = [set(table["day"][part == name]) for name in rows]
+    assert ends == [{*range(200)}, {*range(200, 280)}, {*range(280, 360)}, {*range(360, 400)}]
+
+
+def test_a_model_predicts_the_next_day_from_the_days_before(result) -> None:
+    days = pd.concat([daily(), pd.DataFrame({"day": [400], "noise": [0.0], "y": [np.nan]})])
+    table = chaffinch.with_history(days, "y", time="day", lags=(1, 2, 3, 7, 14, 28), rolling=(4, 7))
+    assert np.isfinite(result.model.predict(table.slice(400))).all()
+
+
+def test_a_reselection_makes_them_of_the_newer_rows_too(result) -> None:
+    newer = chaffinch.reselect(result, daily(seed=1))
+    assert {"y_lag_1", "y_lag_7"} <= set(newer.features)
+    assert newer.contract["dataset"]["rows_by_part"]["test"] == 40
+
+
+def test_a_file_gives_what_a_frame_gives_and_what_is_dropped_may_be_made_of(tmp_path) -> None:
+    data = two_series(150).assign(price=np.arange(300.0) % 7, noise=np.arange(300) % 5)
+    data.to_csv(tmp_path / "t.csv", index=False)
+    results = [
+        chaffinch.select(
+            source, "y", model=LINEAR, time="day", series="shop", lags=[1],
+            history_columns=["price"], drop=["price", "shop"], keep=["price_lag_1"],
+        )
+        for source in (data, tmp_path / "t.csv")
+    ]  # fmt: skip
+    assert results[0].candidates == ["noise", "price_lag_1"]
+    assert results[0].contract == results[1].contract
+
+
+# The scale of a series
+
+
+def shops(n=150):
+    """Two shops of very different size, of which one is open from the tenth day on."""
+    random = np.random.default_rng(3)
+    parts = []
+    for shop, level, first in (("small", 10.0, 0), ("large", 5000.0, 10)):
+        y = level * (1 + 0.1 * random.normal(size=n).cumsum() / 5)
+        days = np.arange(first, n)
+        parts.append(pd.DataFrame({"shop": shop, "day": days, "y": y[first:]}))
+    return pd.concat(parts).assign(noise=random.normal(size=2 * n - 10))
+
+
+def scaled_run(data, **options):
+    return chaffinch.select(
+        data, "y", model=LINEAR, time="day", series="shop", lags=[1, 2], scale="series", **options
+    )
+
+
+def test_each_series_is_scaled_by_its_training_rows_alone(tmp_path) -> None:
+    data = shops()
+    result = scaled_run(data, store=tmp_path)
+    dataset = result.contract["dataset"]["hash"][:16]
+    table = pd.read_parquet(tmp_path / "datasets" / dataset / "table.parquet")
+    part = pd.read_parquet(result.folder / "splits.parquet")["part"]
+    last = table["day"][part == "train"].max()
+    for shop, rows in data.groupby("shop"):
+        train = rows["y"][rows["day"] <= last]
+        scale = result.contract["scales"][shop]["y"]
+        assert scale["mean"] == pytest.approx(train.mean())
+        assert scale["reach"] == pytest.approx((train - train.mean()).abs().max())
+        mine = table[table["shop"] == shop].sort_values("day")
+        expected = (rows["y"] - scale["mean"]) / scale["reach"]
+        np.testing.assert_allclose(mine["y"], expected)
+        np.testing.assert_array_equal(mine["y_lag_1"], mine["y"].shift(1))
+        assert mine["y"][mine["day"] <= last].abs().max() == pytest.approx(1)
+
+    after = data.assign(y=data["y"].where(data["day"] <= last, data["y"] * 3))
+    assert scaled_run(after).contract["scales"] == result.contract["scales"]
+    again = chaffinch.load_run(result.run, store=tmp_path)
+    assert again.contract["scales"] == result.contract["scales"]
+
+
+def test_new_rows_are_brought_to_the_scales_of_the_run() -> None:
+    data = shops()
+    result = scaled_run(data, keep=["y_lag_1"])
+    asked = {"time": "day", "lags": (1, 2), "series": "shop"}
+    table = chaffinch.with_history(data, "y", **asked, scales=result.contract["scales"])
+    scale = result.contract["scales"]["large"]["y"]
+    of_large = table.to_pandas().query("shop == 'large'")
+    expected = (data.query("shop == 'large'")["y"] - scale["mean"]) / scale["reach"]
+    np.testing.assert_allclose(of_large["y"], expected)
+    assert np.isfinite(result.model.predict(table)).all()
+    other = data.assign(shop="other", day=range(len(data)))
+    with pytest.raises(InputError, match="series column 'shop' has 'other', of which there is no"):
+        chaffinch.with_history(other, "y", **asked, scales=result.contract["scales"])
+
+
+def test_a_series_that_begins_after_the_training_part_has_no_scale() -> None:
+    data = shops()
+    late = data[(data["shop"] == "small") | (data["day"] > 120)]
+    with pytest.raises(InputError, match="column 'y' of series 'large' has no value in the traini"):
+        scaled_run(late)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": None}, "lags and rolling windows need time order; name the time column"),
+        ({"lags": []}, "history makes no feature; give lags, or rolling windows"),
+        ({"lags": [0]}, "lags must be at least 1 but is 0"),
+        ({"rolling": [1]}, "rolling must be at least 2 but is 1"),
+        ({"series": "shop", "history_columns": ["shop"]}, "said to be both series and one that"),
+        ({"series": None, "history_columns": ["shop"]}, "history column 'shop' must hold numbers"),
+        ({"history_columns": ["yy"]}, "history column 'yy' is no column of the table"),
+        ({"series": "shops"}, "series column 'shops' is no column of the table; did you mean"),
+        ({"series": None}, "time column 'day' has the same value in rows 1 and 101, so that neit"),
+        ({"shares": (50, 20, 20, 20)}, "shares must add up to 100 but are 50, 20, 20, 20, in all"),
+        ({"shares": (100, 0, 0, 0)}, "shares must be"),
+        ({"shares": (50, 30, 20)}, "shares must hold at least 4 but is"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(options, message) -> None:
+    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR, **options}
+    with pytest.raises(InputError, match=message) as error:
+        chaffinch.select(two_series(100), "y", **asked)
+    assert "\n" not in str(error.value)
+
+
+def test_a_name_that_is_taken_and_a_time_that_is_none_are_refused() -> None:
+    with pytest.raises(InputError, match="makes a column 'y_lag_1' but the table has one; rename"):
+        made(DAYS.assign(y_lag_1=0.0), lags=(1,))
+    with pytest.raises(InputError, match="time column 'day' holds text, which has no order"):
+        made(DAYS.assign(day=["x", "y", "z", "w"]), lags=(1,))
+    with pytest.raises(InputError, match="time column 'day' is missing in row 2: fill or remove"):
+        made(DAYS.assign(day=[1, None, 2, 3]), lags=(1,))

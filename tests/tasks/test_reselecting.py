@@ -1,0 +1,377 @@
+"""A former run and newer rows: what leaves, what returns, and what the test rows say of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import chaffinch
+from chaffinch import InputError, ModelSettings
+from chaffinch.tasks.paired_bootstrap import paired_error, resampling_units
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.vocabulary import Rows
+from chaffinch.tasks.steps import steps_of
+from tests.made_up import good_table
+from tests.tasks.made_up_report import Page
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+
+
+def table(*causes, n=600, seed=0, **columns):
+    """Eight numbers, of which some make the target."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 8)).round(6)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(1, 9)])
+    y = sum(2 * frame[name] for name in causes) + random.normal(size=n)
+    return frame.assign(**columns, y=y.round(6))
+
+
+def select(data, **options):
+    options = {"model": LINEAR, "method": "flbmo", "n_features": 2, **options}
+    return chaffinch.select(data, "y", **options)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def former(store):
+    result = select(table("x1", "x2"), store=store)
+    assert result.features == ["x1", "x2"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def moved(former, store):
+    return chaffinch.reselect(former, table("x2", "x3", seed=1), store=store)
+
+
+# What changes
+
+
+def test_where_the_target_moves_what_it_lost_leaves_and_what_it_gained_returns(moved) -> None:
+    assert moved.features == ["x2", "x3"]
+    changes = moved.changes
+    assert changes["verdict"] == "change"
+    assert [(c["feature"], c["change"]) for c in changes["changes"]] == [
+        ("x1", "left"),
+        ("x3", "returned"),
+    ]
+    left, returned = changes["changes"]
+    assert returned["difference"] < -2
+    assert returned["interval"][1] < 0
+    assert returned["mask_validation"]["highest"] < 0
+    assert left["interval"][0] < 0 < left["interval"][1]
+
+
+def test_where_nothing_moves_the_former_set_stays(former) -> None:
+    same = chaffinch.reselect(former, table("x1", "x2", seed=2))
+    assert same.features == former.features
+    assert same.changes["verdict"] == "keep the former set"
+    assert same.changes["changes"] == []
+    new, kept = (same.changes["sets"][name] for name in ("new", "former"))
+    assert new == kept
+    assert same.changes["comparisons"][0]["difference"] == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_noise_alone_nothing_returns(former, seed) -> None:
+    newer = chaffinch.reselect(former, table("x1", "x2", seed=10 + seed, n=300))
+    assert newer.features == former.features
+
+
+def test_a_new_column_is_a_candidate_as_well(former) -> None:
+    data = table("x1", "x2", seed=3)
+    extra = np.random.default_rng(9).normal(size=len(data))
+    newer = chaffinch.reselect(former, data.assign(extra=extra, y=data["y"] + 2 * extra))
+    (change,) = newer.changes["changes"]
+    assert (change["feature"], change["change"]) == ("extra", "new")
+    assert newer.features == ["x1", "x2", "extra"]
+
+
+def test_the_one_feature_of_a_set_cannot_be_done_without() -> None:
+    before = select(table("x1"), n_features=1)
+    after = chaffinch.reselect(before, table("x3", seed=1))
+    assert (before.features, after.features) == (["x1"], ["x3"])
+    left, returned = after.changes["changes"]
+    assert left["interval"][0] <= left["difference"] <= left["interval"][1]
+    assert (returned["difference"], returned["interval"]) == (None, None)
+    assert Page(after._report).tables["What changed"][2][-2:] == ["\N{EN DASH}"] * 2
+
+
+def test_a_former_feature_that_is_constant_now_is_gone(former) -> None:
+    newer = chaffinch.reselect(former, table("x2", seed=4).assign(x1=1.5))
+    assert newer.features == ["x2"]
+    assert newer.changes["gone"] == [{"feature": "x1", "reason": "constant"}]
+    assert newer.changes["verdict"] == "keep the former set"
+
+
+def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, store) -> None:
+    newer = table("x2", "x3", seed=1)
+    moved = chaffinch.reselect(former, newer, model=LinearRegression(), store=store)
+    dataset = moved.contract["dataset"]["hash"][:16]
+    rows = pd.read_parquet(store / "datasets" / dataset / "table.parquet")
+    part = pd.read_parquet(moved.folder / "splits.parquet")["part"]
+    fitted, test = rows[part.isin(["train", "mask_validation"])], rows[part == "test"]
+
+    def loss(*names):
+        line = LinearRegression().fit(fitted[list(names)], fitted["y"])
+        return np.mean((line.predict(test[list(names)]) - test["y"]) ** 2)
+
+    changes = moved.changes
+    losses = {"former": loss("x1", "x2"), "new": loss("x2", "x3"), "all": loss(*moved.candidates)}
+    for name, expected in losses.items():
+        assert changes["sets"][name]["test_loss"] == pytest.approx(expected)
+    for one in changes["comparisons"]:
+        expected = losses[one["set"]] - losses[one["against"]]
+        assert one["difference"] == pytest.approx(expected)
+        assert one["interval"][0] <= one["difference"] <= one["interval"][1]
+    undone = {"x1": loss("x1", "x2", "x3"), "x3": loss("x2")}
+    for change in changes["changes"]:
+        expected = losses["new"] - undone[change["feature"]]
+        assert change["difference"] == pytest.approx(expected)
+    assert changes["sets"]["new"]["test_loss"] == moved.losses["test"]["selected"]
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "mlp"])
+def test_so_it_goes_for_other_models_and_in_time_order(model) -> None:
+    quick = ModelSettings(name=model, tuning="none")
+    old, new = (
+        table(*causes, n=900, seed=seed, day=np.arange(900)).sample(frac=1, random_state=1)
+        for seed, causes in enumerate((("x1", "x2"), ("x2", "x3")))
+    )
+    before = select(old, model=quick, time="day")
+    after = chaffinch.reselect(before, new)
+    assert after.settings["columns"]["time"] == "day"
+    assert {"x2", "x3"} <= set(after.features)
+    assert after.changes["units"] == len(set(np.arange(135) // 11))  # blocks of time, not rows
+
+
+def test_rows_of_one_group_are_no_proof_of_their_own() -> None:
+    """Sixty rows stand ten times each: what they show is what sixty rows show."""
+    shop = np.arange(60)
+    before = select(table("x1", "x2", n=60, shop=shop), group="shop")
+    assert before.features == ["x1", "x2"]
+    newer = table("x1", "x2", n=60, seed=6, shop=shop)
+    newer = newer.assign(y=newer["y"] + 0.6 * newer["x3"])
+    tenfold = pd.concat([newer.assign(x8=newer["x8"] + 1e-9 * k) for k in range(10)])
+    assert chaffinch.reselect(before, tenfold).features == ["x1", "x2"]
+    many = table("x1", "x2", n=600, seed=6, shop=np.arange(600))
+    many = many.assign(y=many["y"] + 0.6 * many["x3"])
+    assert chaffinch.reselect(before, many).features == ["x1", "x2", "x3"]
+
+
+def test_classes_categories_weights_and_scores() -> None:
+    data, newer = good_table(500).assign(w=1.0), good_table(500, seed=1).assign(w=2.0)
+    before = chaffinch.select(
+        data, "churned", model=LINEAR, keep=["colour"], weight="w", loss="roc_auc", n_features=2
+    )
+    assert "colour" in before.features
+    after = chaffinch.reselect(before, newer)
+    assert {"age", "colour", "income"} <= set(after.features)
+    assert after.contract["loss"] == "roc_auc"
+
+
+# What comes before any work
+
+
+def test_all_that_the_newer_rows_lack_is_named(former, tmp_path) -> None:
+    newer = table("x1").drop(columns=["x1", "x2"])
+    with pytest.raises(InputError, match=r"lack 'x1' and 'x2', which the former run kept; add"):
+        chaffinch.reselect(former, newer)
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    with pytest.raises(InputError, match="lack 'x1' and 'x2'"):
+        chaffinch.reselect(former, tmp_path / "newer.csv")
+    fewer = chaffinch.reselect(former, table("x1", "x2").drop(columns=["x7", "x8"]))
+    assert fewer.features == ["x1", "x2"]  # what was left out need not be there
+
+
+def test_a_category_that_is_lacking_is_named_too() -> None:
+    before = chaffinch.select(good_table(), "churned", model=LINEAR, keep=["colour", "age"])
+    with pytest.raises(InputError, match="lack 'colour', which the former run kept; near"):
+        chaffinch.reselect(before, good_table().rename(columns={"colour": "colours"}))
+
+
+def test_a_feature_of_another_kind_is_refused(former) -> None:
+    newer = table("x1", "x2", x1=["a", "b", "c"] * 200)
+    with pytest.raises(InputError, match="feature 'x1' was a number in the former run but is"):
+        chaffinch.reselect(former, newer)
+
+
+def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:
+    with pytest.raises(InputError, match="none of the features that the former run kept, 'x1' and"):
+        chaffinch.reselect(former, table("x3").assign(x1=1, x2=2))
+
+
+def test_a_former_feature_that_is_to_be_dropped_leaves(former) -> None:
+    newer = chaffinch.reselect(former, table("x2", "x3", seed=1), drop=["x1"])
+    assert newer.features == ["x2", "x3"]
+    assert newer.changes["gone"] == [{"feature": "x1", "reason": "left out as asked"}]
+
+
+def test_a_model_of_ones_own_is_asked_for_again(tmp_path) -> None:
+    before = select(table("x1", "x2"), model=LinearRegression())
+    newer = table("x2", "x3", seed=1)
+    with pytest.raises(InputError, match="model LinearRegression may have been an estimator of yo"):
+        chaffinch.reselect(before, newer)
+    for again in (LinearRegression(), "LinearRegression"):
+        assert chaffinch.reselect(before, newer, model=again).features == ["x2", "x3"]
+
+
+def test_settings_that_cannot_be() -> None:
+    for options, message in (
+        ({"slack": -1}, "slack must be at least 0"),
+        ({"rejections": 0}, "rejections must be at least 1 but is 0"),
+        ({"drop": "x1"}, "drop must be a list of column names but is 'x1'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            chaffinch.reselect("anything", table("x1"), **options)
+    with pytest.raises(InputError, match="method must be one of gbmo, "):
+        chaffinch.compare(table("x1"), "y", methods=["reselect"])
+
+
+# Where the former run comes from, and what is left
+
+
+def test_a_run_goes_by_its_result_name_folder_or_contract(former, moved, store, tmp_path) -> None:
+    newer = table("x2", "x3", seed=1)
+    for given in (former.run, former.folder, str(former.folder)):
+        assert chaffinch.reselect(given, newer, store=store).run == moved.run
+    copied = tmp_path / "copied.json"
+    copied.write_bytes((former.folder / "selection.json").read_bytes())
+    alone = chaffinch.reselect(copied, newer)
+    assert alone.changes == {**moved.changes, "former_run": ""}
+
+
+def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    for given, message in (
+        ("nothing", "there is no run 'nothing'"),
+        (tmp_path / "x.json", "x.json is no feature contract"),
+        (tmp_path, "there is no store at"),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            chaffinch.reselect(given, table("x1"), store=store)
+        assert "\n" not in str(error.value)
+
+
+def test_it_is_a_run_as_any_other(moved, store) -> None:
+    again = chaffinch.load_run(moved.run, store=store)
+    assert again.changes == moved.changes
+    written = json.loads((moved.folder / "changes.json").read_bytes())
+    assert written == moved.changes
+    assert written["format_version"] == 1
+    newer = chaffinch.reselect(again, table("x2", "x3", seed=5), store=store)  # and so on
+    assert newer.features == ["x2", "x3"]
+    assert list(moved.path.columns) == ["step", "features", "loss", "features_left"]
+    assert [list(names) for names in moved.path["features"]] == [
+        ["x1", "x2"], ["x1", "x2", "x3"], ["x2", "x3"]
+    ]  # fmt: skip
+    plain = chaffinch.load_run(moved.changes["former_run"], store=store)
+    assert plain.changes is None
+
+
+def test_the_report_says_what_changed_and_why(moved) -> None:
+    page = Page(moved._report)
+    assert "Since the former run" in page.headings
+    assert moved.changes["sentence"] in page.text
+    rows = page.tables["What changed"]
+    assert [row[:2] for row in rows[1:]] == [["x1", "left"], ["x3", "returned"]]
+    sets = page.tables["The sets, each refitted on the newer rows"]
+    assert [row[:2] for row in sets[1:]] == [["former", "2"], ["new", "2"], ["all features", "8"]]
+    tried = page.tables["What was tried"]
+    assert len(tried) - 1 == moved.changes["n_tried"]
+    assert "found by reselect" in page.text
+
+
+@pytest.mark.xdist_group("dask")
+def test_whoever_computes_and_however_the_rows_lie_it_is_the_same(former, moved, tmp_path) -> None:
+    turned = table("x2", "x3", seed=1).sample(frac=1, random_state=0)
+    there = chaffinch.reselect(former, turned, cluster="local", workers=2, store=tmp_path)
+    assert there.contract == moved.contract
+    assert there.changes == moved.changes
+
+
+KILLED = """
+import os, signal, sys, chaffinch
+
+def on_progress(step, done, total):
+    if (step, done) == (sys.argv[4], 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+chaffinch.reselect(sys.argv[1], sys.argv[2], store=sys.argv[3], on_progress=on_progress)
+"""
+
+
+@pytest.mark.parametrize("step", ["optimise_mask", "judge_changes"])
+def test_a_killed_one_goes_on_with_the_stage_it_was_at(former, moved, tmp_path, step) -> None:
+    source, store, steps = tmp_path / "t.csv", tmp_path / "store", steps_of(with_changes=True)
+    table("x2", "x3", seed=1).to_csv(source, index=False)
+    command = [sys.executable, "-c", KILLED, former.folder, source, store, step]
+    done = subprocess.run(command, timeout=120, env=os.environ)
+    assert done.returncode == -signal.SIGKILL
+    (unfinished,) = (store / "runs").iterdir()
+    with pytest.raises(InputError, match="is not finished"):
+        chaffinch.load_run(unfinished.name, store=store)
+    told = []
+    resumed = chaffinch.reselect(
+        former.folder, source, store=store,
+        on_progress=lambda step, done, total: told.append(step) if done == 0 else None,
+    )  # fmt: skip
+    assert told == ["ingest", *steps[steps.index(step) :]]
+    assert resumed.changes == moved.changes
+
+
+# How sure a difference is
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_error_of_a_mean_is_that_of_its_rows(weighted) -> None:
+    random = np.random.default_rng(0)
+    y, before, after = random.normal(size=(3, 50))
+    weight = random.uniform(0.5, 2, 50) if weighted else None
+    rows = Rows(np.zeros((50, 1)), y, weight)
+    units = resampling_units(50)
+    error = paired_error(Loss("squared_error", "regression"), rows, before, after, units, seed=0)
+    differences = (after - y) ** 2 - (before - y) ** 2
+    if weight is None:
+        assert error == pytest.approx(differences.std(ddof=1) / np.sqrt(50))
+    else:
+        mean = np.average(differences, weights=weight)
+        spread = np.sum((weight * (differences - mean)) ** 2) * 50 / 49
+        assert error == pytest.approx(np.sqrt(spread) / weight.sum())
+
+
+def test_rows_that_belong_together_make_it_larger() -> None:
+    random = np.random.default_rng(0)
+    y, before = random.normal(size=(2, 100))
+    after = before + np.repeat(random.normal(size=10), 10)
+    rows, loss = Rows(np.zeros((100, 1)), y), Loss("squared_error", "regression")
+    groups = np.repeat(np.arange(10), 10)
+    alone, together = (
+        paired_error(loss, rows, before, after, units, seed=0)
+        for units in (resampling_units(100), resampling_units(100, groups=groups))
+    )
+    assert together > 1.5 * alone
+    assert np.isnan(paired_error(loss, rows, before, after, np.zeros(100, np.int64), seed=0))
+
+
+def test_a_score_has_an_error_by_the_bootstrap() -> None:
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 200)
+    before, after = random.uniform(0.3, 0.7, (2, 200)) + 0.2 * (2 * y - 1) * [[0.2], [1.0]]
+    rows = Rows(np.zeros((200, 1)), y)
+    predictions = [np.column_stack([1 - p, p]) for p in (before, after)]
+    loss = Loss("roc_auc", "classification")
+    error = paired_error(loss, rows, *predictions, resampling_units(200), seed=0)
+    assert 0.01 < error < 0.1
