@@ -244,7 +244,7 @@ def test_a_step_is_adams_on_the_mean_loss_with_weight_decay():
     random = torch.Generator().manual_seed(0)
     inputs = torch.randn(16, 4, generator=random)
     target, weight = torch.randn(16, generator=random), torch.rand(16, generator=random)
-    masks = torch.tensor([[1.0, 0, 1, 1], [0, 1, 1, 0]])
+    masks = torch.tensor([[1.0, 0, 1, 0], [0, 1, 1, 0]])  # on the last column is decay alone
     ours = Training.begin((4, 5, 1), torch.Generator().manual_seed(1))
     first, bias, gain, shift, last, last_bias = (
         one.detach().clone().requires_grad_() for one in ours.parameters
@@ -268,7 +268,7 @@ def test_a_step_is_adams_on_the_mean_loss_with_weight_decay():
         torch_adam.step()
     theirs = (first, bias, gain, shift, last, last_bias)
     for one, other in zip(ours.parameters, theirs, strict=True):
-        np.testing.assert_allclose(one.detach(), other.detach(), rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(one.detach(), other.detach(), rtol=1e-3, atol=1e-4)
 
 
 def test_first_weights_are_of_the_variance_that_he_gives():
