@@ -14,14 +14,14 @@ from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 
-_MANY_PLACES = 50
+_MANY_PLACES = 25
 _MOVES_OF_A_PLACE, _MOST_MOVES = 4_000, 1_000_000
 _PRICES = (0.5, 0.12, 2.0)  # of what is shared too often, in terms of the largest number
 _OF_CONFLICT = 8.0
 
 
 def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> Iterator[Sets]:
-    """Yield some designs whose sets are worth much in all, none if they are to have few places.
+    """Yield some designs whose sets are worth much in all, none if these have few places.
 
     Parameters
     ----------
