@@ -84,6 +84,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "score": _SCORES.get(content.method) if content.scores is not None else None,
         "lowest_score": _lowest_score(contract["settings"]["method"]),
         "refits": (REFITTING | {RESELECT: RESELECTING}).get(content.method),
+        "is_masked": content.method == "robust_elimination",
         "is_sized": content.method in (*SIZED, RESELECT),
         "sizes": None if content.sizes is None else search_tables.cross_validated(content.sizes),
         "masks": None if content.masks is None else search_tables.masks_found(content.masks),

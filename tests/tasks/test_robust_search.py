@@ -56,3 +56,11 @@ def test_a_model_that_uses_nothing_is_refused() -> None:
     )
     with pytest.raises(InputError, match="model lightgbm makes no use of any of the 3 features"):
         select(table, model=model, n_features=1)
+
+
+def test_the_report_says_that_features_were_masked(tmp_path) -> None:
+    result = select(good_table(), store=tmp_path)
+    report = (result.folder / "report.html").read_text()
+    assert "Nothing was masked" not in report
+    assert "a masked feature has it in every row" in report
+    assert "the folds of the search; then fitting" in report
