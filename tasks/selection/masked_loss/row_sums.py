@@ -153,12 +153,12 @@ class RowSums(MaskState):
         lowest then depends on the order of a sum, and that is to be the predictions' own. What is
         not relevant has the present loss, whatever the order.
         """
-        lowest = losses.min()
         if self.exactly is None or not (self.is_summed and self.settles_ties):
             return
-        if not np.isfinite(lowest):
-            return
+        lowest = float(losses.min())
         near = np.flatnonzero(losses <= lowest + _TIE * abs(lowest))
+        if len(near) < 2 or lowest == np.inf:
+            return
         asked, unmoved = near[self.relevant[near]], near[~self.relevant[near]]
         if len(asked) + bool(len(unmoved)) < 2:
             return
