@@ -75,8 +75,8 @@ def search_by_robust_models(material: Material) -> RankedPath:
         found = _judges(material, training, models, mask)
         if stage == 0 and not keep and not any(judge.importances.any() for judge in found):
             raise InputError(
-                f"model {material.recipe.name} makes no use of any of the {n_features} features, "
-                "in any of the folds; give more rows, or another model or loss"
+                f"model {material.recipe.name} makes no use of any of the {n_features} features: "
+                "not in one of the folds is any needed; give more rows, or another model or loss"
             )
         return found
 

@@ -123,7 +123,7 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
         keep=(),
         seed=3,
         rows=lambda part: train if part == "train" else held_out,
-        folds=lambda: folds,
+        folds=lambda *_: folds,
         workers=workers or InProcess(),
         on_progress=lambda done, total: None,
     )

@@ -149,14 +149,14 @@ def test_workers_change_no_bit() -> None:
             keep=(),
             seed=3,
             rows=lambda part: rows.take(slice(100) if part == "train" else slice(100, None)),
-            folds=lambda: folds,
+            folds=lambda *_: folds,
             workers=workers,
             on_progress=lambda done, total: None,
         )
         return search_by_refits(method_of(method), material)
 
     with open_workers("local", 2) as workers:
-        for name in REFITTING:
+        for name in sorted(set(REFITTING) - {"robust_elimination"}):  # see test_robust_search.py
             method = SWARM if name == "particle_swarm" else name
             here, there = found(method, InProcess()), found(method, workers)
             assert repr(there) == repr(here), name

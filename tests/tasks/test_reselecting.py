@@ -172,7 +172,7 @@ def test_rows_of_one_group_are_no_proof_of_their_own() -> None:
 
 
 def test_classes_categories_weights_and_scores() -> None:
-    data, newer = good_table(500).assign(w=1.0), good_table(500, seed=1).assign(w=2.0)
+    data, newer = good_table(300).assign(w=1.0), good_table(300, seed=1).assign(w=2.0)
     before = chaffinch.select(
         data, "churned", model=LINEAR, keep=["colour"], weight="w", loss="roc_auc", n_features=2
     )
