@@ -62,10 +62,9 @@ def search_by_robust_models(material: Material) -> RankedPath:
     )
     stages = n_stages(n_features, max(1, len(keep)))
     logger.info(
-        "robust_elimination trains model %s %d times, in %d stages",
+        "robust_elimination trains model %s %d times",
         material.recipe.name,
         stages * len(training.folds),
-        stages,
     )
 
     def judges(mask: Mask, stage: int) -> list[Judge]:

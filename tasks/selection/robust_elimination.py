@@ -9,7 +9,7 @@ need both. And the difference of two losses on a few rows is mostly noise. So he
 - each fold has a model, judged on the rows that the fold holds out, so that every row judges once;
 - a feature leaves if no other is better by more than one standard error of the difference over the
   folds; of several such features the one that the models make least use of;
-- when half of the features have left, the models are trained anew on those that are left.
+- when three quarters of the features have left, the models are trained anew on those that are left.
 
 What each of these is worth, measured, stands in `README.md`. The order of leaving serves every
 number of features.
@@ -25,7 +25,7 @@ import numpy as np
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Rows
 
-SHARE_KEPT = 0.5  # of the features that a stage begins with
+SHARE_KEPT = 0.25  # of the features that a stage begins with
 _ROUNDING = 1e-12  # of a loss: what a sum's order may change
 
 

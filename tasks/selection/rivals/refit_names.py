@@ -15,8 +15,8 @@ REFITTING: dict[str, str] = {
     "sequential_backward": "the feature without which the refit has the lowest loss on the "
     "mask-validation rows is removed, and so on",
     "robust_elimination": "backward elimination by models that have seen masked rows, one for each "
-    "fold and trained anew when half of the features have left; of features whose losses on the "
-    "rows held out are within one standard error the least used one leaves",
+    "fold and trained anew when three quarters of the features have left; of features whose losses "
+    "on the rows held out are within one standard error the least used one leaves",
     "particle_swarm": "a swarm of masks moves towards those whose refits have the lowest loss on "
     "the mask-validation rows",
 }
