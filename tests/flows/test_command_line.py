@@ -33,11 +33,7 @@ def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table):
     shown = "\n".join(table_lines)
     for words in ("model validation", "test", "Kept 2 of 6: first, second"):
         assert words in shown
-
-
-def test_without_a_terminal_every_step_is_a_line_as_it_begins_and_as_it_ends(home, table):
-    ended = run(str(table), "--target", "yield", *QUICK, "--store", "lines", "--json", home=home)
-    assert json.loads(ended.stdout)["folder"]
+    # Without a terminal every step is a line as it begins, and as it ends.
     steps = ("1/9 ingest", "2/9 describe", "    starting Prefect", "3/9 split")
     expected = [line for step in steps for line in (step, f"{step}: done after # s")]
     lines = re.sub(r"[0-9]+\.[0-9] s", "# s", ended.stderr).splitlines()
@@ -46,42 +42,35 @@ def test_without_a_terminal_every_step_is_a_line_as_it_begins_and_as_it_ends(hom
     assert len(lines) == 2 * 10  # Prefect, which has log lines of its own, says nothing
 
 
-def test_a_ranking_goes_the_same_way(home, table):
-    options = ("--method", "anova_f", *QUICK, "--store", "ranked")
-    ended = run(str(table), "--target", "yield", *options, "--json", home=home)
-    assert ended.returncode == 0, ended.stderr
-    contract = json.loads(ended.stdout)
-    assert [feature["name"] for feature in contract["features"]] == ["first", "second"]
-    assert contract["settings"]["method"] == {
-        "kind": "anova_f",
-        "n_features": [2],
-        "min_score": None,
-    }
-    assert {entry["reason"] for entry in contract["dropped"]} == {"removed by anova_f"}
-    result = chaffinch.load_run(contract["run"], store=home / "ranked")
-    assert list(result.path.columns) == ["step", "feature", "score", "features_left"]
-    assert result.path["score"].is_monotonic_increasing
-    assert max(result.scores, key=result.scores.get) == "first"
-
-
-def test_features_are_made_of_earlier_rows(home, tmp_path):
+def test_a_ranking_of_features_that_are_made_of_earlier_rows(home, tmp_path):
     random = np.random.default_rng(0)
     values = random.normal(size=202).cumsum()
     path = tmp_path / "days.csv"
     rows = np.column_stack([np.arange(200), random.normal(size=200), values[2:]])
     np.savetxt(path, rows, "%.6f", ",", header="day,noise,y", comments="")
     asked = ("--lags", "1,2", "--rolling", "4", "--time", "day", "--shares", "50,20,20,10")
-    more = ("--tuning", "none", "--cluster", "none", "--model", "linear", "--store", "past")
+    more = ("--method", "anova_f", *QUICK, "--model", "linear", "--store", "past")
     ended = run(str(path), "--target", "y", *asked, *more, "--json", home=home)
     assert ended.returncode == 0, ended.stderr
     contract = json.loads(ended.stdout)
     made = ["y_lag_1", "y_lag_2", "y_mean_4", "y_deviation_4"]
     assert contract["candidates"] == ["noise", *made]
     assert contract["dataset"]["rows_by_part"]["test"] == 20
-    assert "y_lag_1" in [feature["name"] for feature in contract["features"]]
+    kept = [feature["name"] for feature in contract["features"]]
+    assert "y_lag_1" in kept
+    assert contract["settings"]["method"] == {
+        "kind": "anova_f",
+        "n_features": [2],
+        "min_score": None,
+    }
+    assert {entry["reason"] for entry in contract["dropped"]} == {"removed by anova_f"}
+    result = chaffinch.load_run(contract["run"], store=home / "past")
+    assert list(result.path.columns) == ["step", "feature", "score", "features_left"]
+    assert result.path["score"].is_monotonic_increasing
+    assert max(result.scores, key=result.scores.get) in kept
     plain = chaffinch.select(
         path, "y", model=ModelSettings(name="linear", tuning="none"), time="day",
-        lags=[2, 1], rolling=[4], shares=(50, 20, 20, 10),
+        lags=[2, 1], rolling=[4], shares=(50, 20, 20, 10), method="anova_f", n_features=2,
     )  # fmt: skip
     assert plain.run == contract["run"]
 

@@ -147,7 +147,7 @@ def searched(aggregate, way, problem, deadline=None) -> Solved:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("aggregate", ["sum", "min"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_no_design_is_better(aggregate, way, problem) -> None:
     best = best_by_trying_all(*problem, COUNTS[aggregate])
