@@ -50,9 +50,10 @@ def masked_loss(
 
     A *masked* feature is one whose whole column is set to its baseline value, missing values
     included. Every loss is that of the model's own prediction on such a table, up to the order of
-    a sum. Trees, networks and linear models are answered by exact engines that need not predict
-    anew for each feature; whatever else predicts is asked mask by mask. The log of `chaffinch`, at
-    level INFO, says which it was.
+    a sum, or to 5e-10 of it where single values are huge beside the others. Trees, networks and
+    linear models are answered by exact engines that need not predict anew for each feature;
+    whatever else predicts is asked mask by mask. The log of `chaffinch`, at level INFO, says which
+    it was.
 
     XGBoost adds in float32, engines do not. Of squared and absolute error they then give 1e-5 or
     better, 1e-6 commonly; of log loss 1e-6, or 1e-5 where next to all probabilities are 1. Where
@@ -76,7 +77,8 @@ def masked_loss(
         torch modules and functions). False and True may stand for 0 and 1.
     loss : str
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name,
-        which is negated, so that lower is better. A predicted class is the likeliest one.
+        which is negated, so that lower is better. A predicted class is the likeliest one. Scorers
+        see labels that are numbers as they are, and others as 0, 1, ... in the order of `classes_`.
     baseline : "zero", "mean", "median", array (M,), mapping or pandas.Series
         What a masked feature is set to. A mapping, and a Series by its index, give values by
         feature, the others the mean; a Series whose index is 0, 1, 2, ... gives them in order.
@@ -183,10 +185,19 @@ def evaluator_of(
     evaluator = MaskEvaluator(
         own,
         rows,
-        resolve_loss(loss, schema, weighted=sample_weight is not None),
+        resolve_loss(
+            loss, schema, weighted=sample_weight is not None, labels=_numeric_labels(classes)
+        ),
         table.baseline(baseline, rows),
     )
     return given, evaluator, given.categories is not None or not any(table.categories)
+
+
+def _numeric_labels(classes: NDArray[Any]) -> tuple[int | float, ...] | None:
+    """Return labels that are numbers, which a scorer may take as such, if not just positions."""
+    if classes.dtype.kind not in "iuf" or np.array_equal(classes, np.arange(len(classes))):
+        return None
+    return tuple(classes.tolist())
 
 
 def _check_settings(loss: Any, threads: Any) -> None:
@@ -277,6 +288,12 @@ def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> 
                 f"but goes up to {largest:.3g}; divide it by its largest value"
             )
     if len(classes):
+        missing = np.flatnonzero(pd.isna(truth))
+        if len(missing):
+            raise InputError(
+                f"y must have a class in every row but has none in row {missing[0]}; leave such "
+                "rows out"
+            )
         if classes.dtype.kind in "iuf" and pd.api.types.infer_dtype(truth) == "boolean":
             truth = truth.astype(np.int64)
         position = pd.Index(classes).get_indexer(pd.Index(truth))

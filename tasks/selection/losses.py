@@ -8,6 +8,7 @@ interval can resample rows; a scorer is a function of the whole table.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +41,14 @@ class Loss:
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
     task : "regression" or "classification"
         What the target is.
+    labels : tuple of numbers, optional
+        What the classes are called, for scorers that take labels for numbers, or one of them for
+        the positive class. By default their positions, 0, 1, ...
     """
 
     name: str
     task: Task
+    labels: tuple[int | float, ...] | None = None
 
     @property
     def is_mean_over_rows(self) -> bool:
@@ -88,7 +93,7 @@ class Loss:
         """Return the loss of a table of rows, weighted where `weight` (n,) is given."""
         if self.is_mean_over_rows:
             return float(np.average(self.per_row(y, prediction), weights=weight))
-        return -_score(self.name, self.task, y, prediction, weight)
+        return -_score(self, y, prediction, weight)
 
 
 def loss_in_words(name: str) -> str:
@@ -96,7 +101,13 @@ def loss_in_words(name: str) -> str:
     return _IN_WORDS.get(name, f"{name}, negated")
 
 
-def resolve_loss(name: str | None, schema: Schema, *, weighted: bool = False) -> Loss:
+def resolve_loss(
+    name: str | None,
+    schema: Schema,
+    *,
+    weighted: bool = False,
+    labels: tuple[int | float, ...] | None = None,
+) -> Loss:
     """Return the loss of that name, or the task's default for None.
 
     Parameters
@@ -107,6 +118,8 @@ def resolve_loss(name: str | None, schema: Schema, *, weighted: bool = False) ->
         Says the task and the number of classes.
     weighted : bool
         Whether rows carry sample weights, which some scorers do not take.
+    labels : tuple of numbers, optional
+        See `Loss`; of use to scorers alone.
 
     Raises
     ------
@@ -132,7 +145,7 @@ def resolve_loss(name: str | None, schema: Schema, *, weighted: bool = False) ->
             f"loss must be one of {known} or a scikit-learn scorer's name but is {name!r}; "
             f"{nearest(name, [*_ROW_LOSSES, *get_scorer_names()])}"
         )
-    loss = Loss(name, schema.task)
+    loss = Loss(name, schema.task, labels)
     if schema.task == "regression" and _compares_clusters(name):
         raise _cannot_score(loss, "regression")
     _try_out(loss, schema.n_classes, weighted)
@@ -191,36 +204,39 @@ class _Predicted:
             regressor_tags=None if is_classifier else RegressorTags(),
         )
 
-    def predict(self, X: object) -> NDArray[np.float64] | NDArray[np.int64]:
-        if self._prediction.ndim == 2:
-            return np.asarray(self._prediction.argmax(axis=1), dtype=np.int64)
+    def predict(self, X: object) -> NDArray[Any]:
         return self._prediction
 
 
 class _PredictedClasses(_Predicted):
     """The same for classes, which scorers also ask for probabilities."""
 
-    @property
-    def classes_(self) -> NDArray[np.int64]:
-        return np.arange(self._prediction.shape[1])
+    def __init__(self, prediction: Floats, classes: NDArray[Any]) -> None:
+        super().__init__(prediction)
+        self.classes_ = classes
+
+    def predict(self, X: object) -> NDArray[Any]:
+        return np.asarray(self.classes_[self._prediction.argmax(axis=1)])
 
     def predict_proba(self, X: object) -> Floats:
         return self._prediction
 
 
 def _score(
-    name: str,
-    task: Task,
+    loss: Loss,
     y: NDArray[np.float64] | NDArray[np.int64],
     prediction: Floats,
     weight: Floats | None,
 ) -> float:
     from sklearn.metrics import get_scorer
 
-    predicted = _PredictedClasses if task == "classification" else _Predicted
+    name, truth, predicted = loss.name, np.asarray(y), _Predicted(prediction)
+    if loss.task == "classification":
+        classes = np.arange(prediction.shape[1]) if loss.labels is None else np.array(loss.labels)
+        truth, predicted = classes[y], _PredictedClasses(prediction, classes)
     weights = {} if weight is None else {"sample_weight": weight}
     try:
-        return float(get_scorer(name)(predicted(prediction), None, y, **weights))
+        return float(get_scorer(name)(predicted, None, truth, **weights))
     except ValueError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise UnusableError(

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import xgboost
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
@@ -150,6 +151,8 @@ class Apart(nn.Module):
         Apart(1, lambda scores: torch.sigmoid(scores).flatten()),
         Apart(3, lambda scores: torch.softmax(scores, dim=1)),
         Apart(2, nn.Sequential(nn.Softmax(dim=1))),
+        nn.Sequential(nn.Linear(4, 2), nn.Sigmoid()),
+        Apart(2, torch.sigmoid),
     ],
 )
 def test_probabilities_are_not_taken_for_scores(module) -> None:
@@ -201,3 +204,32 @@ def test_a_linear_model_may_be_sparsified(loss) -> None:
     assert masked_loss(line.sparsify(), X, CLASSES, loss=loss).without_each().tolist() == (
         dense.tolist()
     )
+
+
+def test_one_output_after_a_sigmoid_is_a_value_where_numbers_are_compared() -> None:
+    module, y = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()).double(), np.abs(Y) / 10
+    with torch.no_grad():
+        own = np.mean((module(torch.tensor(X)).numpy()[:, 0] - y) ** 2)
+    assert masked_loss(module, X, y, loss="squared_error").loss == pytest.approx(own, rel=1e-12)
+
+
+def test_a_boosted_regressor_of_probabilities_predicts_values() -> None:
+    model = xgboost.XGBRegressor(n_estimators=3, n_jobs=1, objective="binary:logistic")
+    model.fit(X, CLASSES)
+    own = np.mean((model.predict(X) - CLASSES) ** 2)
+    assert masked_loss(model, X, CLASSES, loss="squared_error").loss == pytest.approx(own, rel=1e-6)
+
+
+def test_modules_that_are_not_ready_are_refused() -> None:
+    refused("the torch module has lazy layers without weights", nn.Sequential(nn.LazyLinear(1)))
+    module = nn.Linear(4, 1)
+    module.kept = module.weight * 2  # no leaf of the graph, as the first weight_norm left behind
+    refused("the torch module cannot be copied", module)
+
+
+@pytest.mark.parametrize(
+    "y", [pd.Series([True, None] * 20, dtype="boolean"), pd.Categorical([None] * 40)]
+)
+def test_every_row_has_a_class(y) -> None:
+    line = LogisticRegression().fit(X, CLASSES)
+    refused("y must have a class in every row but has none in row", line, y=y, loss="log_loss")

@@ -93,15 +93,19 @@ def shows(
     rounding : float
         By how much each row's score may be off.
     loss : Loss
-        Any; of a scorer of numbers, whose formula is not known, it is the median row's error that
-        must be far greater.
+        Any; of a scorer of numbers, whose formula is not known, it is the median row's error, and
+        the smallest value but 0, that must be far greater.
     prediction, y : ndarray, shapes (n,) or (n, n_classes), and (n,)
         Under the mask in question, and what is true.
     """
     if loss.task == "classification":
         return rounding > _MOST_OF_A_CLASS
     errors = np.abs(prediction - y)
-    typical = np.mean(of_rows(loss.name, errors)) if loss.is_mean_over_rows else np.median(errors)
+    if loss.is_mean_over_rows:
+        typical = np.mean(of_rows(loss.name, errors))
+    else:  # a score may be relative to a row's own value, however small
+        sizes = np.abs(np.concatenate([prediction, y]))
+        typical = min(np.median(errors), np.min(sizes[sizes > 0], initial=np.inf))
     root = 2 if loss.name == "squared_error" else 1
     return bool(rounding > MOST_ROUNDING * typical ** (1 / root))
 

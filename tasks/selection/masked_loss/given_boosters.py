@@ -143,6 +143,8 @@ def of_xgboost(model: Any) -> Given:
             check_own(model.get_booster(), "xgboost", "xgboost")
         if learner["gradient_booster"]["name"] == "gblinear":
             raise NotCovered("its booster is 'gblinear'")
+        if objective == "binary:logistic" and not len(classes):
+            raise NotCovered("it is a regressor that predicts probabilities")
         if not is_booster and not np.isnan(model.missing):
             raise NotCovered(f"it reads {model.missing} as missing")
         stopped_early = not is_booster and hasattr(model, "best_iteration")

@@ -2,10 +2,11 @@
 
 A module says nothing of what its outputs mean, so this is the convention. Two or more outputs a
 row are classes: probabilities after a last Softmax, else scores that a softmax makes into them.
-One output a row is a value, except that it is the probability of the second of two classes after a
-last Sigmoid, and its log odds where the loss is log loss. Layers that change nothing do not count
-as last. Where the last one is not known, as in a module of someone's own, outputs that look like
-probabilities are refused: a softmax of a softmax would be a wrong number.
+One output a row is a value under squared and absolute error; under other losses it is the
+probability of the second of two classes after a last Sigmoid, and under log loss else its log
+odds. Layers that change nothing do not count as last. Where the last one is not known, as in a
+module of someone's own, outputs that look like probabilities are refused: a softmax of a softmax
+would be a wrong number.
 """
 
 from __future__ import annotations
@@ -25,12 +26,28 @@ Activation = Literal["identity", "relu", "logistic", "tanh"]
 _HIDDEN: dict[str, Activation] = {"ReLU": "relu", "Sigmoid": "logistic", "Tanh": "tanh"}
 _WITHOUT_EFFECT = frozenset({"AlphaDropout", "Dropout", "Dropout1d", "Flatten", "Identity"})
 _LAST = frozenset({"LogSoftmax", "Sigmoid", "Softmax"})
-_ROUNDING_OF_A_SUM = 1e-3  # of probabilities, which may be of float16
+_OF_NUMBERS = ("squared_error", "absolute_error")
 
 
 def frozen(module: Any) -> Any:
-    """Return a copy in float64 and in evaluation mode."""
-    return copy.deepcopy(module).to("cpu").double().eval()
+    """Return a copy in float64 and in evaluation mode.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be copied, or has layers without weights yet.
+    """
+    from torch.nn.parameter import UninitializedParameter
+
+    if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
+        raise ValueError("the torch module has lazy layers without weights; run and train it first")
+    try:
+        return copy.deepcopy(module).to("cpu").double().eval()
+    except RuntimeError as error:
+        raise ValueError(
+            f"the torch module cannot be copied ({str(error).splitlines()[0]}); give a function "
+            "from X to its predictions"
+        ) from error
 
 
 def predict(module: Any, X: Floats, loss: str) -> Floats:
@@ -56,7 +73,8 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
     with single_torch_thread(), torch.no_grad():
         outputs = _outputs(module, torch.from_numpy(np.array(X, dtype=np.float64)))
         last = _last(module)
-        if last not in (*_LAST, "Linear", *_HIDDEN):
+        several = outputs.ndim == 2 and outputs.shape[1] > 1
+        if last not in (*_LAST, "Linear", *_HIDDEN) or (several and last == "Sigmoid"):
             _check_no_probabilities(outputs, loss)
         if outputs.ndim == 2 and outputs.shape[1] > 1:
             if last == "LogSoftmax":
@@ -67,7 +85,7 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
             outputs = outputs.reshape(len(X))
             if last != "Sigmoid" and loss == "log_loss":
                 outputs = outputs.sigmoid()
-            if last == "Sigmoid" or loss == "log_loss":
+            if (last == "Sigmoid" and loss not in _OF_NUMBERS) or loss == "log_loss":
                 outputs = torch.stack((1 - outputs, outputs), dim=1)
     return np.asarray(outputs.numpy(), dtype=np.float64)
 
@@ -107,13 +125,11 @@ def _check_no_probabilities(outputs: Any, loss: str) -> None:
     """Raise ValueError for outputs that would be made into probabilities but seem to be some."""
     several = outputs.ndim == 2 and outputs.shape[1] > 1
     within = bool(((outputs >= 0) & (outputs <= 1)).all())
-    if several:
-        within = within and bool(((outputs.sum(dim=1) - 1).abs() < _ROUNDING_OF_A_SUM).all())
     if within and (several or loss == "log_loss"):
         raise ValueError(
             "the torch module's outputs look like probabilities but would be taken for scores, as "
-            "its last layer is no Softmax or Sigmoid of a torch.nn.Sequential; give a function "
-            "from X to the class probabilities"
+            "it is no torch.nn.Sequential that ends in Softmax, or in Sigmoid with one output; "
+            "give a function from X to the class probabilities"
         )
 
 

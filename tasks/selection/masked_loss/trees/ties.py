@@ -52,8 +52,8 @@ def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> S
 
 def _is_near(prediction: Floats, reach: float) -> Mask:
     """Return the rows, shape (n,), of which a probability is near another that it is told from."""
-    likeliest = np.partition(prediction, -2, axis=1)
-    near: Mask = likeliest[:, -1] - likeliest[:, -2] <= reach
+    in_order = np.sort(prediction, axis=1)  # any two classes may be told apart, as by a top three
+    near: Mask = np.diff(in_order, axis=1).min(axis=1) <= reach
     for probability in prediction.T:
         order = np.argsort(probability)
         is_close = np.diff(probability[order]) <= reach

@@ -1,0 +1,51 @@
+"""Scorers of a model's own labels: what scikit-learn's scorer says of the model itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
+
+from chaffinch import masked_loss
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(120, 4))
+SIGNAL = X[:, 0] + RANDOM.normal(size=120) / 2
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (1, 2), (-1, 1), (0.0, 1.0), (False, True)])
+@pytest.mark.parametrize("name", ["f1", "recall", "average_precision", "roc_auc", "accuracy"])
+@pytest.mark.parametrize("kind", [LogisticRegression, RandomForestClassifier])
+def test_one_of_two_labels_is_positive(kind, name, labels) -> None:
+    y = np.array(labels)[(SIGNAL > 0.5).astype(int)]
+    model = kind().fit(X, y)
+    own = get_scorer(name)
+    assert masked_loss(model, X, y, loss=name).loss == pytest.approx(-own(model, X, y), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["neg_mean_absolute_error", "neg_mean_squared_error"])
+def test_labels_may_be_scored_as_numbers(name) -> None:
+    y = np.array([1, 2, 5, 10])[np.digitize(SIGNAL, [-1, 0, 1])]
+    model = LogisticRegression().fit(X, y)
+    engine = masked_loss(model, X, y, loss=name)
+    assert engine.loss == pytest.approx(-get_scorer(name)(model, X, y), rel=1e-12)
+
+
+def test_of_several_classes_every_two_may_tie() -> None:
+    y = RANDOM.integers(0, 4, 120)
+    model = RandomForestClassifier(4, max_depth=2, random_state=0).fit(X, y)
+    engine = masked_loss(model, X, y, loss="top_k_accuracy")
+    while engine.mask.any():
+        table = np.where(engine.mask, X, 0.0)
+        assert engine.loss == -get_scorer("top_k_accuracy")(model, table, y)
+        engine.remove(int(np.flatnonzero(engine.mask)[0]))
+
+
+def test_a_score_may_be_relative_to_the_smallest_value() -> None:
+    y = 10.0 ** RANDOM.uniform(-9, 7, 120)
+    model = RandomForestRegressor(10, min_samples_leaf=1, random_state=0).fit(X, y)
+    for name in ("neg_mean_absolute_percentage_error", "neg_mean_gamma_deviance"):
+        own = -get_scorer(name)(model, X, y)
+        assert masked_loss(model, X, y, loss=name).loss == pytest.approx(own, rel=1e-11)
