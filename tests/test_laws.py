@@ -64,7 +64,10 @@ def test_informative_features_are_found_and_no_constant_among_them(method, model
 DRAWN = ["afs_bm", "particle_swarm", "pefs"]
 
 
-@pytest.mark.parametrize(("method", "model"), [*PAIRS, ("particle_swarm", "linear")])
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [*(pair for pair in PAIRS if pair[1] in QUICK), ("gbmo", "mlp"), ("particle_swarm", "linear")],
+)
 def test_the_order_of_rows_does_not_matter(method, model):
     table = good_table()
     turned = table.sample(frac=1, random_state=3)
@@ -114,7 +117,7 @@ def test_what_must_be_kept_is_kept_and_counts(method):
     [
         (name, n_features)
         for name in METHODS
-        for n_features in ([6] if name in REFITTED else [1, 4, 6])
+        for n_features in ([6] if name in REFITTED else [1, 4])
         if name not in UP_TO
     ],
 )

@@ -55,7 +55,7 @@ def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer,
     assert again.stdout == ended.stdout
     listed = program("runs", "--store", str(store), "--json", home=home)
     assert [entry["state"] for entry in json.loads(listed.stdout)] == ["finished", "finished"]
-    as_json = program("reselect", *command, "--json", home=home)
+    as_json = program("show", run, "--store", str(store), "--json", home=home)
     assert json.loads(as_json.stdout)["settings"]["method"]["former"] == {
         "first": "number",
         "second": "number",

@@ -214,7 +214,7 @@ def best_of(known, counts) -> float:
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(problems(), SEEDS)
 def test_at_any_prices_cliques_are_searched_to_the_best(problem, seed) -> None:
     known, bound = priced(problem, seed)
@@ -232,7 +232,7 @@ def test_at_any_prices_cliques_are_searched_to_the_best(problem, seed) -> None:
             assert counts(known.worths[walk.best]) == pytest.approx(best, abs=1e-9)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(problems(), SEEDS)
 def test_a_set_of_a_better_design_is_never_dropped(problem, seed) -> None:
     known, bound = priced(problem, seed)
@@ -253,7 +253,7 @@ def test_a_set_of_a_better_design_is_never_dropped(problem, seed) -> None:
     assert math.fsum(worths[walk.best]) == pytest.approx(best, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problems(), SEEDS)
 def test_any_prices_bound_and_a_design_loses_what_it_is_worth_less(problem, seed) -> None:
     form, _, n_sets, overlap, _, _ = problem
@@ -427,7 +427,7 @@ def as_problem(designs: Designs):
 
 
 @pytest.mark.parametrize("way", ["as it comes", "by cliques alone"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_where_the_sum_finds_sets_the_worst_set_is_searched_for_from_them(way, problem) -> None:
     """Even if the search by the worst finds none by itself."""
