@@ -32,7 +32,7 @@ PAIRS += [(name, "linear") for name in FILTERS]
 PAIRS += [(name, "linear") for name in PROBABLE]  # it has a network of its own
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 INFORMATIVE = {"age", "colour", "income"}
-SEEDS = range(2)
+SEEDS = range(4)
 
 
 def select(table, method, model=None, *, seed=0, n_features=3, **options):
@@ -47,8 +47,9 @@ def select(table, method, model=None, *, seed=0, n_features=3, **options):
 
 @pytest.mark.parametrize(("method", "model"), [*PAIRS, *REFITS])
 def test_informative_features_are_found_and_no_constant_among_them(method, model):
+    seeds = SEEDS if method in FILTERS else SEEDS[:2]
     results = [
-        select(good_table(400, seed).assign(same=1.5), method, model, seed=seed) for seed in SEEDS
+        select(good_table(400, seed).assign(same=1.5), method, model, seed=seed) for seed in seeds
     ]
     kept = [set(result.features) for result in results]
     assert all(0 < len(features) <= 3 for features in kept)
@@ -57,7 +58,7 @@ def test_informative_features_are_found_and_no_constant_among_them(method, model
         assert all(features >= {"age", "income"} for features in kept)
         return
     assert sum(len(features & INFORMATIVE) for features in kept) >= 0.9 * sum(map(len, kept))
-    assert sum(features >= {"colour"} for features in kept) >= len(SEEDS) - 1
+    assert sum(features >= {"colour"} for features in kept) >= len(seeds) - 1
 
 
 # These draw numbers for one column after the other, so that their order is part of the seed.

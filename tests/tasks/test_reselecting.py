@@ -171,15 +171,15 @@ def test_rows_of_one_group_are_no_proof_of_their_own() -> None:
     assert chaffinch.reselect(before, many).features == ["x1", "x2", "x3"]
 
 
-def test_classes_categories_weights_and_scores() -> None:
+def test_classes_categories_and_weights() -> None:
     data, newer = good_table(300).assign(w=1.0), good_table(300, seed=1).assign(w=2.0)
     before = chaffinch.select(
-        data, "churned", model=LINEAR, keep=["colour"], weight="w", loss="roc_auc", n_features=2
+        data, "churned", model=LINEAR, keep=["colour"], weight="w", n_features=2
     )
     assert "colour" in before.features
     after = chaffinch.reselect(before, newer)
     assert {"age", "colour", "income"} <= set(after.features)
-    assert after.contract["loss"] == "roc_auc"
+    assert after.contract["loss"] == "log_loss"
 
 
 # What comes before any work
