@@ -155,10 +155,11 @@ class RowSums(MaskState):
         """
         if self.exactly is None or not (self.is_summed and self.settles_ties):
             return
-        lowest = float(losses.min())
-        near = np.flatnonzero(losses <= lowest + _TIE * abs(lowest))
-        if len(near) < 2 or lowest == np.inf:
+        lowest = float(losses[losses.argmin()])
+        is_near = losses <= lowest + _TIE * abs(lowest)
+        if np.count_nonzero(is_near) < 2 or lowest == np.inf:
             return
+        near = np.flatnonzero(is_near)
         asked, unmoved = near[self.relevant[near]], near[~self.relevant[near]]
         if len(asked) + bool(len(unmoved)) < 2:
             return
