@@ -106,7 +106,17 @@ def _type_of(annotation: Any) -> click.ParamType[Any] | type:
 
 def _metavar(annotation: Any) -> str:
     kind = _type_of(annotation)
-    return "NAMES" if isinstance(kind, Names) else "N" if kind is int else "TEXT"
+    if isinstance(kind, Names):
+        return "NUMBERS" if _is_number(get_args(_without_none(annotation))[0]) else "NAMES"
+    return "N" if kind is int else "TEXT"
+
+
+def _is_number(annotation: Any) -> bool:
+    """Return whether a type, or each of several with limits of their own, is a number's."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return all(_is_number(part) for part in get_args(annotation))
+    plain = get_args(annotation)[0] if hasattr(annotation, "__metadata__") else annotation
+    return plain in (int, float) or (plain is not annotation and _is_number(plain))
 
 
 def _help(field: FieldInfo) -> str:

@@ -140,6 +140,8 @@ def test_help_offers_no_more_than_the_command_takes():
     words = " ".join(chaffinch_run("run", "--help").stdout.split())
     assert "--baseline [mean|median|zero] What a masked feature is set to" in words
     assert "values by feature" not in words.lower()
+    assert "--lags NUMBERS How many rows back" in words
+    assert "--keep NAMES Features that are never removed." in words
 
 
 def test_help_lists_the_commands_in_whole_sentences():
