@@ -194,7 +194,7 @@ class RowSums(MaskState):
     def _losses(self, question: Question, n_kept: int, masks: Mask | None = None) -> Floats:
         losses = self._means(question, masks)
         if self.is_summed:
-            doubtful = np.flatnonzero(losses < self._least_losses(question))
+            doubtful = (losses < self._least_losses(question)).nonzero()[0]
             if len(doubtful):
                 losses[doubtful] = self._anew(self._asked(question, masks, doubtful))
         check_finite(self.name, losses, n_kept, len(self._mask))

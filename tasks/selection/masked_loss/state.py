@@ -102,7 +102,7 @@ def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> Non
     n_features : int
         d, the number of features in all.
     """
-    wrong = np.flatnonzero(~np.isfinite(losses))
+    wrong = (~np.isfinite(losses)).nonzero()[0]  # flatnonzero takes thrice as long
     if len(wrong):
         raise UnusableError(
             f"{name} must be finite but is {losses[wrong[0]]} with {n_kept} of {n_features} "

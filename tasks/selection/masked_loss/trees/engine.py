@@ -141,7 +141,7 @@ class TreeEngine(RowSums):
         then : callable, optional
             Called with the state and each run of blocks, start..stop-1, as soon as these are so.
         """
-        waiting = np.flatnonzero(~self._mask[self._used] & ~self._is_visited)
+        waiting = (~self._mask[self._used] & ~self._is_visited).nonzero()[0]
 
         def of_run(start: int, stop: int) -> None:
             for used in waiting.tolist():
@@ -163,7 +163,7 @@ class TreeEngine(RowSums):
 
     def _features(self, question: Question) -> Integers:
         """Return the used features to ask about, by their numbers among these."""
-        kept = np.flatnonzero(self._mask[self._used])
+        kept = self._mask[self._used].nonzero()[0]
         return kept if question == "without each" else kept[:0]
 
     def _score_under(self, mask: Mask) -> Integers:
