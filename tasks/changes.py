@@ -14,7 +14,7 @@ import numpy as np
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.checking import TableDescription
-from chaffinch.tasks.comparison import FEWEST_UNITS
+from chaffinch.tasks.comparison import FEWEST_UNITS, is_decisive
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.masking import mask_of
@@ -205,7 +205,7 @@ def _gone(
 def _verdict(interval: Interval, n_units: int, *, is_same: bool) -> ChangeVerdict:
     if is_same:
         return "keep the former set"
-    if n_units < FEWEST_UNITS or interval[0] <= 0 <= interval[1]:
+    if not is_decisive(interval, n_units):
         return "cannot tell"
     return "change" if interval[1] < 0 else "keep the former set"
 

@@ -86,9 +86,14 @@ def compare(
 def _verdict(interval: Interval, n_units: int, *, is_all: bool) -> Verdict:
     if is_all:
         return "does not help"
-    if n_units < FEWEST_UNITS or interval[0] <= 0 <= interval[1]:
+    if not is_decisive(interval, n_units):
         return "cannot tell"
     return "helps" if interval[1] < 0 else "does not help"
+
+
+def is_decisive(interval: Interval, n_units: int) -> bool:
+    """Return whether an interval lies wholly on one side of zero, and enough units made it."""
+    return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
 
 
 def _sentence(

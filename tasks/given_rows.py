@@ -9,7 +9,7 @@ import numpy as np
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.given_table import as_real_numbers, check_mask, read_given_table
-from chaffinch.tasks.selection.dfs.target import asks_for_classes
+from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Rows, Schema, Task
 
 _FEWEST_ROWS = 3

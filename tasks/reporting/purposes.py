@@ -5,7 +5,7 @@ from __future__ import annotations
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.selection.reselection import RESELECT
 from chaffinch.tasks.selection.rivals.names import OF_ROWS_HELD_OUT
-from chaffinch.tasks.selection.rivals.refit_names import REFITTING, SIZED
+from chaffinch.tasks.selection.rivals.refit_names import MASKING, REFITTING, SIZED
 
 _PURPOSE = {
     "train": "tuning, fitting, the baseline",
@@ -48,7 +48,7 @@ def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
     purpose = _PURPOSE
     if content.method in OF_ROWS_HELD_OUT:
         purpose = _PURPOSE | _PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT
-    elif content.method == "robust_elimination":
+    elif content.method in MASKING:
         purpose = _PURPOSE | _PURPOSE_IN_FOLDS
     elif content.searches is not None:
         purpose = _PURPOSE | _PURPOSE_IN_SEARCHES_BY_PROBABILITIES

@@ -111,7 +111,7 @@ def searches_by_probabilities(searches: Sequence[Mapping[str, Any]]) -> Table:
         "Iterations": "number",
         "Entropy": "number",
         "Stability": "number",
-        "As probable as not": "number",
+        "Features of at least 0.5": "number",
         "Mask-validation loss": "number",
     }
     return Table("Searches", columns, rows)

@@ -23,8 +23,9 @@ from chaffinch.tasks.selection.models.threads import single_thread
 from chaffinch.tasks.selection.rivals.filters import mutual_information, mutual_information_of_pairs
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
-_SOURCE = "Finding Optimal Diverse Feature Sets with Alternative Feature Selection, "
-_SOURCE += "arXiv 2307.11607v3, "
+_SOURCE = (
+    "Finding Optimal Diverse Feature Sets with Alternative Feature Selection, arXiv 2307.11607v3, "
+)
 _N_FEATURES = {
     "backache": 32,
     "chess": 36,

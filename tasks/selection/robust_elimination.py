@@ -78,7 +78,15 @@ def with_masked_copies(
 
 
 def n_stages(n_features: int, fewest: int) -> int:
-    """Return how often the models are trained on the way from all features down to the fewest."""
+    """Return how often the models are trained on the way from all features down to the fewest.
+
+    Parameters
+    ----------
+    n_features : int
+        d, how many there are.
+    fewest : int in 1..d
+        How many are left at the end.
+    """
     return len(_sizes(n_features, fewest)) - 1
 
 
@@ -125,9 +133,7 @@ def eliminate_in_stages(
             mask[left[place]] = False
             if on_removal is not None:
                 on_removal(len(removed), n_features - sizes[-1])
-    scores = np.full(n_features, len(removed) + 1.0)
-    scores[removed] = np.arange(1.0, len(removed) + 1)
-    return RankedPath(tuple(scores.tolist()), tuple(removed))
+    return RankedPath.from_removals(n_features, removed)
 
 
 def _sizes(n_features: int, fewest: int) -> list[int]:

@@ -28,6 +28,7 @@ from chaffinch.tasks.training import Recipe, Tuner
 from chaffinch.tasks.workers import InProcess
 from tests.made_up import good_table
 from tests.tasks.made_up_report import Page, made_up, numbered
+from tests.tasks.stages import stage
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 COLUMNS = [
@@ -46,11 +47,6 @@ def kept(tmp_path_factory):
     """A store, and a result in it."""
     store = tmp_path_factory.mktemp("store")
     return store, select(store=store)
-
-
-def stage(store, result, name):
-    (record,) = [r for r in Store.find(store).existing(result.run).records() if r.stage == name]
-    return record.result
 
 
 # The rows it looks at

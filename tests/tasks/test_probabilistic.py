@@ -20,6 +20,7 @@ from chaffinch.tasks.training import Recipe, Tuner
 from chaffinch.tasks.workers import InProcess
 from tests.made_up import good_table
 from tests.tasks.made_up_report import Page
+from tests.tasks.stages import stage
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 QUICK = Pefs(hidden_layer_sizes=(16,), most_sweeps=6, penalties=(0.05, 0.2), seeds=2)
@@ -41,11 +42,6 @@ def kept(tmp_path_factory):
     """A store, and a result in it."""
     store = tmp_path_factory.mktemp("store")
     return store, select(store=store)
-
-
-def stage(store, result, name):
-    (record,) = [r for r in Store.find(store).existing(result.run).records() if r.stage == name]
-    return record.result
 
 
 def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):

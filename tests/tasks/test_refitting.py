@@ -15,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 
 import chaffinch
 from chaffinch import InputError, ModelSettings, ParticleSwarm, Rfe, Rfecv, Sequential
-from chaffinch.storage.runs import Store
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.refitting import search_by_refits
@@ -28,6 +27,7 @@ from chaffinch.tasks.training import Recipe, Tuner
 from chaffinch.tasks.workers import InProcess
 from tests.made_up import good_table
 from tests.tasks.made_up_report import Page
+from tests.tasks.stages import stage
 
 FEATURES = ("age", "noise_1", "colour", "noise_2", "income", "noise_3")
 LINEAR = ModelSettings(name="linear", tuning="none")
@@ -163,12 +163,6 @@ def test_workers_change_no_bit() -> None:
 
 
 # What they leave
-
-
-def stage(store, result, name):
-    run = Store.find(store).existing(result.run)
-    (record,) = [record for record in run.records() if record.stage == name]
-    return record.result
 
 
 def test_whole_masks_have_a_row_each_and_no_steps_of_features(results) -> None:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Floats, Task
-
-_MOST_CLASSES = 20  # whole numbers with more different values are a quantity
 
 
 def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
@@ -55,23 +54,6 @@ def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
     outputs -= outputs.mean(axis=0)
     outputs /= np.sqrt((outputs**2).mean(axis=0).sum())
     return np.ascontiguousarray(outputs)
-
-
-def asks_for_classes(given: NDArray[Any], task: Task | None) -> bool:
-    """Return whether a target (N,) is one of classes.
-
-    Raises
-    ------
-    ValueError
-        If there is no such task.
-    """
-    if task not in ("classification", "regression", None):
-        raise ValueError(f"task must be classification or regression but is {task!r}")
-    if task is not None:
-        return task == "classification"
-    if given.dtype.kind in "iu":
-        return len(np.unique(given)) <= _MOST_CLASSES
-    return bool(given.dtype.kind != "f")
 
 
 def _one_hot(given: NDArray[Any]) -> Floats:

@@ -75,8 +75,8 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
         last = _last(module)
         several = outputs.ndim == 2 and outputs.shape[1] > 1
         if last not in (*_LAST, "Linear", *_HIDDEN) or (several and last == "Sigmoid"):
-            _check_no_probabilities(outputs, loss)
-        if outputs.ndim == 2 and outputs.shape[1] > 1:
+            _check_no_probabilities(outputs, loss, several=several)
+        if several:
             if last == "LogSoftmax":
                 outputs = outputs.exp()
             elif last != "Softmax":
@@ -121,9 +121,8 @@ def _last(module: Any) -> str:
     return next((name for name in reversed(names) if name not in _WITHOUT_EFFECT), "")
 
 
-def _check_no_probabilities(outputs: Any, loss: str) -> None:
+def _check_no_probabilities(outputs: Any, loss: str, *, several: bool) -> None:
     """Raise ValueError for outputs that would be made into probabilities but seem to be some."""
-    several = outputs.ndim == 2 and outputs.shape[1] > 1
     within = bool(((outputs >= 0) & (outputs <= 1)).all())
     if within and (several or loss == "log_loss"):
         raise ValueError(

@@ -91,9 +91,7 @@ def eliminate_by_refits(
         removed += leaving
         if on_round is not None:
             on_round(done, len(sizes) - 1)
-    scores = np.full(n_features, len(removed) + 1.0)
-    scores[removed] = np.arange(1.0, len(removed) + 1)
-    return RankedPath(tuple(scores.tolist()), tuple(removed))
+    return RankedPath.from_removals(n_features, removed)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -59,6 +59,16 @@ class RankedPath:
         kept = set(keep)
         leaving = [int(j) for j in np.argsort(scores, kind="stable") if j not in kept]
         return cls(tuple(scores.tolist()), tuple(leaving if keep else leaving[:-1]))
+
+    @classmethod
+    def from_removals(cls, n_features: int, removed: Sequence[int]) -> Self:
+        """Score each of `n_features` features by its place in the order of leaving, from 1.
+
+        All that outlast the removals have the place after the last.
+        """
+        scores = np.full(n_features, len(removed) + 1.0)
+        scores[list(removed)] = np.arange(1.0, len(removed) + 1)
+        return cls(tuple(scores.tolist()), tuple(removed))
 
     @property
     def n_features(self) -> int:

@@ -25,6 +25,9 @@ REFITTING: dict[str, str] = {
 BY_PLACE = ("rfe", "rfecv", "robust_elimination")
 PLACE = "the place in the order of leaving; what outlasts all others has the highest"
 
+# Which mask features of their models as well.
+MASKING = ("robust_elimination",)
+
 # Which find the number of features without the model-validation rows.
 SIZED = ("rfecv", "particle_swarm")
 
