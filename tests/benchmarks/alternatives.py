@@ -2,15 +2,15 @@
 
 Both search the same instances, one after the other, in one process and one thread; seconds are
 those of the CPU. Qualities are measured once and given to both. The author's package runs on every
-``STRIDE``-th instance, with a limit of ``LIMIT`` seconds a set: where it runs into that, a ratio is
-a lower bound. Tables: those that the package's paper and the issue name, from a folder given as the
-first argument; without one, tables that scikit-learn bundles.
+``--stride``-th instance, with a limit of ``--limit`` seconds a set, where its own is 60: where it
+runs into that, a ratio is a lower bound. Tables: those that the package's paper names, from a
+folder given as the first argument; without one, tables that scikit-learn bundles.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import time
 import warnings
 from collections import defaultdict
@@ -31,8 +31,8 @@ ENDINGS = (".parquet", ".csv.gz", ".tsv.gz")
 MOST_ROWS = 500  # the matrices of mutual information are not what is measured
 SEARCHES = (("sequential", None), ("simultaneous", "sum"), ("simultaneous", "min"))
 SIZES, N_ALTERNATIVES, TAUS = (5, 10), (1, 2, 3, 4, 5), (0.2, 0.4, 0.6, 0.8, 1.0)
-OUR_LIMIT = 10.0
-STRIDE, LIMIT = 61, 5.0
+QUALITIES = ("MI", "FCBF", "mRMR")
+OUR_LIMIT, ITS_OWN_LIMIT = 10.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ def warm_up() -> None:
             ours(quality, Instance("", "", search, aggregate, k, n_alternatives, tau))
 
 
-def authors(quality: Any, one: Instance) -> dict[str, Any]:
-    """Return the same of the author's package."""
-    selector = _selector(quality, one.kind)
+def authors(quality: Any, one: Instance, limit: float) -> dict[str, Any]:
+    """Return the same of the author's package, stopped after `limit` seconds a set."""
+    selector = _selector(quality, one.kind, limit)
     search = (
         selector.search_sequentially
         if one.search == "sequential"
@@ -137,7 +137,7 @@ def authors(quality: Any, one: Instance) -> dict[str, Any]:
     return {"status": status, "total": float(total), "seconds": seconds}
 
 
-def _selector(quality: Any, kind: str) -> Any:
+def _selector(quality: Any, kind: str, limit: float) -> Any:
     import alfese
     from ortools.linear_solver import pywraplp
 
@@ -145,8 +145,8 @@ def _selector(quality: Any, kind: str) -> Any:
         solver = pywraplp.Solver.CreateSolver("SCIP")
         solver.SetNumThreads(1)
         set_limit = solver.SetTimeLimit
-        # its own limit is 60 s a set
-        solver.SetTimeLimit = lambda milliseconds: set_limit(int(milliseconds * LIMIT / 60))
+        share = limit / ITS_OWN_LIMIT
+        solver.SetTimeLimit = lambda milliseconds: set_limit(int(milliseconds * share))
         return solver
 
     alfese.alfese.AlternativeFeatureSelector.create_solver = staticmethod(limited)
@@ -169,24 +169,37 @@ def _selector(quality: Any, kind: str) -> Any:
 
 def main() -> None:
     """Print statuses, seconds and ratios, and keep every instance."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    asked_for = arguments()
     RESULTS.parent.mkdir(exist_ok=True)
     warm_up()
     by_kind: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
     with RESULTS.open("w") as lines:
-        for name, X, y in tables(folder):
+        for name, X, y in tables(asked_for.folder):
             print(f"{name}: {X.shape[0]} x {X.shape[1]}", flush=True)
             of_table = qualities(X, y)
-            asked = product(of_table, SEARCHES, SIZES, N_ALTERNATIVES, TAUS)
+            searches = [pair for pair in SEARCHES if pair[0] in asked_for.searches]
+            asked = product(asked_for.qualities, searches, SIZES, N_ALTERNATIVES, TAUS)
             for place, (kind, (search, aggregate), k, n_alternatives, tau) in enumerate(asked):
                 one = Instance(name, kind, search, aggregate, k, n_alternatives, tau)
                 row = {**vars(one), "n": X.shape[1], "ours": ours(of_table[kind], one)}
-                if place % STRIDE == 0:
-                    row["authors"] = authors(of_table[kind], one)
+                if place % asked_for.stride == 0:
+                    row["authors"] = authors(of_table[kind], one, asked_for.limit)
                 print(json.dumps(row), file=lines, flush=True)
                 by_kind[kind, search, aggregate or ""].append(row)
     show(by_kind)
     print(f"Kept in {RESULTS}")
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--qualities", nargs="+", choices=QUALITIES, default=QUALITIES)
+    searches = sorted({search for search, _ in SEARCHES})
+    parser.add_argument("--searches", nargs="+", choices=searches, default=searches)
+    parser.add_argument("--stride", type=int, default=61)
+    parser.add_argument("--limit", type=float, default=5.0)
+    return parser.parse_args()
 
 
 def show(by_kind: dict[tuple[str, ...], list[dict[str, Any]]]) -> None:
