@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgroup -q
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
+.PHONY: help run test test-e2e lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -14,8 +15,11 @@ help:  ## What there is
 run: $(READY)  ## The main job on the breast-cancer table that scikit-learn bundles
 	@$(BIN)/python -m chaffinch.flows.demonstration
 
-test: $(READY)  ## Every test
-	@$(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-2} --dist loadgroup -q
+test: $(READY)  ## Every test but those of whole programs
+	@$(PYTEST) -m "not e2e"
+
+test-e2e: $(READY)  ## The command line, servers and deployments as programs of their own
+	@$(PYTEST) -m e2e
 
 lint: $(READY)  ## ruff, strict mypy, import contracts
 	@$(BIN)/ruff check .

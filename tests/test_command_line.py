@@ -40,6 +40,7 @@ def store(tmp_path_factory):
     return store
 
 
+@pytest.mark.e2e
 @pytest.mark.xdist_group("prefect")
 def test_run_with_names_that_need_quotes_prints_json_alone(tmp_path):
     names = {"noise_1": "noise, loud", "noise_2": 'noise "2"', "age": "Alter (Jahre)"}

@@ -23,6 +23,7 @@ def leaking_table():
     return table.assign(cancelled=(table["churned"] == "yes") * 1.5, row=np.arange(len(table)))
 
 
+@pytest.mark.e2e
 @pytest.mark.xdist_group("prefect")
 def test_run_says_them_on_standard_error_in_a_line_each(tmp_path):
     path, store = tmp_path / "table.csv", tmp_path / "store"

@@ -17,7 +17,7 @@ from tests.flows.programs import run, still_running
 from tests.made_up import good_table
 
 # One after the other, since the first start of the embedded server migrates the database.
-pytestmark = pytest.mark.xdist_group("embedded")
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
 
 QUICK = ("--tuning", "none", "--cluster", "none", "--n-features", "2")
 

@@ -15,6 +15,9 @@ from tests.flows.programs import PREFECT, eventually, started
 FOLDER = Path(__file__).parents[2] / "deployments"
 
 
+pytestmark = pytest.mark.e2e
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("deployments")

@@ -37,6 +37,7 @@ def former(table, tmp_path_factory) -> chaffinch.SelectionResult:
     return result
 
 
+@pytest.mark.e2e
 @pytest.mark.xdist_group("embedded")
 def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer, home):
     store = former.folder.parent.parent
@@ -62,6 +63,7 @@ def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer,
     }
 
 
+@pytest.mark.e2e
 @pytest.mark.xdist_group("embedded")
 def test_bad_input_is_one_line(former, newer, home, tmp_path):
     fewer = tmp_path / "fewer.csv"

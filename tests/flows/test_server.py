@@ -11,7 +11,7 @@ import pytest
 from chaffinch.storage.runs import Store
 from tests.flows.programs import CHAFFINCH, environment, free_port, run, still_running
 
-pytestmark = pytest.mark.xdist_group("embedded")
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
 
 
 def said_before_any_work(table, home, **more):

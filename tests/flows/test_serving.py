@@ -12,6 +12,8 @@ import pytest
 from tests.flows.conftest import Server
 from tests.flows.programs import CHAFFINCH, environment, eventually, free_port, started
 
+pytestmark = pytest.mark.e2e
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:

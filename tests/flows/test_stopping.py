@@ -14,7 +14,7 @@ import pytest
 from tests.flows.programs import CHAFFINCH, environment, eventually, run, started, still_running
 
 # With the other tests of a server that a run starts for itself.
-pytestmark = pytest.mark.xdist_group("embedded")
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
 
 # Far below the minute that Prefect goes on asking a server that is gone.
 SECONDS_TO_STOP = 30

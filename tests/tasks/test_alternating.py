@@ -128,9 +128,10 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
 
 @pytest.mark.xdist_group("dask")
 def test_workers_change_no_bit() -> None:
-    _, here = made_of(AfsBm())
+    few = AfsBm(slacks=(0.1, 0.01), rejections=4)
+    _, here = made_of(few)
     with open_workers("local", 2) as workers:
-        _, there = made_of(AfsBm(), workers)
+        _, there = made_of(few, workers)
     assert repr(there) == repr(here)
 
 

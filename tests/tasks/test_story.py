@@ -20,6 +20,7 @@ from chaffinch.tasks.stage import tell_nobody
 from chaffinch.tasks.steps import STEPS
 from chaffinch.tasks.story import check, select_features
 
+QUICK = {"name": "lightgbm", "tuning": "none"}
 TABLES = {"breast_cancer": load_breast_cancer, "diabetes": load_diabetes, "wine": load_wine}
 
 
@@ -34,6 +35,7 @@ def folder(tmp_path_factory) -> Path:
 def run(
     source: Path, store: Path, *, cluster: str = "none", workers: int | None = None, **settings
 ) -> Run:
+    settings.setdefault("model", QUICK)
     return select_features(
         source,
         SelectionSettings(target="target", **settings),
@@ -104,7 +106,7 @@ def on_progress(step, done, total):
 
 select_features(
     sys.argv[1],
-    SelectionSettings(target="target"),
+    SelectionSettings(target="target", model={"name": "lightgbm", "tuning": "none"}),
     ExecutionSettings(store=sys.argv[2], cluster="none"),
     on_progress=on_progress,
 )
@@ -122,7 +124,7 @@ def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: s
     told: list[str] = []
     resumed = select_features(
         source,
-        SelectionSettings(target="target"),
+        SelectionSettings(target="target", model=QUICK),
         ExecutionSettings(store=store, cluster="none"),
         on_progress=lambda step, done, total: told.append(step) if done == 0 else None,
     )
@@ -181,7 +183,7 @@ def test_two_processes_on_one_run_do_its_work_once(folder, tmp_path) -> None:
 
 
 def test_a_check_leaves_only_what_the_run_finds_done(folder, tmp_path) -> None:
-    settings = SelectionSettings(target="target")
+    settings = SelectionSettings(target="target", model=QUICK)
     execution = ExecutionSettings(store=tmp_path, cluster="none")
     check(folder / "wine.csv", settings, execution)
     assert set(manifests(tmp_path)) == {"describe"}
@@ -239,8 +241,8 @@ def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path) -> None:
     hash_ = json.loads((dataset.parent / "dataset.json").read_text())["hash"]
     inner = Dataset.open(tmp_path / "a" / "datasets", hash_)
     other = Store.open(tmp_path / "b").run("scrambled")
-    context = Context(Scrambled(inner), other, SelectionSettings(target="target"))
-    original = Context(inner, first, SelectionSettings(target="target"))
+    context = Context(Scrambled(inner), other, SelectionSettings(target="target", model=QUICK))
+    original = Context(inner, first, SelectionSettings(target="target", model=QUICK))
     described = describe(original)
     divided = first.records()[-3]
     assert divided.stage == "split"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.array_kernels import write
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
@@ -229,5 +230,6 @@ def balanced_by_annealing(
         excess += change
         if excess == 0 and worth.min() > best_worth:
             best_worth = worth.min()
-            best[:] = sets
+            for s in range(len(sets)):
+                write(best[s], sets[s])
     return best

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.alternatives.array_kernels import write
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
@@ -142,7 +143,8 @@ def balance(problem: Problem, state: Balance, most_steps: int) -> int:
                 state.feature[0] -= 1
                 continue
             if state.filled.min() == problem.size:
-                state.best[:] = state.has
+                for i in range(j):
+                    write(state.best[i], state.has[i])
                 state.best[j:] = False
                 state.target[0] = state.worth.min() + problem.blur + 1
                 state.feature[0] -= 1

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.alternatives.array_kernels import write
 from chaffinch.tasks.selection.alternatives.graph import Graph
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED, Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined
@@ -201,7 +202,7 @@ def _go_up(graph: Any, walk: Any) -> None:
 @inlined
 def _keep(graph: Any, walk: Any, lost: float, is_smallest_counted: bool, in_all: float) -> None:
     """Take the complete design; what is looked for from now on is better."""
-    walk.best[:] = walk.chosen
+    write(walk.best, walk.chosen)
     walk.may_lose[0] = lost
     if is_smallest_counted:
         smallest = np.inf

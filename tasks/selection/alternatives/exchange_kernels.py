@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.annealing_kernels import below
+from chaffinch.tasks.selection.alternatives.array_kernels import write
 from chaffinch.tasks.selection.alternatives.designs import Sets
 from chaffinch.tasks.selection.alternatives.search_state import Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
@@ -165,5 +166,6 @@ def annealed(
         worth += gain
         if excess == 0 and (worth > best_worth or not is_found):
             is_found, best_worth = True, worth
-            best[:] = sets
+            for s in range(n_sets):
+                write(best[s], sets[s])
     return is_found, best

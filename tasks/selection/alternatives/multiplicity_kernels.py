@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from chaffinch.tasks.selection.alternatives.array_kernels import write
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem, State
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.use_table import NONE
@@ -128,7 +129,8 @@ def _put(state: Any, j: int, count: int, sign: int) -> None:
 def _keep(problem: Any, state: Any, j: int) -> None:
     if state.best_worth[0] == NONE or state.worth[j] > state.best_worth[0] + problem.blur:
         state.best[:] = False
-        state.best[:j] = state.has[:j]
+        for i in range(j):
+            write(state.best[i], state.has[i])
         state.best_worth[0] = state.worth[j]
         state.best_worth[1] = (state.worth[j] + problem.blur) * problem.scale
 

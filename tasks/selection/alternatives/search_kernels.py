@@ -14,27 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.array_kernels import insert, total, write
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Problem, State
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _STEPS = 3  # on each level
 _HALVINGS = 15  # how often a step may become half as long for want of a lower bound
 _GUESS = 0.1  # how far below a bound the best set is taken to be where none is known
-
-
-@compiled
-def _insert(sums: Any, filled: int, most: int, x: float) -> int:
-    """Keep the `most` largest numbers, in descending order; return how many there are."""
-    if filled == most:
-        if most == 0 or x <= sums[most - 1]:
-            return filled
-        filled -= 1
-    place = filled
-    while place > 0 and sums[place - 1] < x:
-        sums[place] = sums[place - 1]
-        place -= 1
-    sums[place] = x
-    return filled + 1
 
 
 @compiled
@@ -58,8 +44,9 @@ def _write_first(state: Any, level: int, word: Any) -> None:
     place, n_open, filled = state.place[level], len(word) - level - 1, 0
     lowest = np.empty(n_open)
     for i in range(place + 1, state.n_candidates[level]):
-        filled = _insert(lowest, filled, n_open, -float(state.candidates[level, i]))
-    word[:level], word[level] = state.chosen[:level], state.candidates[level, place]
+        filled = insert(lowest, filled, n_open, -float(state.candidates[level, i]))
+    write(word[:level], state.chosen)
+    word[level] = state.candidates[level, place]
     for i in range(n_open):
         word[level + 1 + i] = int(-lowest[i])
 
@@ -144,7 +131,8 @@ def _step(problem: Any, rows: Any, length: float) -> bool:
         rows[0, r] = max(0.0, rows[0, r] + length / norm * rows[1, r])
         size += rows[0, r] * problem.sizes[r]
     if size > problem.most_charged:
-        rows[0] *= problem.most_charged / size
+        for r in range(rows.shape[1]):
+            rows[0, r] *= problem.most_charged / size
     return True
 
 
@@ -160,13 +148,17 @@ def charge(problem: Problem, state: State, level: int, n_steps: int) -> bool:
     for r in range(len(problem.caps)):
         if problem.most[r, n_open] > problem.caps[r] - state.loads[level, r]:
             rows[0, r] = state.multipliers[level, r]
-    target, best, last = state.best_value[0] - state.value[level], charged.copy(), 0.0
+    target, best, last = state.best_value[0] - state.value[level], np.zeros(n), 0.0
     for _ in range(n_steps + 1):
         bound, since = _charged(problem, state, level, rows, charged, places), since + 1
         if bound < lowest:
             lowest, since, last = bound, 0, charged[places[-1]]
-            best[:], state.multipliers[level] = charged, rows[0]
-            state.constant[level] = bound - charged[places].sum()
+            write(best, charged)
+            write(state.multipliers[level], rows[0])
+            kept_back = 0.0
+            for place in places:
+                kept_back += charged[place]
+            state.constant[level] = bound - kept_back
         elif since > n_steps // _HALVINGS:
             share, since = share / 2, 0
         goal = target if target > -np.inf else lowest - _GUESS * abs(lowest)
@@ -193,8 +185,8 @@ def _promise_anew(problem: Any, state: Any, level: int, n_open: int) -> None:
         for j in range(n):
             if j != i:
                 cost = problem.costs[feature, state.candidates[level, j]]
-                filled = _insert(nearest, filled, partners, -cost / 2)
-        state.promises[level, i] = state.marginals[level, i] + nearest.sum()
+                filled = insert(nearest, filled, partners, -cost / 2)
+        state.promises[level, i] = state.marginals[level, i] + total(nearest)
 
 
 @compiled
@@ -231,8 +223,9 @@ def _descend(problem: Any, state: Any, level: int, k: int) -> int:
     added, n_open = state.candidates[level, place], k - below
     state.chosen[level] = added
     state.value[below] = state.value[level] + state.marginals[level, place]
-    state.loads[below] = state.loads[level] + problem.weights[added]
-    state.multipliers[below] = state.multipliers[level]
+    for r in range(len(problem.caps)):
+        state.loads[below, r] = state.loads[level, r] + problem.weights[added, r]
+        state.multipliers[below, r] = state.multipliers[level, r]
     n = 0
     for i in range(place + 1, state.n_candidates[level]):
         feature, marginal = state.candidates[level, i], state.marginals[level, i]
@@ -254,7 +247,7 @@ def _bound(state: Any, level: int, k: int) -> float:
     first, last = state.place[level], state.place[level] + k - level
     if last > state.n_candidates[level]:
         return -np.inf
-    promised = state.promises[level, first:last].sum()
+    promised = total(state.promises[level, first:last])
     return float(state.value[level] + state.constant[level] + promised)
 
 
@@ -265,12 +258,13 @@ def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
         best, worth = state.best_value[0], state.value[level] + state.marginals[level, i]
         if worth < best - problem.slack:
             continue
-        word[:level], word[level] = state.chosen[:level], state.candidates[level, i]
+        write(word[:level], state.chosen)
+        word[level] = state.candidates[level, i]
         if len(found):
-            found[state.n_found[0]] = word
+            write(found[state.n_found[0]], word)
             state.n_found[0] += 1
         elif _is_before(word, state.best) or worth > best + problem.slack:
-            state.best[:] = word
+            write(state.best, word)
             state.best_value[0] = max(best, worth)
 
 
