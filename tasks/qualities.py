@@ -197,7 +197,7 @@ def masked_loss(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> Ma
 
 
 def mrmr(
-    X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0, threads: int = 1
+    X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0, processes: int = 1
 ) -> MRMR:
     """Return mean relevance less mean redundancy, both as mutual information in nats.
 
@@ -205,7 +205,7 @@ def mrmr(
     ----------
     X, y, task, seed
         See `mutual_information`.
-    threads : int, at least 1
+    processes : int, at least 1
         How many features to look at together; changes no number.
 
     Raises
@@ -217,11 +217,11 @@ def mrmr(
     -----
     Estimates M M times: minutes for hundreds of features.
     """
-    if threads < 1:
-        raise InputError(f"threads must be at least 1 but is {threads}")
+    if processes < 1:
+        raise InputError(f"processes must be at least 1 but is {processes}")
     rows, schema = rows_and_schema(X, y, task)
     relevance = filters.mutual_information(rows, schema, seed)
-    of_pairs = filters.mutual_information_of_pairs(rows, schema, seed, threads=threads)
+    of_pairs = filters.mutual_information_of_pairs(rows, schema, seed, processes=processes)
     return MRMR(relevance, of_pairs, schema.features)
 
 

@@ -134,7 +134,7 @@ def qualities(X: Floats, y: NDArray[np.int64], seed: int) -> dict[str, Quality]:
     """Return the four qualities that a solver can optimise, by the paper's names."""
     rows, schema = Rows(X, y), Schema(tuple(map(str, range(X.shape[1]))), (0,) * X.shape[1], 2)
     relevance = mutual_information(rows, schema, seed)
-    of_pairs = mutual_information_of_pairs(rows, schema, seed, threads=1)
+    of_pairs = mutual_information_of_pairs(rows, schema, seed, processes=1)
     return {
         "FCBF": FCBF(relevance, of_pairs),
         "MI": Univariate(relevance),

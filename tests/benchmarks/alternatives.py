@@ -71,7 +71,7 @@ def tables(folder: Path | None) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 def qualities(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Return what both are given, by the paper's names."""
     information = chaffinch.qualities.mutual_information(X, y, task="classification")
-    pairs = chaffinch.qualities.mrmr(X, y, task="classification", threads=4)
+    pairs = chaffinch.qualities.mrmr(X, y, task="classification", processes=4)
     return {
         "MI": information,
         "FCBF": chaffinch.FCBF(pairs.relevance, pairs.redundancy),

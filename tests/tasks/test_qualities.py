@@ -44,12 +44,12 @@ def test_numbers_are_those_of_the_rankings():
     assert quality.values[NUMBERS.columns.get_loc("income")] == pytest.approx(expected[0])
 
 
-def test_the_redundancy_of_mrmr_is_estimated_both_ways_and_by_any_number_of_threads():
+def test_the_redundancy_of_mrmr_is_estimated_both_ways_and_by_any_number_of_processes():
     quality = qualities.mrmr(X, Y)
     assert not np.allclose(quality.redundancy, quality.redundancy.T, atol=1e-6)
     assert (np.diag(quality.redundancy) == 0).all()
-    threaded = qualities.mrmr(X, Y, threads=3)
-    assert np.array_equal(threaded.redundancy, quality.redundancy)
+    several = qualities.mrmr(X, Y, processes=2)
+    assert np.array_equal(several.redundancy, quality.redundancy)
     income = qualities.mutual_information(X, X["income"].fillna(X["income"].mean()))
     column = NAMES.index("income")
     others = np.arange(len(NAMES)) != column
@@ -155,7 +155,7 @@ REFUSED = {
         lambda: qualities.cfs(X.assign(age=np.inf), Y),
         "X must be finite but feature 'age' is not",
     ),
-    "threads": (lambda: qualities.mrmr(X, Y, threads=0), "threads must be at least 1 but is 0"),
+    "processes": (lambda: qualities.mrmr(X, Y, processes=0), "processes must be at least 1 but is"),
     "perceptron": (
         lambda: qualities.model_gain(
             MLPRegressor(max_iter=5000, hidden_layer_sizes=2).fit(NUMBERS, NUMBERS["age"]), NUMBERS

@@ -7,9 +7,7 @@ A feature's score does not depend on the other features, so that features can be
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,7 +138,7 @@ def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
 
 
 def mutual_information_of_pairs(
-    rows: Rows, schema: Schema, seed: int, *, threads: int = 1
+    rows: Rows, schema: Schema, seed: int, *, processes: int = 1
 ) -> Floats:
     """Return the mutual information of features with each other, in nats.
 
@@ -148,8 +146,9 @@ def mutual_information_of_pairs(
     ----------
     rows, schema, seed
         See `mutual_information`.
-    threads : int, at least 1
-        How many features to look at together; changes no number.
+    processes : int, at least 1
+        How many features to look at together; changes no number. Threads would share Python's
+        filters of warnings, which scikit-learn clears for a moment in each of them.
 
     Returns
     -------
@@ -161,9 +160,11 @@ def mutual_information_of_pairs(
     -----
     Takes the time of d d estimates.
     """
+    from joblib import Parallel, delayed
+
+    of_one = delayed(mutual_information_with)
     features = range(len(schema.features))
-    with ThreadPoolExecutor(threads) as pool:
-        columns = list(pool.map(partial(mutual_information_with, rows, schema, seed), features))
+    columns = Parallel(n_jobs=processes)(of_one(rows, schema, seed, j) for j in features)
     matrix = np.stack(columns, axis=1)
     np.fill_diagonal(matrix, 0.0)
     return matrix
