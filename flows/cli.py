@@ -1,4 +1,4 @@
-"""The command line: ``chaffinch run | reselect | compare | reproduce | runs | show | serve``.
+"""The command line: ``chaffinch run``, and whatever else `chaffinch --help` lists.
 
 Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctrl-C, 143 by SIGTERM,
 129 by SIGHUP. Whatever is heavy is imported by the command that needs it, so that help is quick.
@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from chaffinch.flows.columns_command import columns
 from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, WORKERS
 from chaffinch.flows.options import json_flag, nested, settings_options
 from chaffinch.flows.reselect_command import reselect
@@ -241,7 +242,8 @@ def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -
     )
 
 
-cli.add_command(reselect)
+for command in (reselect, columns):
+    cli.add_command(command)
 
 
 def main() -> None:

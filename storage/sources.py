@@ -91,15 +91,14 @@ def check_source(source: Source) -> None:
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        with _reading(path):
-            _kind_of(path)
+        kind_of_path(path)
 
 
 def says_what_is_text(source: Source) -> bool:
     """Return whether a source tells text from numbers by itself, as CSV and TSV do not."""
     if not isinstance(source, str | os.PathLike):
         return True
-    return _kind_of(Path(source)) not in ENDINGS
+    return kind_of_path(Path(source)) not in ENDINGS
 
 
 def source_fingerprint(source: Source) -> str | None:
@@ -119,7 +118,7 @@ def source_fingerprint(source: Source) -> str | None:
         if not path.is_dir():
             return sha256_of_file(path)
         digest = hashlib.sha256()
-        for part in _parquet_files(path):
+        for part in parquet_files(path):
             digest.update(f"{part.name}\0{sha256_of_file(part)}\n".encode())
         return digest.hexdigest()
 
@@ -141,13 +140,24 @@ def _from_path(path: Path, categorical: Collection[str]) -> pa.Table:
     kind = _kind_of(path)
     if kind in ENDINGS:
         return read_delimited(path, kind, categorical)
-    return _read_parquet(_parquet_files(path) if path.is_dir() else [path])
+    return _read_parquet(parquet_files(path) if path.is_dir() else [path])
+
+
+def kind_of_path(path: Path) -> str:
+    """Return the ending that says how a path is read; a folder is one of Parquet files.
+
+    Raises
+    ------
+    InputError
+        If its ending is unknown, or the folder has no Parquet files.
+    """
+    with _reading(path):
+        return _kind_of(path)
 
 
 def _kind_of(path: Path) -> str:
-    """Return the ending that says how a path is read; a folder is one of Parquet files."""
     if path.is_dir():
-        _parquet_files(path)
+        parquet_files(path)
         return _PARQUET[0]
     endings = [ending.lower() for ending in path.suffixes]
     kind = endings[-2:-1] if endings[-1:] == [".gz"] else endings[-1:]
@@ -185,7 +195,14 @@ def _without_unnamed_index(table: pa.Table) -> pa.Table:
     return table.select(named)
 
 
-def _parquet_files(folder: Path) -> list[Path]:
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder in the order of their names.
+
+    Raises
+    ------
+    InputError
+        If it has none, or holds folders.
+    """
     seen = sorted(p for p in folder.iterdir() if p.name[0] not in "._")
     inner = [p.name for p in seen if p.is_dir()]
     if inner:

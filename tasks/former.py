@@ -10,6 +10,7 @@ from typing import Any
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs import Store
+from chaffinch.tasks.contract import FeatureContract
 from chaffinch.tasks.reselect_settings import Reselect, ReselectionSettings
 from chaffinch.tasks.result import CONTRACT_FIELDS, SelectionResult, load_result, load_run
 from chaffinch.tasks.settings import ModelSettings, SelectionSettings
@@ -72,6 +73,34 @@ def _read_contract(path: Path) -> dict[str, Any]:
             f"{path.name} is no feature contract ({error}); give a run's name, its folder or its "
             f"{_CONTRACT}"
         ) from error
+
+
+def load_contract(
+    given: SelectionResult | str | Path, *, store: str | Path = "chaffinch-store"
+) -> FeatureContract:
+    """Return the feature contract of a finished run.
+
+    Parameters
+    ----------
+    given : SelectionResult, str or Path
+        A result, the name of a run in the store, its folder, or a ``selection.json`` by itself.
+    store : path
+        The store that a name is looked up in.
+
+    Raises
+    ------
+    InputError
+        If there is no such run, it is not finished, or the file is no feature contract.
+    StorageError
+        If the run is damaged, or a later release wrote it.
+
+    Examples
+    --------
+    >>> contract = chaffinch.load_contract("selection.json")  # doctest: +SKIP
+    >>> contract.validate("newer.parquet")  # doctest: +SKIP
+    >>> pandas.read_parquet("newer.parquet", columns=contract.columns)  # doctest: +SKIP
+    """
+    return FeatureContract(read_former(given, store).contract)
 
 
 def settings_of(

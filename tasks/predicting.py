@@ -139,26 +139,15 @@ class SelectedModel:
             )
         if not source.num_rows:
             return np.empty((0, len(features)))
-        typed = pa.table([self._typed(source, name) for name in features], names=features)
+        columns = [
+            typed_feature(source, name, is_category=name in self.categories) for name in features
+        ]
+        typed = pa.table(columns, names=features)
         matrix = feature_matrix(typed, features, self.categories)
         for position, name in enumerate(features):
             if name in self.categories:
                 self._warn_if_new(name, typed.column(position), np.isnan(matrix[:, position]))
         return matrix
-
-    def _typed(self, source: pa.Table, name: str) -> pa.ChunkedArray:
-        """Return one feature, typed as it was in training."""
-        named = {"categorical" if name in self.categories else "numeric": [name]}
-        try:
-            return type_columns(source.select([name]), **named).column(0)
-        except InputError as error:
-            # the remedy that follows the last semicolon is one for training
-            found, _, _ = str(error).rpartition("; ")
-            held = "text" if name in self.categories else "numbers"
-            raise InputError(
-                f"{found}; the model learnt from {held} in {name!r}, so mend the value or leave "
-                "it empty"
-            ) from error
 
     def _warn_if_new(self, name: str, column: pa.ChunkedArray, unread: NDArray[np.bool_]) -> None:
         """Warn if a categorical column holds hardly a value that was there in training."""
@@ -174,3 +163,33 @@ class SelectedModel:
             UserWarning,
             stacklevel=5,  # where the user asked for predictions
         )
+
+
+def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.ChunkedArray:
+    """Return one feature of a table as it was read, typed as it was in training.
+
+    Parameters
+    ----------
+    source : pyarrow.Table
+        As `chaffinch.storage.sources.read_source` returns it.
+    name : str
+        Of the feature.
+    is_category : bool
+        What it was in training; otherwise numbers.
+
+    Raises
+    ------
+    InputError
+        If it holds what cannot be that.
+    """
+    named = {"categorical" if is_category else "numeric": [name]}
+    try:
+        return type_columns(source.select([name]), **named).column(0)
+    except InputError as error:
+        # the remedy that follows the last semicolon is one for training
+        found, _, _ = str(error).rpartition("; ")
+        held = "text" if is_category else "numbers"
+        raise InputError(
+            f"{found}; the model learnt from {held} in {name!r}, so mend the value or leave it "
+            "empty"
+        ) from error

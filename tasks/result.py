@@ -16,6 +16,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.catalog import next_stage
+from chaffinch.tasks.contract import FeatureContract
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
 from chaffinch.tasks.recorded_searches import scores_of_result
@@ -87,8 +88,9 @@ class SelectionResult:
         Everything that could have changed the result.
     versions : dict
         Of every library that computes.
-    contract : dict
-        The whole of ``selection.json``.
+    contract : FeatureContract
+        The whole of ``selection.json``, a dictionary; says which columns a source must give, and
+        checks tables.
     run : str
         Name of the run.
     folder : Path or None
@@ -108,7 +110,7 @@ class SelectionResult:
     seed: int
     settings: dict[str, Any]
     versions: dict[str, str]
-    contract: dict[str, Any]
+    contract: FeatureContract
     run: str
     folder: Path | None
     _features: tuple[str, ...]
@@ -291,7 +293,7 @@ def load_result(
         seed=contract["seed"],
         settings=contract["settings"],
         versions=contract["versions"],
-        contract=contract,
+        contract=FeatureContract(contract),
         run=run.name,
         folder=run.folder if keep_folder else None,
         _features=features,

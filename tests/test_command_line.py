@@ -20,6 +20,7 @@ COMMANDS = {
     "reselect": ("RUN", "DATA", "--target", "--gain", "--slack", "--seed", "--store", "--json"),
     "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),
     "reproduce": ("PAPER_TABLE", "gbmo-table-2", "--seeds", "--data", "--json"),
+    "columns": ("RUN", "--as", "--table", "--dialect", "--source", "--store"),
     "runs": ("--store", "--json"),
     "show": ("RUN", "--store", "--json"),
     "serve": ("--data", "--target", "--cron", "--timezone", "--store"),

@@ -9,6 +9,8 @@ from .tasks.column_settings import ColumnSettings as ColumnSettings
 from .tasks.compare import compare as compare
 from .tasks.comparing.result import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
+from .tasks.contract import FeatureContract as FeatureContract
+from .tasks.former import load_contract as load_contract
 from .tasks.given_model import masked_loss as masked_loss
 from .tasks.history import with_history as with_history
 from .tasks.history_settings import HistorySettings as HistorySettings

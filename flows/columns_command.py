@@ -1,0 +1,108 @@
+"""``chaffinch columns``, one of the commands that `chaffinch.flows.cli` gathers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from chaffinch.flows.option_fields import STORE
+from chaffinch.flows.options import settings_options
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.settings import ExecutionSettings
+
+DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
+
+
+@click.command(short_help="Print the columns that a source must give.")
+@click.argument("run")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["sql", "parquet", "json"]),
+    default="json",
+    show_default=True,
+    help="sql: a SELECT, or its list without --table. parquet: the list that readers of Parquet "
+    "take as `columns`. json: an object with the types.",
+)
+@click.option("--table", metavar="NAME", help="sql: the table to read from, such as shop.orders.")
+@click.option(
+    "--dialect",
+    type=click.Choice(DIALECTS),
+    help="sql: how names are quoted.  [default: postgresql]",
+)
+@click.option(
+    "--source",
+    metavar="PATH",
+    help="CSV or TSV (plain or .gz), a Parquet file or folder: say on standard error what of it "
+    "need not be read.",
+)
+@settings_options(ExecutionSettings, STORE)
+def columns(
+    run: str,
+    form: str,
+    table: str | None,
+    dialect: str | None,
+    source: str | None,
+    store: str | None,
+) -> None:
+    """Print the columns that a source must give for the features of RUN.
+
+    RUN is the name of a finished run in the store, its folder, or its selection.json.
+    """
+    from chaffinch.tasks.former import load_contract
+
+    _check_for_sql(form, {"--table": table, "--dialect": dialect})
+    contract = load_contract(run, store=Path(store) if store else ExecutionSettings().store)
+    read = None if source is None else contract.bytes_in(source)
+    if form == "sql":
+        click.echo(as_select(contract.columns, table, dialect or DIALECTS[0]))
+    elif form == "parquet":
+        click.echo(json.dumps(contract.columns, ensure_ascii=False))
+    else:
+        types = {feature["name"]: feature["type"] for feature in contract["features"]}
+        found = {
+            "columns": contract.columns,
+            "features": types,
+            "bytes": None if read is None else {"kept": read.kept, "all": read.all},
+        }
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    if read is not None:
+        click.echo(
+            f"{len(contract.columns)} columns are {read.kept:,} of {read.all:,} bytes: "
+            f"{read.share_saved:.0%} need not be read",
+            err=True,
+        )
+
+
+def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
+    """Return names as a list in SQL, or as a SELECT from a table.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of columns; quoted, whatever is in them.
+    table : str or None
+        Its levels parted by dots; each is quoted.
+    dialect : str
+        One of `DIALECTS`.
+    """
+    from sqlalchemy import column, select
+    from sqlalchemy import table as sql_table
+    from sqlalchemy.dialects import registry
+    from sqlalchemy.sql import quoted_name
+
+    spoken = registry.load(dialect)(paramstyle="named")  # or a per cent sign would be doubled
+    if table is None:
+        return ", ".join(map(spoken.identifier_preparer.quote_identifier, names))
+    *levels, last = (quoted_name(level, quote=True) for level in table.split("."))
+    schema = ".".join(levels) or None
+    chosen = select(*(column(quoted_name(name, quote=True)) for name in names))
+    of_table = chosen.select_from(sql_table(last, schema=schema))
+    return str(of_table.compile(dialect=spoken)).replace(" \n", "\n")
+
+
+def _check_for_sql(form: str, given: Mapping[str, str | None]) -> None:
+    for option, value in given.items():
+        if value is not None and form != "sql":
+            raise InputError(f"{option} is for --as sql but this is --as {form}; leave it out")

@@ -1,0 +1,159 @@
+"""The feature contract as an ETL job meets it: what it must read, and whether rows still fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from chaffinch.storage.column_bytes import column_bytes
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import quoted
+from chaffinch.storage.sources import read_source
+from chaffinch.tasks.history import made_names
+from chaffinch.tasks.history_settings import HistorySettings
+from chaffinch.tasks.matrix import feature_matrix
+from chaffinch.tasks.predicting import typed_feature
+
+_MOST_NAMES = 10  # of one message
+
+
+@dataclass(frozen=True)
+class BytesRead:
+    """What reading the columns of a contract takes of a source.
+
+    Attributes
+    ----------
+    kept, all : int
+        Bytes of the contract's columns, and of all.
+    """
+
+    kept: int
+    all: int
+
+    @property
+    def share_saved(self) -> float:
+        """What need not be read, in 0..1; 0 of a source that takes no bytes."""
+        return 1 - self.kept / self.all if self.all else 0.0
+
+
+class FeatureContract(dict[str, Any]):
+    """The whole of ``selection.json``, as a dictionary that also knows what it asks of a table."""
+
+    @property
+    def features(self) -> list[str]:
+        """Kept features, in the table's order."""
+        return [feature["name"] for feature in self["features"]]
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of a source that the kept features are, or are made of, in the table's order.
+
+        Features made of earlier rows ask for the column that they are made of, the time and the
+        series.
+        """
+        history, order = self._history(), self["settings"]["columns"]["time"]
+        features = self.features
+        if history is None:
+            return features
+        made = {c: made_names(c, history) for c in history.columns or (self["target"]["name"],)}
+        origin = {name: column for column, names in made.items() for name in names}
+        asked = [origin.get(name, name) for name in features]
+        needs_order = len(origin.keys() & set(features)) > 0
+        roles = [order if needs_order else None, history.series]
+        return list(dict.fromkeys([*asked, *(role for role in roles if role is not None)]))
+
+    def validate(self, table: Any) -> None:
+        """Refuse a table that no longer holds what the contract was made from.
+
+        Parameters
+        ----------
+        table : path, or pandas, polars or Arrow table
+            Newer rows, with the `columns` of the contract; others are not looked at.
+
+        Raises
+        ------
+        InputError
+            If a column is missing, or holds another type: text where there were numbers, or the
+            other way round.
+
+        Notes
+        -----
+        Stricter than a prediction, which reads numbers out of text where it can.
+        """
+        categories = {
+            feature["name"]: tuple(feature["categories"])
+            for feature in self["features"]
+            if feature["type"] == "category"
+        }
+        source, columns = read_source(table, categories, may_be_empty=True), self.columns
+        missing = [name for name in columns if name not in source.column_names]
+        if missing:
+            raise InputError(
+                f"the table lacks {quoted(missing[:_MOST_NAMES])}, {len(missing)} of the "
+                f"{len(columns)} columns that the contract needs; bring them back, or select anew"
+            )
+        for name in self.features:
+            if name in source.column_names:
+                _check_type(source, name, categories.get(name))
+
+    def bytes_in(self, source: Any) -> BytesRead:
+        """Return what reading the contract's columns takes of a source, and all of it.
+
+        Parameters
+        ----------
+        source : path, or pandas, polars or Arrow table
+            Of Parquet the compressed columns count, of delimited text its fields, of a table in
+            memory its buffers.
+
+        Raises
+        ------
+        InputError
+            If the source cannot be read, or lacks one of the columns.
+        """
+        found, columns = column_bytes(source), self.columns
+        missing = [name for name in columns if name not in found]
+        if missing:
+            raise InputError(
+                f"the source lacks {quoted(missing[:_MOST_NAMES])}; name the one that the contract "
+                "was made from"
+            )
+        return BytesRead(sum(found[name] for name in columns), sum(found.values()))
+
+    def _history(self) -> HistorySettings | None:
+        history = self["settings"].get("history")
+        return None if history is None else HistorySettings(**history)
+
+
+def _check_type(source: pa.Table, name: str, categories: tuple[str, ...] | None) -> None:
+    """Refuse a column that is of another kind than the contract says."""
+    held = source.column(name)
+    if held.null_count == len(held):
+        return
+    if categories is None:
+        if _is_text(held.type):
+            raise InputError(_changed(name, "text", "numbers", held))
+        typed_feature(source, name, is_category=False)
+        return
+    typed = typed_feature(source, name, is_category=True)
+    codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})
+    if not _is_text(held.type) and np.isnan(codes).all():
+        raise InputError(_changed(name, str(held.type), "text", held))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _changed(name: str, now: str, before: str, held: pa.ChunkedArray) -> str:
+    example = held.drop_null()[0].as_py()
+    return (
+        f"column {name!r} holds {now}, such as {example!r}, where the contract has {before}; bring "
+        "its type back, or select anew"
+    )

@@ -1,0 +1,155 @@
+"""What a contract asks of a source, what that saves, and which tables no longer fit it."""
+
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import chaffinch
+from chaffinch import InputError, ModelSettings
+from tests.made_up import good_table
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A result whose features are two columns of numbers and one of text."""
+    keep = ("age", "colour", "income")
+    store = tmp_path_factory.mktemp("store")
+    result = chaffinch.select(
+        good_table(), "churned", model=LINEAR, method="anova_f", n_features=3, keep=keep,
+        store=store,
+    )  # fmt: skip
+    assert set(result.features) == set(keep)
+    return result
+
+
+@pytest.fixture(scope="module")
+def of_days():
+    """A contract of features that are made of earlier rows."""
+    random = np.random.default_rng(0)
+    days = [date(2026, 1, 1) + timedelta(days=i) for i in range(300)]
+    rows = pd.DataFrame({"noise": random.normal(size=300), "day": pd.to_datetime(days)})
+    rows["shop"] = np.where(np.arange(300) % 2, "a", "b")
+    rows["y"] = random.normal(size=300).cumsum()
+    return chaffinch.select(
+        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", series="shop",
+        lags=[1, 2], drop=["shop"],
+    ).contract  # fmt: skip
+
+
+def test_the_columns_of_plain_features_are_these_in_the_tables_order(kept):
+    in_order = [name for name in good_table().columns if name in kept.features]
+    assert kept.contract.columns == in_order == kept.contract.features
+    assert kept.contract["target"]["name"] == "churned"  # it is the whole file as well
+
+
+def test_features_made_of_earlier_rows_ask_for_what_they_are_made_of(of_days):
+    assert of_days.features == ["y_lag_1"]
+    assert of_days.columns == ["y", "day", "shop"]
+
+
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, polars.DataFrame, lambda table: pa.table(table.to_dict("list"))]
+)
+def test_the_table_it_was_made_from_fits_in_any_kind_of_table(kept, kind):
+    table = good_table()
+    kept.contract.validate(kind(table[kept.contract.columns]))
+
+
+def test_so_does_one_in_a_file_and_one_without_rows_or_values(kept, tmp_path):
+    table = good_table()
+    table.to_csv(tmp_path / "newer.csv", index=False)
+    kept.contract.validate(tmp_path / "newer.csv")
+    kept.contract.validate(table.head(0))
+    kept.contract.validate(table.assign(age=None))
+
+
+def test_whole_numbers_are_numbers_too(kept):
+    kept.contract.validate(good_table().assign(age=7))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda table: table.drop(columns=["age", "income"]),
+            r"lacks 'age' and 'income', 2 of the 3 columns that the contract needs",
+        ),
+        (
+            lambda table: table.assign(age=table["age"].astype(str)),
+            r"column 'age' holds text, such as '[0-9.-]+', where the contract has numbers",
+        ),
+        (
+            lambda table: table.assign(age="old"),
+            r"column 'age' holds text, such as 'old', where the contract has numbers",
+        ),
+        (
+            lambda table: table.assign(colour=np.arange(len(table)) / 2),
+            r"column 'colour' holds double, such as 0.0, where the contract has text",
+        ),
+        (
+            lambda table: table.assign(age=[[1]] * len(table)),
+            r"age.*the model learnt from numbers in 'age'",
+        ),
+    ],
+)
+def test_a_column_that_is_missing_or_of_another_type_is_refused(kept, change, said):
+    with pytest.raises(InputError, match=said):
+        kept.contract.validate(change(good_table()))
+
+
+def test_a_prediction_may_still_read_numbers_out_of_text(kept):
+    table = good_table()
+    told = table.assign(age=table["age"].astype(str))
+    assert (kept.model.predict(told) == kept.model.predict(table)).all()
+
+
+def test_it_is_read_from_a_run_its_folder_or_its_file(kept):
+    path = kept.folder / "selection.json"
+    for given in (kept, kept.folder, path, str(path)):
+        assert chaffinch.load_contract(given) == kept.contract
+    assert chaffinch.load_contract(kept.run, store=kept.folder.parents[1]) == kept.contract
+    with pytest.raises(InputError, match="is no feature contract"):
+        chaffinch.load_contract(kept.folder / "report.html")
+
+
+def test_bytes_of_delimited_text_are_its_fields_and_come_to_the_whole_file(kept, tmp_path):
+    good_table().to_csv(tmp_path / "plain.csv", index=False)
+    good_table().to_csv(tmp_path / "packed.csv.gz", index=False)
+    read = kept.contract.bytes_in(tmp_path / "plain.csv")
+    good_table()[kept.features].to_csv(tmp_path / "kept.csv", index=False)
+    assert (read.kept, read.all) == tuple(
+        (tmp_path / name).stat().st_size for name in ("kept.csv", "plain.csv")
+    )
+    assert read.share_saved == pytest.approx(1 - read.kept / read.all)
+    assert kept.contract.bytes_in(tmp_path / "packed.csv.gz") == read
+
+
+def test_bytes_of_parquet_are_those_of_its_columns_over_all_files(kept, tmp_path):
+    table = pa.Table.from_pandas(good_table()).append_column(
+        "age.nested", pa.array([{"a": 1, "b": [2, 3]}] * len(good_table()))
+    )
+    for name in ("a", "b"):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=50)
+    read = kept.contract.bytes_in(tmp_path)
+    expected = {True: 0, False: 0}
+    for name in ("a", "b"):
+        metadata = pq.read_metadata(tmp_path / f"{name}.parquet")
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                is_kept = column.path_in_schema in kept.features
+                expected[is_kept] += column.total_compressed_size
+    assert (read.kept, read.all) == (expected[True], sum(expected.values()))
+
+
+def test_bytes_of_a_table_in_memory_are_its_buffers_and_a_source_lacks_nothing(kept):
+    table = pa.Table.from_pandas(good_table())
+    assert kept.contract.bytes_in(table).all == table.nbytes
+    with pytest.raises(InputError, match="the source lacks 'age'; name the one that"):
+        kept.contract.bytes_in(table.drop_columns("age"))
