@@ -7,11 +7,11 @@ from chaffinch.flows.prefect_environment import prepare
 
 prepare()
 
-from chaffinch.flows.serving import serve_feature_selection  # noqa: E402 - prepared first
+from chaffinch.flows.serving import serve_flows  # noqa: E402 - prepared first
 
 if __name__ == "__main__":
     data, target = sys.argv[1:]
-    serve_feature_selection(
+    serve_flows(
         data,
         chaffinch.SelectionSettings(
             target=target,

@@ -1,40 +1,54 @@
-"""Deployments that one process serves: on demand from the UI, and every night."""
+"""Deployments that one process serves: on demand from the UI, every night, and on new data."""
 
 from typing import Any, cast
 
-from prefect import serve
+from prefect import Flow, serve
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
+from prefect.events import DeploymentEventTrigger
 from prefect.schedules import Cron
 from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
+from chaffinch.flows.comparison import comparison
 from chaffinch.flows.feature_selection import feature_selection
+from chaffinch.flows.new_data import NEW_DATA, resource_of
+from chaffinch.flows.reselection import reselection
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
-ON_DEMAND, NIGHTLY = "on-demand", "nightly"
+ON_DEMAND, NIGHTLY, ON_NEW_DATA = "on-demand", "nightly", "on-new-data"
+
+# Nobody asks for these runs one by one: of one table the next waits until the last has ended.
+_ONE_AFTER_THE_OTHER = ConcurrencyLimitConfig(
+    limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
+)
 
 
-def serve_feature_selection(
+def serve_flows(
     data: str,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
+    name: str | None = None,
     cron: str = "0 2 * * *",
     timezone: str = "UTC",
 ) -> None:
-    """Register both deployments and run what is started, until stopped.
+    """Register the deployments of all flows and run what is started, until stopped.
 
     Parameters
     ----------
     data : str
-        Table of the nightly run, and the form's first suggestion.
+        Table of the nightly run, and the forms' first suggestion.
     settings : SelectionSettings
-        Of the nightly run, and the form's first suggestion.
+        Of the nightly run and of those on new data, and the form's first suggestion.
     execution : ExecutionSettings
         Store, cluster and workers, likewise.
+    name : str, optional
+        What new data of this kind are announced as; by default the table's name without its
+        ending.
     cron : str
         When the nightly run starts: minute, hour, day of month, month, day of week.
     timezone : str
@@ -46,28 +60,42 @@ def serve_feature_selection(
         If there is no such table, the schedule is none, or no Prefect server answers.
     """
     check_source(data)
+    resource = resource_of(data, name)
     _check_server()
-    parameters = {
-        "data": data,
-        "settings": settings.model_dump(mode="json"),
-        "execution": execution.model_dump(mode="json"),
-    }
-    nightly: dict[str, Any] = {}
+    common: dict[str, Any] = {"execution": execution.model_dump(mode="json")}
+    selecting = {**common, "data": data, "settings": settings.model_dump(mode="json")}
+    comparing = {**common, "data": [data], "settings": {"target": settings.target}}
     try:
-        nightly["schedule"] = Cron(cron, timezone=timezone)
+        schedule = Cron(cron, timezone=timezone)
     except ValueError as error:
         raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
-    served = [
-        feature_selection.to_deployment(
-            name,
-            parameters=parameters,
-            tags=["chaffinch"],
-            entrypoint_type=EntrypointType.MODULE_PATH,
-            **when,
-        )
-        for name, when in ((ON_DEMAND, {}), (NIGHTLY, nightly))
-    ]
-    serve(*cast(list[RunnerDeployment], served))
+    new_data = DeploymentEventTrigger(
+        name=f"new data of {resource}",
+        expect={NEW_DATA},
+        match={"prefect.resource.id": resource},
+        parameters={"data": "{{ event.payload.path }}"},
+    )
+    limit = {"concurrency_limit": _ONE_AFTER_THE_OTHER}
+    serve(
+        _deployment(feature_selection, ON_DEMAND, selecting),
+        _deployment(feature_selection, NIGHTLY, selecting, schedule=schedule, **limit),
+        _deployment(feature_selection, ON_NEW_DATA, selecting, triggers=[new_data], **limit),
+        _deployment(comparison, ON_DEMAND, comparing),
+        _deployment(reselection, ON_DEMAND, {**common, "data": data}),
+    )
+
+
+def _deployment(
+    flow: Flow[..., Any], name: str, parameters: dict[str, Any], **when: Any
+) -> RunnerDeployment:
+    made = flow.to_deployment(
+        name,
+        parameters=parameters,
+        tags=["chaffinch"],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+        **when,
+    )
+    return cast(RunnerDeployment, made)  # a coroutine only where there is an event loop
 
 
 def _check_server() -> None:

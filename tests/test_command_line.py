@@ -21,6 +21,7 @@ COMMANDS = {
     "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),
     "reproduce": ("PAPER_TABLE", "gbmo-table-2", "--seeds", "--data", "--json"),
     "columns": ("RUN", "--as", "--table", "--dialect", "--source", "--store"),
+    "announce": ("DATA", "--name"),
     "runs": ("--store", "--json"),
     "show": ("RUN", "--store", "--json"),
     "serve": ("--data", "--target", "--cron", "--timezone", "--store"),

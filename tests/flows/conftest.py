@@ -14,6 +14,11 @@ from tests.flows.programs import PREFECT, environment, eventually, free_port, st
 
 # Started once per xdist worker, which is why every test that uses it is in one group.
 SERVER_SECONDS = 90
+DEPLOYMENTS = {
+    *(f"feature_selection/{when}" for when in ("on-demand", "nightly", "on-new-data")),
+    "comparison/on-demand",
+    "reselection/on-demand",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,14 +64,18 @@ class Server:
         return found
 
     def deployments(self) -> dict[str, dict[str, Any]]:
-        """Return the on-demand and the nightly deployment, or nothing while either is missing."""
-        found = {d["name"]: d for d in self.find("deployments")}
-        return found if {"on-demand", "nightly"} <= set(found) else {}
+        """Return all deployments by flow and name, or nothing while one is missing."""
+        found = {
+            f"{d['entrypoint'].rpartition('.')[2]}/{d['name']}": d for d in self.find("deployments")
+        }
+        return found if set(found) >= DEPLOYMENTS else {}
 
     def forget_deployments(self) -> None:
         """Delete every deployment, so that the next to serve begins with none."""
         for deployment in self.find("deployments"):
-            self._http.delete(f"/deployments/{deployment['id']}").raise_for_status()
+            # a server on SQLite that is busy says 503, which Prefect's own clients try again
+            path = f"/deployments/{deployment['id']}"
+            eventually(lambda path=path: self._http.delete(path).is_success)
 
     def artifacts(self, flow_run: str) -> dict[str, dict[str, Any]]:
         """Return a flow run's artifacts by their keys."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Server
+from tests.flows.conftest import DEPLOYMENTS, Server
 from tests.flows.programs import PREFECT, eventually, started
 
 FOLDER = Path(__file__).parents[2] / "deployments"
@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def deployed(server: Server, folder: Path) -> Iterator[dict[str, Any]]:
-    """Make the work pool, deploy both, start a worker; return the deployments by their names."""
+    """Make the work pool, deploy all, start a worker; return the deployments by their names."""
 
     def prefect(*command: str) -> None:
         subprocess.run(
@@ -40,17 +40,32 @@ def deployed(server: Server, folder: Path) -> Iterator[dict[str, Any]]:
     server.forget_deployments()
 
 
-def test_both_are_deployed_to_the_work_pool_and_one_every_night(deployed):
+def test_all_are_deployed_to_the_work_pool_and_one_every_night(deployed):
+    assert set(deployed) == DEPLOYMENTS
     assert {d["work_pool_name"] for d in deployed.values()} == {"chaffinch"}
     crons = {n: [s["schedule"]["cron"] for s in d["schedules"]] for n, d in deployed.items()}
-    assert crons == {"on-demand": [], "nightly": ["0 2 * * *"]}
+    nightly = crons.pop("feature_selection/nightly")
+    assert (nightly, [*crons.values()]) == (["0 2 * * *"], [[]] * 4)
+
+
+def test_one_is_started_by_an_event(deployed, server):
+    on_new_data = deployed["feature_selection/on-new-data"]["id"]
+    expected = {
+        action["deployment_id"]: automation["trigger"]["expect"]
+        for automation in server.find("automations")
+        for action in automation["actions"]
+    }
+    assert expected[on_new_data] == ["chaffinch.new-data"]
 
 
 def test_the_parameters_of_the_file_are_settings_that_validate(deployed):
     import chaffinch
 
-    for deployment in deployed.values():
-        chaffinch.feature_selection.validate_parameters(deployment["parameters"])
+    flows = ("feature_selection", "comparison", "reselection")
+    for name, deployment in deployed.items():
+        flow = {f: getattr(chaffinch, f) for f in flows}[name.partition("/")[0]]
+        asked = {"former": "a run"} if flow is chaffinch.reselection else {}
+        flow.validate_parameters({**deployment["parameters"], **asked})
 
 
 def test_a_worker_runs_it(deployed, server, table, small, folder):
@@ -60,7 +75,7 @@ def test_a_worker_runs_it(deployed, server, table, small, folder):
         "settings": small,
         "execution": {"store": str(store), "cluster": "none"},
     }
-    response = server.start(deployed["on-demand"]["id"], parameters)
+    response = server.start(deployed["feature_selection/on-demand"]["id"], parameters)
     assert response.status_code == 201, response.text
     run = server.ended(response.json()["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
@@ -74,7 +89,10 @@ def test_serve_py_serves_its_own_settings_and_schedule(server, table, folder):
     with started(*command, env=server.env, log=folder / "serve.log"):
         served = eventually(server.deployments)
     server.forget_deployments()
-    assert served["nightly"]["schedules"][0]["schedule"]["timezone"] == "Europe/Vienna"
-    settings = served["on-demand"]["parameters"]["settings"]
+    assert (
+        served["feature_selection/nightly"]["schedules"][0]["schedule"]["timezone"]
+        == "Europe/Vienna"
+    )
+    settings = served["feature_selection/on-demand"]["parameters"]["settings"]
     assert settings["target"] == "yield"
     assert settings["method"] == {"kind": "flbmo", "n_features": [10]}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Server
+from tests.flows.conftest import DEPLOYMENTS, Server
 from tests.flows.programs import CHAFFINCH, environment, eventually, free_port, started
 
 pytestmark = pytest.mark.e2e
@@ -29,17 +29,26 @@ def deployments(server: Server, table: Path, store: Path) -> Iterator[dict[str, 
     server.forget_deployments()
 
 
-def test_both_deployments_name_the_flow_by_its_module(deployments):
-    for deployment in deployments.values():
-        assert deployment["entrypoint"] == "chaffinch.flows.feature_selection.feature_selection"
+def test_every_flow_is_served_and_named_by_its_module(deployments):
+    assert set(deployments) == DEPLOYMENTS
+    for name, deployment in deployments.items():
+        flow = name.partition("/")[0]
+        assert deployment["entrypoint"] == f"chaffinch.flows.{flow}.{flow}"
+        assert deployment["tags"] == ["chaffinch"]
+
+
+def test_of_one_table_the_next_run_that_nobody_asked_for_waits_for_the_last(deployments):
+    limits = {name: d["global_concurrency_limit"] for name, d in deployments.items()}
+    limited = {name: limit["limit"] for name, limit in limits.items() if limit is not None}
+    assert limited == {"feature_selection/nightly": 1, "feature_selection/on-new-data": 1}
 
 
 def test_only_the_nightly_one_has_a_schedule_and_the_server_makes_runs_of_it(deployments, server):
-    schedules = {name: d["schedules"] for name, d in deployments.items()}
-    assert schedules["on-demand"] == []
-    assert [s["schedule"]["cron"] for s in schedules["nightly"]] == ["0 2 * * *"]
+    schedules = {name: d["schedules"] for name, d in deployments.items() if d["schedules"]}
+    ((name, (schedule,)),) = schedules.items()
+    assert (name, schedule["schedule"]["cron"]) == ("feature_selection/nightly", "0 2 * * *")
 
-    wanted = {"id": {"any_": [deployments["nightly"]["id"]]}}
+    wanted = {"id": {"any_": [deployments["feature_selection/nightly"]["id"]]}}
     runs = eventually(lambda: server.find("flow_runs", deployments=wanted))
     assert all(run["auto_scheduled"] and run["state_name"] == "Scheduled" for run in runs)
     assert all(run["next_scheduled_start_time"][11:16] == "02:00" for run in runs)
@@ -52,13 +61,48 @@ def test_a_run_started_from_the_form_gives_the_features(deployments, server, tab
         "settings": small,
         "execution": {"store": str(store), "cluster": "none", "workers": None},
     }
-    response = server.start(deployments["on-demand"]["id"], parameters)
+    response = server.start(deployments["feature_selection/on-demand"]["id"], parameters)
     assert response.status_code == 201, response.text
     run = server.ended(response.json()["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     assert run["name"] == "harvest.csv gbmo lightgbm"
     (contract,) = store.glob("runs/*/selection.json")
     assert [f["name"] for f in json.loads(contract.read_bytes())["features"]] == ["first", "second"]
+
+
+def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, table, store):
+    newer = store / "harvest-2026-11-21.csv"
+    newer.write_text("\n".join(table.read_text().splitlines()[:200]) + "\n")
+    command = (*CHAFFINCH, "announce", str(newer), "--name", "harvest")
+    ended = subprocess.run(
+        command, env=server.env, cwd=store, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout == f"Announced {newer} as chaffinch.dataset.harvest\n"
+    wanted = {"id": {"any_": [deployments["feature_selection/on-new-data"]["id"]]}}
+    (run,) = eventually(lambda: server.find("flow_runs", deployments=wanted))
+    run = server.ended(run["id"])
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    assert run["parameters"]["data"] == str(newer)
+    assert run["name"] == "harvest-2026-11-21.csv gbmo lightgbm"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.csv"], "there is no file none.csv"),
+        (["harvest.csv", "--name", "a/b"], "the name of a data set must be letters, digits"),
+        (["harvest.csv"], "new data are announced to a Prefect server: set PREFECT_API_URL"),
+    ],
+)
+def test_what_cannot_be_announced_is_said_in_a_line(table, tmp_path, arguments, said):
+    (tmp_path / "harvest.csv").write_bytes(table.read_bytes())
+    ended = subprocess.run(
+        (*CHAFFINCH, "announce", *arguments), env=environment(tmp_path), cwd=tmp_path,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"Error: {said}")
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -81,7 +125,7 @@ def test_a_wrong_value_is_refused_with_the_reason(
         inner = inner[group]
     inner[last] = value
     response = server.start(
-        deployments["on-demand"]["id"], {"data": str(table), "settings": settings}
+        deployments["feature_selection/on-demand"]["id"], {"data": str(table), "settings": settings}
     )
     assert response.status_code == 409
     assert reason in response.text
