@@ -18,8 +18,9 @@ import click
 
 from chaffinch.flows.columns_command import columns
 from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, WORKERS
-from chaffinch.flows.options import json_flag, nested, settings_options
+from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
 from chaffinch.flows.reselect_command import reselect
+from chaffinch.flows.serve_commands import announce, serve
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -65,6 +66,7 @@ def cli() -> None:
 )
 @settings_options(SelectionSettings, SELECTION)
 @settings_options(ExecutionSettings, EXECUTION)
+@verbosity_flags
 @json_flag
 def run(
     data: str,
@@ -72,6 +74,7 @@ def run(
     n_features: int | None,
     min_score: float | None,
     as_json: bool,
+    verbosity: str | None,
     **given: Any,
 ) -> None:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
@@ -95,7 +98,7 @@ def run(
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, EXECUTION))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
-    with terminal.progress(steps) as (on_progress, warn, _):
+    with terminal.progress(steps, verbosity) as (on_progress, warn, _):
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -121,8 +124,15 @@ def run(
     help="Minutes after which what is done by then is concluded from. By default all is done.",
 )
 @settings_options(ExecutionSettings, EXECUTION)
+@verbosity_flags
 @json_flag
-def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **given: Any) -> None:
+def compare(
+    data: tuple[str, ...],
+    time_budget: float | None,
+    as_json: bool,
+    verbosity: str | None,
+    **given: Any,
+) -> None:
     """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
 
     What is selected in a fold is scored once, on rows that the selection never saw. A comparison
@@ -138,7 +148,7 @@ def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **g
     check_time_budget(time_budget)
     settings = ComparisonSettings(**nested(given, COMPARISON))
     execution = ExecutionSettings(**nested(given, EXECUTION))
-    with terminal.progress(STEPS) as (on_progress, _, say):
+    with terminal.progress(STEPS, verbosity) as (on_progress, _, say):
         server.check()
         on_progress(terminal.STARTING_PREFECT, 0, 1)
         server.start()
@@ -170,14 +180,22 @@ def compare(data: tuple[str, ...], time_budget: float | None, as_json: bool, **g
     help="Folder that holds the real tables which some need; synthetic ones are made.",
 )
 @settings_options(ExecutionSettings, WORKERS)
+@verbosity_flags
 @json_flag
-def reproduce(paper_table: str, seeds: int, data: str | None, as_json: bool, **given: Any) -> None:
+def reproduce(
+    paper_table: str,
+    seeds: int,
+    data: str | None,
+    as_json: bool,
+    verbosity: str | None,
+    **given: Any,
+) -> None:
     """Run a published experiment again."""
     from chaffinch.flows import terminal
     from chaffinch.tasks import reproduce as reproducing
 
     execution = ExecutionSettings(**nested(given, WORKERS))
-    with terminal.progress(reproducing.STEPS) as (on_progress, _, _):
+    with terminal.progress(reproducing.STEPS, verbosity) as (on_progress, _, _):
         found = reproducing.reproduce(
             paper_table,
             seeds=seeds,
@@ -217,52 +235,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         terminal.show(load_result(existing.existing(run)), as_json=as_json)
 
 
-@cli.command(short_help="Serve the flows to the Prefect UI, every night and on new data.")
-@click.option("--data", metavar="PATH", help="Table of the nightly run.", required=True)
-@click.option("--target", metavar="NAME", help="Column to predict.", required=True)
-@click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
-@click.option("--timezone", default="UTC", show_default=True, help="Time zone of the schedule.")
-@click.option("--name", help="What new data are announced as.  [default: the table's name]")
-@settings_options(ExecutionSettings, STORE)
-def serve(
-    data: str, target: str, cron: str, timezone: str, name: str | None, store: str | None
-) -> None:
-    """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
-
-    Needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL.
-    """
-    from chaffinch.flows.prefect_environment import prepare
-
-    prepare()
-    from chaffinch.flows.serving import serve_flows
-
-    serve_flows(
-        data,
-        SelectionSettings(target=target),
-        ExecutionSettings() if store is None else ExecutionSettings(store=Path(store)),
-        name=name,
-        cron=cron,
-        timezone=timezone,
-    )
-
-
-@cli.command(name="announce", short_help="Tell deployments that there are new data.")
-@click.argument("data")
-@click.option("--name", help="Of the data set that they belong to.  [default: the table's name]")
-def announce_data(data: str, name: str | None) -> None:
-    """Start the deployment `on-new-data` of the data set that DATA belongs to.
-
-    Needs the Prefect server that it is served from: set PREFECT_API_URL.
-    """
-    from chaffinch.flows.prefect_environment import prepare
-
-    prepare(quiet=True)
-    from chaffinch.flows.new_data import announce
-
-    click.echo(f"Announced {data} as {announce(data, name)}")
-
-
-for command in (reselect, columns):
+for command in (reselect, columns, serve, announce):
     cli.add_command(command)
 
 

@@ -11,7 +11,7 @@ from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
 from chaffinch.flows.artifacts import ProgressArtifact, say
-from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.flows.feature_selection import TablePath, as_task, say_where
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import STEPS, compare_methods
@@ -68,6 +68,7 @@ def comparison(
     InputError
         If a table or a setting cannot be used.
     """
+    say_where()
     run = compare_methods(
         data,
         settings,

@@ -5,6 +5,7 @@ person sees them in the UI, with progress and the result as artifacts.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+import logging
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, publish
+from chaffinch.tasks.log_context import ContextFilter
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import steps_of
@@ -30,6 +32,8 @@ TablePath = Annotated[
         }
     ),
 ]
+
+_in_context = ContextFilter()
 
 
 def run_title() -> str:
@@ -72,6 +76,7 @@ def feature_selection(
     InputError
         If the table or a setting cannot be used.
     """
+    say_where()
     run = select_features(
         data,
         settings,
@@ -87,6 +92,15 @@ def feature_selection(
     result = load_result(run)
     publish(result)
     return result
+
+
+def say_where() -> None:
+    """Let log lines go to the server, with their run, stage and data set in front."""
+    log = logging.getLogger("chaffinch")
+    for handler in log.handlers:
+        handler.addFilter(_in_context)
+    if log.handlers and log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)
 
 
 @cache

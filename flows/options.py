@@ -13,6 +13,21 @@ Command = Callable[..., Any]
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
+_quiet = click.option(
+    "--quiet", "verbosity", flag_value="quiet", help="Say nothing on the way but warnings."
+)
+_verbose = click.option(
+    "--verbose",
+    "verbosity",
+    flag_value="verbose",
+    help="Say on the way what is decided and why, each line with its run, stage and data set.",
+)
+
+
+def verbosity_flags(command: Command) -> Command:
+    """Give a command --quiet and --verbose."""
+    return _quiet(_verbose(command))
+
 
 class Names(click.ParamType[tuple[str, ...]]):
     """Names between commas; a name that has a comma in it goes in double quotes."""

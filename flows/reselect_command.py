@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from chaffinch.flows.option_fields import EXECUTION, RESELECTION
-from chaffinch.flows.options import json_flag, nested, settings_options
+from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
 from chaffinch.flows.server import Server
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.settings import ExecutionSettings
@@ -16,8 +16,9 @@ from chaffinch.tasks.settings import ExecutionSettings
 @click.argument("data")
 @settings_options(ReselectionSettings, RESELECTION)
 @settings_options(ExecutionSettings, EXECUTION)
+@verbosity_flags
 @json_flag
-def reselect(run: str, data: str, as_json: bool, **given: Any) -> None:
+def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given: Any) -> None:
     """Begin with the features of RUN, and let them leave or return where newer rows say so.
 
     RUN is the name of a finished run in the store, its folder, or its selection.json; DATA holds
@@ -35,7 +36,7 @@ def reselect(run: str, data: str, as_json: bool, **given: Any) -> None:
     asked = ReselectionSettings(**nested(given, RESELECTION))
     execution = ExecutionSettings(**nested(given, EXECUTION))
     settings = settings_of(read_former(run, execution.store), asked)
-    with terminal.progress(steps_of(with_changes=True)) as (on_progress, warn, _):
+    with terminal.progress(steps_of(with_changes=True), verbosity) as (on_progress, warn, _):
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)

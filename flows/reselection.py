@@ -10,7 +10,7 @@ from prefect import flow, runtime
 from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, publish
-from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.flows.feature_selection import TablePath, as_task, say_where
 from chaffinch.tasks.former import read_former, settings_of
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
@@ -72,6 +72,7 @@ def reselection(
     InputError
         If there is no such run, the newer rows do not fit it, or a setting cannot be used.
     """
+    say_where()
     run = select_features(
         data,
         settings_of(read_former(former, execution.store), settings),

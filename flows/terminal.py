@@ -1,9 +1,10 @@
 """What a person sees in the terminal: progress while a run goes on, a table when it is done."""
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import click
@@ -17,12 +18,13 @@ from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.comparing.wording import counted
+from chaffinch.tasks.log_context import ContextFilter
 from chaffinch.tasks.reporting.alternatives import proof, why_missing
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reproducing.outcome import Reproduction
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.stage import OnProgress, Say
+from chaffinch.tasks.stage import OnProgress, Say, say_nothing, tell_nobody
 from chaffinch.tasks.steps import STEPS
 
 STARTING_PREFECT = "starting Prefect"
@@ -46,18 +48,52 @@ class Showing(NamedTuple):
 
 
 @contextmanager
-def progress(steps: Sequence[str] = STEPS) -> Iterator[Showing]:
+def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iterator[Showing]:
     """Show on standard error how far the steps are while the block runs, and what is said.
 
-    A terminal gets a moving bar per step; a file or a pipe gets lines, see `ProgressLines`.
+    Parameters
+    ----------
+    steps : sequence of str
+        Every step, in order.
+    verbosity : "quiet" or "verbose", optional
+        By default a terminal gets a moving bar per step; a file or a pipe gets lines, see
+        `ProgressLines`. Quiet gets warnings alone; verbose lines in any case, and those of the log.
     """
     console = Console(stderr=True)
-    with _bars(console, steps) if console.is_terminal else _lines(steps) as on_progress:
+    with _shown(console, steps, verbosity) as on_progress:
         yield Showing(
             on_progress,
             lambda warnings: _print_warnings(console, warnings),
-            lambda line: console.print(Text(line), soft_wrap=True),
+            say_nothing
+            if verbosity == "quiet"
+            else lambda line: console.print(Text(line), soft_wrap=True),
         )
+
+
+def _shown(
+    console: Console, steps: Sequence[str], verbosity: str | None
+) -> AbstractContextManager[OnProgress]:
+    if verbosity == "quiet":
+        return nullcontext(tell_nobody)
+    if verbosity == "verbose":
+        return _lines_and_log(steps)
+    return _bars(console, steps) if console.is_terminal else _lines(steps)
+
+
+@contextmanager
+def _lines_and_log(steps: Sequence[str]) -> Iterator[OnProgress]:
+    log, handler = logging.getLogger("chaffinch"), logging.StreamHandler()
+    handler.addFilter(ContextFilter())
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        with _lines(steps) as on_progress:
+            yield on_progress
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 @contextmanager

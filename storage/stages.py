@@ -210,7 +210,8 @@ def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
         record = _read(manifest, folder)
         reason = _outdated(record, key)
     except FileNotFoundError as error:
-        reason = f"{error.filename} is missing"
+        is_new = error.filename == str(manifest)
+        reason = "it was not done before" if is_new else f"{error.filename} is missing"
     except (InputError, OSError) as error:
         reason = str(error)
     if reason:

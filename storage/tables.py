@@ -168,7 +168,9 @@ def ingest(
     if fingerprint is not None:
         try:
             return Dataset.open(folder, read_json(note, {"hash": str})["hash"])
-        except (FileNotFoundError, StorageError) as error:
+        except FileNotFoundError:
+            logger.info("%s is to be read: no such file was read before", source)
+        except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
     raw = _columns_but(drop, read_source(source, categorical))
     if labels in raw and _are_text_labels(raw[labels]):

@@ -21,6 +21,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.tables import Dataset
+from chaffinch.tasks.log_context import logging_about
 from chaffinch.tasks.selection.vocabulary import UnusableError
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.workers import InProcess, Workers
@@ -97,10 +98,14 @@ def stage(body: StageBody) -> Stage:
     name = body.__name__
 
     def resumable(context: Context, *records: StageRecord) -> StageRecord:
+        with logging_about(stage=name):
+            return done(context, *records)
+
+    def done(context: Context, *records: StageRecord) -> StageRecord:
         key = _key(name, context, records)
         finished = context.run.finished(name, key)
         if finished is not None:
-            logger.info("%s: finished before, read back", name)
+            logger.info("finished before, read back")
             context.on_progress(name, 1, 1)
             return finished
         context.on_progress(name, 0, 1)

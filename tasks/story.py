@@ -28,6 +28,7 @@ from chaffinch.tasks.ingestion import (
     rows_counted_in_the_source,
     split,
 )
+from chaffinch.tasks.log_context import logging_about
 from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.reselect_settings import Reselect
@@ -150,7 +151,11 @@ def _begun(
     dataset = through(ingest)(source, settings, store.datasets)
     on_progress("ingest", 1, 1)
     run = store.run(run_name(source, settings, dataset, estimator))
-    with run.lock(), open_workers(execution.cluster, execution.workers) as workers:
+    with (
+        logging_about(run=run.name, dataset=dataset.hash[:16]),
+        run.lock(),
+        open_workers(execution.cluster, execution.workers) as workers,
+    ):
         context = Context(dataset, run, settings, workers, on_progress, estimator, store)
         with rows_counted_in_the_source(source, settings):
             described = through(describe)(context)

@@ -1,0 +1,54 @@
+"""``chaffinch serve`` and ``chaffinch announce``, which `chaffinch.flows.cli` gathers."""
+
+from pathlib import Path
+
+import click
+
+from chaffinch.flows.option_fields import STORE
+from chaffinch.flows.options import settings_options
+from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+
+
+@click.command(short_help="Serve the flows to the Prefect UI, every night and on new data.")
+@click.option("--data", metavar="PATH", help="Table of the nightly run.", required=True)
+@click.option("--target", metavar="NAME", help="Column to predict.", required=True)
+@click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
+@click.option("--timezone", default="UTC", show_default=True, help="Time zone of the schedule.")
+@click.option("--name", help="What new data are announced as.  [default: the table's name]")
+@settings_options(ExecutionSettings, STORE)
+def serve(
+    data: str, target: str, cron: str, timezone: str, name: str | None, store: str | None
+) -> None:
+    """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
+
+    Needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL.
+    """
+    from chaffinch.flows.prefect_environment import prepare
+
+    prepare()
+    from chaffinch.flows.serving import serve_flows
+
+    serve_flows(
+        data,
+        SelectionSettings(target=target),
+        ExecutionSettings() if store is None else ExecutionSettings(store=Path(store)),
+        name=name,
+        cron=cron,
+        timezone=timezone,
+    )
+
+
+@click.command(short_help="Tell deployments that there are new data.")
+@click.argument("data")
+@click.option("--name", help="Of the data set that they belong to.  [default: the table's name]")
+def announce(data: str, name: str | None) -> None:
+    """Start the deployment `on-new-data` of the data set that DATA belongs to.
+
+    Needs the Prefect server that it is served from: set PREFECT_API_URL.
+    """
+    from chaffinch.flows.prefect_environment import prepare
+
+    prepare(quiet=True)
+    from chaffinch.flows import new_data
+
+    click.echo(f"Announced {data} as {new_data.announce(data, name)}")
