@@ -70,7 +70,7 @@ def read_source(
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        with _reading(path):
+        with reading(path):
             table = _from_path(path, categorical)
         where = path.name
     else:
@@ -91,7 +91,7 @@ def check_source(source: Source) -> None:
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        with _reading(path):
+        with reading(path):
             _kind_of(path)
 
 
@@ -115,17 +115,17 @@ def source_fingerprint(source: Source) -> str | None:
     if not isinstance(source, str | os.PathLike):
         return None
     path = Path(source)
-    with _reading(path):
+    with reading(path):
         if not path.is_dir():
             return sha256_of_file(path)
         digest = hashlib.sha256()
-        for part in _parquet_files(path):
+        for part in parquet_files(path):
             digest.update(f"{part.name}\0{sha256_of_file(part)}\n".encode())
         return digest.hexdigest()
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
     """Say what is wrong with a path that is missing or may not be read."""
     try:
         if not path.exists():
@@ -141,13 +141,13 @@ def _from_path(path: Path, categorical: Collection[str]) -> pa.Table:
     kind = _kind_of(path)
     if kind in ENDINGS:
         return read_delimited(path, kind, categorical)
-    return _read_parquet(_parquet_files(path) if path.is_dir() else [path])
+    return _read_parquet(parquet_files(path) if path.is_dir() else [path])
 
 
 def _kind_of(path: Path) -> str:
     """Return the ending that says how a path is read; a folder is one of Parquet files."""
     if path.is_dir():
-        _parquet_files(path)
+        parquet_files(path)
         return _PARQUET[0]
     endings = [ending.lower() for ending in path.suffixes]
     kind = endings[-2:-1] if endings[-1:] == [".gz"] else endings[-1:]
@@ -185,7 +185,8 @@ def _without_unnamed_index(table: pa.Table) -> pa.Table:
     return table.select(named)
 
 
-def _parquet_files(folder: Path) -> list[Path]:
+def parquet_files(folder: Path) -> list[Path]:
+    """Return a folder's Parquet files by their names; InputError if it has none, or folders."""
     seen = sorted(p for p in folder.iterdir() if p.name[0] not in "._")
     inner = [p.name for p in seen if p.is_dir()]
     if inner:
@@ -213,12 +214,13 @@ def _read_parquet(files: Sequence[Path]) -> pa.Table:
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
         if tables:
-            _check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
+            check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
         tables.append(table)
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
+def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
+    """Refuse two files of one table whose columns differ; InputError names the first that does."""
     if first.names == other.names and first.types == other.types:
         return
     for column in dict.fromkeys([*first.names, *other.names]):

@@ -24,9 +24,11 @@ import scipy.sparse
 
 from chaffinch import differentiable_selection
 from chaffinch.tasks.selection.dfs.coefficients import COEFFICIENTS, chain_weights
-from chaffinch.tasks.selection.dfs.descent import Descent
 from chaffinch.tasks.selection.dfs.residual_variance import dense_z, sparse_z
-from chaffinch.tasks.selection.dfs.table import DenseTable, read_table
+from chaffinch.tasks.selection.dfs.search import Rules, open_descent
+from chaffinch.tasks.selection.dfs.sources import InMemory
+from chaffinch.tasks.selection.dfs.standardised import DenseTable
+from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import read_target
 
 ORDER = 4
@@ -132,7 +134,7 @@ def million(n_rows: int = 200_000, n_features: int = 1_000_000) -> None:
     X.sum_duplicates()
     target = X[:, :50].sum(axis=1) + random.random(n_rows)
     start = perf_counter()
-    descent = Descent(read_table(X), read_target(target, n_rows), ORDER, 1000, 0)
+    descent = open_descent(InMemory(X, target), Rules(order=ORDER))
     ready = perf_counter() - start
     taken = []
     for _ in range(60):

@@ -1,0 +1,123 @@
+"""What a descent has to know of all rows before its first step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.dfs.moments import Moments
+from chaffinch.tasks.selection.dfs.parts import (
+    Ask,
+    Multiplier,
+    Partitions,
+    Sharing,
+    Surveyor,
+    both,
+)
+from chaffinch.tasks.selection.dfs.scaling import Scale, scale_of
+from chaffinch.tasks.selection.dfs.sources import RowSource
+from chaffinch.tasks.selection.dfs.strongest import top_singular_value
+from chaffinch.tasks.selection.dfs.target import Outputs, labels_for
+from chaffinch.tasks.selection.vocabulary import Floats, Task
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What is known of all rows so far.
+
+    Attributes
+    ----------
+    columns : Moments
+    outputs : Outputs
+    top : float
+        The top singular value of the standardised rows over sqrt(N), slightly high.
+    """
+
+    columns: Moments
+    outputs: Outputs
+    top: float
+
+    @property
+    def scale(self) -> Scale:
+        """Of the columns."""
+        return scale_of(self.columns)
+
+
+def learn(
+    source: RowSource, task: Task | None, sharing: Sharing, before: Learned | None = None
+) -> Learned:
+    """Read all rows once for their moments, and up to 21 times for the top singular value.
+
+    Parameters
+    ----------
+    source : RowSource
+    task : "classification" or "regression", optional
+        See `read_target`.
+    sharing : Sharing
+        Who reads; of no consequence.
+    before : Learned, optional
+        Of other rows, which are as if they were there still, or of these: then it is returned. The
+        top singular value of both is taken to be the larger one, as it has to be rather high.
+
+    Raises
+    ------
+    ValueError
+        If the rows cannot be used, or are of another kind than those before.
+    """
+    if before is None:
+        labels = labels_for(source.target_type, lambda: source.labels, task)
+    else:
+        labels = before.outputs.labels
+        _check_same_kind(source, task, before)
+    n_parts, n_waves = Partitions.count(source, sharing)
+    parts = [Partitions(source, i, n_parts) for i in range(n_parts)]
+    ask = sharing.of([Surveyor(part, labels) for part in parts])
+    columns, outputs = reduce(both, _waves(ask, Surveyor.survey, range(n_waves)))
+    if before is not None:
+        _check_same_form(columns, before.columns)
+        if columns.says_the_same(before.columns) and outputs.says_the_same(before.outputs):
+            return before
+        columns, outputs = both((before.columns, before.outputs), (columns, outputs))
+    outputs.check()
+    scale = scale_of(columns)
+    multiply = sharing.of([Multiplier(part, scale) for part in parts])
+
+    def image(direction: Floats | None) -> Floats:
+        questions = [(wave, direction) for wave in range(n_waves)]
+        return reduce(np.add, _waves(multiply, Multiplier.image, questions))
+
+    top = top_singular_value(image(None), image, int(np.count_nonzero(scale.inverse)))
+    return Learned(columns, outputs, top if before is None else max(top, before.top))
+
+
+def _waves(ask: Ask, function: Any, questions: Any) -> Iterator[Any]:
+    """Yield the answers of all partitions in their order, never those of all at once."""
+    for question in questions:
+        yield from (answer for answer in ask(function, question) if answer is not None)
+
+
+def _check_same_kind(source: RowSource, task: Task | None, before: Learned) -> None:
+    was = "regression" if before.outputs.labels is None else "classification"
+    if task not in (None, was):
+        raise ValueError(f"task must be {was}, as it was at the start, but is {task!r}")
+    if was == "regression" and source.target_type.kind not in "biuf":
+        raise ValueError(
+            f"y must hold numbers, as at the start, but holds {source.target_type}; give numbers"
+        )
+    n_columns = len(before.columns.mean)
+    if source.shape[1] != n_columns:
+        raise ValueError(
+            f"X must have {n_columns} columns, as at the start, but has {source.shape[1]}; give "
+            "the same columns in the same order"
+        )
+
+
+def _check_same_form(columns: Moments, before: Moments) -> None:
+    if columns.form != before.form:
+        raise ValueError(
+            f"X must be {before.form}, as at the start, but is {columns.form}; convert it"
+        )
