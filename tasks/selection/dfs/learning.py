@@ -24,6 +24,8 @@ from chaffinch.tasks.selection.dfs.strongest import top_singular_value
 from chaffinch.tasks.selection.dfs.target import Outputs, labels_for
 from chaffinch.tasks.selection.vocabulary import Floats, Task
 
+_TEXT = "OU"  # kinds of array
+
 
 @dataclass(frozen=True, eq=False)
 class Learned:
@@ -107,6 +109,12 @@ def _check_same_kind(source: RowSource, task: Task | None, before: Learned) -> N
     if was == "regression" and source.target_type.kind not in "biuf":
         raise ValueError(
             f"y must hold numbers, as at the start, but holds {source.target_type}; give numbers"
+        )
+    labels = before.outputs.labels
+    if labels is not None and (source.target_type.kind in _TEXT) != (labels.dtype.kind in _TEXT):
+        raise ValueError(
+            f"y must be of classes like {labels[0]}, as at the start, but holds "
+            f"{source.target_type}; name them as then"
         )
     n_columns = len(before.columns.mean)
     if source.shape[1] != n_columns:

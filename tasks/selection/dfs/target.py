@@ -210,7 +210,7 @@ def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
     strange = np.flatnonzero(labels[codes] != y)
     if len(strange):
         raise ValueError(
-            f"y holds the class {y[strange[0]]!r}, which was none of the {len(labels)} before; "
+            f"y holds the class {y[strange[:1]].tolist()[0]!r}, which was none of the {len(labels)} before; "
             "begin anew, without start"
         )
     # of two classes one column says it all
