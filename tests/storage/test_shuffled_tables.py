@@ -218,7 +218,7 @@ BAD = {
     "label": (svmlight_file("1 1:2\nspam 2:1\n"), "line 2 .*'?spam.*a label that is a number"),
     "too far": (
         svmlight_file("1 1:2\n# so\n0 2:1 6:1\n"),
-        r"line 3 of x.svmlight has a value in column 5 but columns are 0\.\.4; mend the row, or say",
+        r"line 3 of x.svmlight has a value in column 5 but columns are 0\.\.4; mend the row, or",
     ),
     "nan": (svmlight_file("1 1:2\n0 2:nan\n"), "line 2 of x.svmlight has nan in column 1"),
     "infinite": (svmlight_file("1 1:2\n0 2:inf\n"), "line 2 of x.svmlight has inf in column 1"),
@@ -342,13 +342,13 @@ def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_pat
     with pytest.raises(InputError, match=said):
         chaffinch.open_shuffled(tmp_path / "plain.parquet")
     with pytest.raises(
-        InputError, match="there is no file .*plane.parquet; nearest: plain.parquet"
+        InputError, match=r"there is no file .*plane.parquet; nearest: plain.parquet"
     ):
         chaffinch.open_shuffled(tmp_path / "plane.parquet")
     with pytest.raises(InputError, match="is a folder; name a file"):
         chaffinch.open_shuffled(tmp_path)
     (tmp_path / "text.parquet").write_text("no Parquet")
-    with pytest.raises(StorageError, match="text.parquet is damaged: .*; write it again"):
+    with pytest.raises(StorageError, match=r"text.parquet is damaged: .*; write it again"):
         chaffinch.open_shuffled(tmp_path / "text.parquet")
 
 
@@ -361,7 +361,7 @@ def test_a_flipped_byte_and_a_file_that_was_replaced_are_noticed(tmp_path) -> No
         broken = bytearray(whole)
         broken[place] ^= 1
         path.write_bytes(bytes(broken))
-        with pytest.raises(StorageError, match="x.parquet is damaged: .*; write it again"):
+        with pytest.raises(StorageError, match=r"x.parquet is damaged: .*; write it again"):
             chaffinch.open_shuffled(path).read(0)
     chaffinch.shuffle_pieces([(X, y + 1)], path)
     with pytest.raises(StorageError, match="was written anew since it was opened; open it again"):

@@ -25,6 +25,7 @@ from chaffinch.tasks.selection.dfs.target import Outputs, labels_for
 from chaffinch.tasks.selection.vocabulary import Floats, Task
 
 _TEXT = "OU"  # kinds of array
+_FEW = 12  # iterations where each reads all rows again: within half a per cent, mostly above
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,10 @@ class Learned:
 def learn(
     source: RowSource, task: Task | None, sharing: Sharing, before: Learned | None = None
 ) -> Learned:
-    """Read all rows once for their moments, and up to 21 times for the top singular value.
+    """Read all rows once for their moments, and up to 13 times for the top singular value.
+
+    A sample of rows does not do: its top singular value is higher, on text with an eighth of the
+    rows 2.4 to 2.8 times, as columns that few rows have are as rare among them.
 
     Parameters
     ----------
@@ -92,7 +96,9 @@ def learn(
         questions = [(wave, direction) for wave in range(n_waves)]
         return reduce(np.add, _waves(multiply, Multiplier.image, questions))
 
-    top = top_singular_value(image(None), image, int(np.count_nonzero(scale.inverse)))
+    n_used = int(np.count_nonzero(scale.inverse))
+    few = {"most_iterations": _FEW} if len(source.block_rows) > 1 else {}
+    top = top_singular_value(image(None), image, n_used, **few)
     return Learned(columns, outputs, top if before is None else max(top, before.top))
 
 

@@ -8,7 +8,7 @@ some blocks, and their mean is taken in the order in which they were drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.draws import Batch
 from chaffinch.tasks.selection.dfs.moments import Moments, merged, moments_of
+from chaffinch.tasks.selection.dfs.reading_ahead import ReadingAhead
 from chaffinch.tasks.selection.dfs.residual_variance import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.scaling import Scale
 from chaffinch.tasks.selection.dfs.sources import RowSource, read_rows
@@ -106,13 +107,14 @@ class Surveyor:
 
     def __init__(self, partitions: Partitions, labels: NDArray[Any] | None) -> None:
         self._partitions, self._labels = partitions, labels
+        self._reading = ReadingAhead(partitions.source)
 
     def survey(self, wave: int) -> Known | None:
         """Return what is known of a partition, if there is one."""
         found: Known | None = None
-        for block in self._partitions.blocks(wave):
-            X, y = self._partitions.source.read(block)
-            one = moments_of(read_rows(X)), outputs_of(y, self._labels)
+        blocks, after = self._partitions.blocks(wave), self._partitions.blocks(wave + 1)
+        for _, rows, y in self._reading.blocks(blocks, after):
+            one = moments_of(rows), outputs_of(y, self._labels)
             found = one if found is None else both(found, one)
         return found
 
@@ -133,7 +135,8 @@ class Multiplier:
 
     def __init__(self, partitions: Partitions, scale: Scale) -> None:
         self._partitions, self._scale = partitions, scale
-        self._last: tuple[int, tuple[Any, ...]] | None = None
+        self._reading = ReadingAhead(partitions.source)
+        self._only: tuple[Any, ...] | None = None
 
     def image(self, asked: tuple[int, Floats | None]) -> Floats | None:
         """Return U' U direction / N, shape (D,), of a partition, if there is one.
@@ -145,8 +148,8 @@ class Multiplier:
         """
         wave, direction = asked
         source, total = self._partitions.source, None
-        for block in self._partitions.blocks(wave):
-            operands, n_rows = self._prepared(block), source.block_rows[block]
+        for block, operands in self._prepared(wave):
+            n_rows = source.block_rows[block]
             if direction is None:
                 lengths = np.random.default_rng(block).standard_normal(n_rows)
             else:
@@ -156,13 +159,17 @@ class Multiplier:
             total = part if total is None else total + part
         return total
 
-    def _prepared(self, block: int) -> tuple[Any, ...]:
-        """Return a standardised block; the last one is kept, which may be the only one."""
-        if self._last is None or self._last[0] != block:
-            self._last = None  # or two would be held
-            rows = read_rows(self._partitions.source.read(block)[0])
-            self._last = block, self._scale.prepared(rows)
-        return self._last[1]
+    def _prepared(self, wave: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Yield the blocks of a wave, standardised; if there is one in all, it is kept."""
+        if self._only is not None:
+            yield 0, self._only
+            return
+        blocks, after = self._partitions.blocks(wave), self._partitions.blocks(wave + 1)
+        for block, rows, _ in self._reading.blocks(blocks, after):
+            operands = self._scale.prepared(rows)
+            if len(self._partitions.source.block_rows) == 1:
+                self._only = operands
+            yield block, operands
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,15 @@ from scipy.linalg import eigh_tridiagonal
 
 from chaffinch.tasks.selection.vocabulary import Floats
 
-MOST_ITERATIONS = 20
-_SETTLED = 1e-4
+_MOST_ITERATIONS, _SETTLED = 20, 1e-4
 
 
-def top_singular_value(start: Floats, multiply: Callable[[Floats], Floats], n_used: int) -> float:
+def top_singular_value(
+    start: Floats,
+    multiply: Callable[[Floats], Floats],
+    n_used: int,
+    most_iterations: int = _MOST_ITERATIONS,
+) -> float:
     """Return the top singular value of U over sqrt(N), slightly high.
 
     By Lanczos' iterations. The squares of singular values are eigenvalues, and one of them is no
@@ -28,11 +32,13 @@ def top_singular_value(start: Floats, multiply: Callable[[Floats], Floats], n_us
         From a direction of length 1, shape (D,), to U' U direction / N.
     n_used : int
         How many columns vary.
+    most_iterations : int
+        Products with a direction, if it does not settle before.
     """
     direction = start
     diagonal: list[float] = []
     beside, before = [float(np.linalg.norm(direction))], np.zeros(len(direction))
-    for _ in range(min(MOST_ITERATIONS, n_used)):
+    for _ in range(min(most_iterations, n_used)):
         direction = direction / beside[-1]
         image = -(beside[-1] if diagonal else 0.0) * before
         image += multiply(direction)

@@ -209,8 +209,9 @@ def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
     codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1)
     strange = np.flatnonzero(labels[codes] != y)
     if len(strange):
+        (other,) = y[strange[:1]].tolist()
         raise ValueError(
-            f"y holds the class {y[strange[:1]].tolist()[0]!r}, which was none of the {len(labels)} before; "
+            f"y holds the class {other!r}, which was none of the {len(labels)} before; "
             "begin anew, without start"
         )
     # of two classes one column says it all
