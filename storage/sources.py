@@ -126,7 +126,7 @@ def source_fingerprint(source: Source) -> str | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a path that is missing or may not be read."""
+    """Raise InputError for a path that is missing or may not be read, and say so."""
     try:
         if not path.exists():
             folder = path.parent

@@ -191,6 +191,6 @@ def _sharing(X: Any, cluster: str, workers: int | None) -> Iterator[Sharing]:
         )
     with open_workers(execution.cluster, execution.workers) as those:
         if isinstance(those, OverDask):
-            yield Sharing(those.for_each, those.n_threads)
+            yield Sharing(those.for_each, lambda: those.n_threads)
         else:
             yield Sharing()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 
 import numpy as np
@@ -73,8 +73,8 @@ def of_blocks(form="dense", kind=float, **options):
     return Blocks(as_form(X.astype(kind), form), y)
 
 
-def learnt(source, n_threads=1, **options):
-    return learn(source, None, Sharing(here, n_threads), **options)
+def learnt(source):
+    return learn(source, None, Sharing())
 
 
 # --- what is known of all rows ------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_no_number_of_parts_changes_a_bit(form, blocks_per_step) -> None:
     rules = Rules(steps=9, blocks_per_step=blocks_per_step)
     scores = {
         select_by_descent(
-            of_blocks(form), None, Aim(n_features=4), rules, Sharing(here, n_threads)
+            of_blocks(form), None, Aim(n_features=4), rules, Sharing(here, partial(int, n_threads))
         ).scores.tobytes()
         for n_threads in (1, 2, 3, 20)
     }

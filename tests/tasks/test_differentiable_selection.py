@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import scipy.sparse
 
@@ -100,7 +101,7 @@ def test_workers_that_are_killed_change_no_bit(tmp_path) -> None:
     source, rules = Deadly(written(tmp_path), tmp_path / "died"), Rules(blocks_per_step=4)
     expected = open_descent(source, rules)
     with open_workers("local", 2) as workers:
-        descent = open_descent(source, rules, Sharing(workers.for_each, workers.n_threads))
+        descent = open_descent(source, rules, Sharing(workers.for_each, lambda: 2))
         assert (tmp_path / "died").exists()
         for step in range(9):
             if step in (2, 5):
@@ -137,6 +138,10 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tmp_path) -> None:
         with pytest.raises(InputError, match=said) as refusal:
             chaffinch.differentiable_selection(X, y, n_features=3, **options)
         assert "\n" not in str(refusal.value)
+    table = written(tmp_path)
+    with pytest.raises(InputError, match=r"n_features must be in 1\.\.60 but is 61"):
+        chaffinch.differentiable_selection(table, n_features=61, cluster="local")
+    assert not psutil.Process().children()  # it was said before workers were started
     (tmp_path / "state").write_bytes(b"x")
     with pytest.raises(InputError, match="the state cannot be read"):
         chaffinch.differentiable_selection(X, y, n_features=3, start=tmp_path / "state")

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.draws import Batch
 from chaffinch.tasks.selection.dfs.moments import Moments, merged, moments_of
-from chaffinch.tasks.selection.dfs.reading_ahead import ReadingAhead
 from chaffinch.tasks.selection.dfs.residual_variance import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.scaling import Scale
 from chaffinch.tasks.selection.dfs.sources import RowSource, read_rows
@@ -40,6 +39,10 @@ def here(things: Sequence[Any]) -> Ask:
     return ask
 
 
+def _one() -> int:
+    return 1
+
+
 @dataclass(frozen=True)
 class Sharing:
     """Who computes.
@@ -48,16 +51,17 @@ class Sharing:
     ----------
     for_each : callable
         Sends things to whoever computes, as `here` keeps them.
-    n_threads : int
-        How many may compute at a time.
+    count_threads : callable
+        Returns how many compute at a time; asked only when there is something to share out, as the
+        workers may have to be started for it.
     """
 
     for_each: Callable[[Sequence[Any]], Ask] = here
-    n_threads: int = 1
+    count_threads: Callable[[], int] = _one
 
     def n_parts(self, n_tasks: int) -> int:
         """Return in how many parts so many tasks are shared out."""
-        return min(self.n_threads, n_tasks)
+        return 1 if n_tasks == 1 else min(self.count_threads(), n_tasks)
 
     def of(self, parts: Sequence[Any]) -> Ask:
         """Send parts out; a single one stays here."""
@@ -107,14 +111,13 @@ class Surveyor:
 
     def __init__(self, partitions: Partitions, labels: NDArray[Any] | None) -> None:
         self._partitions, self._labels = partitions, labels
-        self._reading = ReadingAhead(partitions.source)
 
     def survey(self, wave: int) -> Known | None:
         """Return what is known of a partition, if there is one."""
         found: Known | None = None
-        blocks, after = self._partitions.blocks(wave), self._partitions.blocks(wave + 1)
-        for _, rows, y in self._reading.blocks(blocks, after):
-            one = moments_of(rows), outputs_of(y, self._labels)
+        for block in self._partitions.blocks(wave):
+            X, y = self._partitions.source.read(block)
+            one = moments_of(read_rows(X)), outputs_of(y, self._labels)
             found = one if found is None else both(found, one)
         return found
 
@@ -135,7 +138,6 @@ class Multiplier:
 
     def __init__(self, partitions: Partitions, scale: Scale) -> None:
         self._partitions, self._scale = partitions, scale
-        self._reading = ReadingAhead(partitions.source)
         self._only: tuple[Any, ...] | None = None
 
     def image(self, asked: tuple[int, Floats | None]) -> Floats | None:
@@ -161,13 +163,10 @@ class Multiplier:
 
     def _prepared(self, wave: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Yield the blocks of a wave, standardised; if there is one in all, it is kept."""
-        if self._only is not None:
-            yield 0, self._only
-            return
-        blocks, after = self._partitions.blocks(wave), self._partitions.blocks(wave + 1)
-        for block, rows, _ in self._reading.blocks(blocks, after):
-            operands = self._scale.prepared(rows)
-            if len(self._partitions.source.block_rows) == 1:
+        source = self._partitions.source
+        for block in self._partitions.blocks(wave):
+            operands = self._only or self._scale.prepared(read_rows(source.read(block)[0]))
+            if len(source.block_rows) == 1:
                 self._only = operands
             yield block, operands
 

@@ -42,7 +42,7 @@ class RowSource(Protocol):
     def read(self, block: int) -> tuple[Any, NDArray[Any]]:
         """Return X, shape (n, D), dense or compressed rows, and y, shape (n,), of a block.
 
-        It may be called by another thread, or in another process if workers share the blocks out.
+        In another process if workers share the blocks out.
         """
         ...
 
