@@ -9,6 +9,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.draws import Draws
@@ -140,24 +141,35 @@ def test_targets_of_blocks_are_in_units_of_all_rows() -> None:
 
 @FORMS
 @pytest.mark.parametrize("blocks_per_step", [1, 3])
-def test_a_step_is_the_mean_over_batches_of_the_whole_table(form, blocks_per_step) -> None:
+def test_a_step_is_torchs_adam_on_the_mean_over_batches_of_the_whole_table(
+    form, blocks_per_step
+) -> None:
     """Each batch by the plain dense estimate on all rows, whose scale is that of all rows."""
     source = of_blocks(form)
-    rules = Rules(order=3, blocks_per_step=blocks_per_step, seed=4)
-    descent = open_descent(source, rules)
-    table, outputs = read_table(source.X if form == "dense" else source.X.toarray()), None
+    descent = open_descent(source, Rules(order=3, blocks_per_step=blocks_per_step, seed=4))
+    table = read_table(source.X if form == "dense" else source.X.toarray())
     outputs = read_target(source.y, len(source.y))
-    shrunk = replace(table, inverse=table.inverse * ratio(source, descent), rest=table.rest)
+    off = ratio(source, descent)
+    table = replace(table, inverse=table.inverse * off, rest=table.rest * off)
     batches = Draws(SIZES, 1000, blocks_per_step, 4).steps()
+    v = torch.zeros(60, dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([v], lr=0.1)
     for _ in range(14):
-        kept, drawn = descent.kept.copy(), next(batches)
+        drawn = next(batches)
         assert len({block for block, _ in drawn}) == blocks_per_step
-        z = [
-            dense_z(shrunk, rows, kept, outputs[rows], chain_weights(3, len(rows)))[0]
+        s = torch.sigmoid(2 * v)
+        found = [
+            dense_z(table, rows, s.detach().numpy(), outputs[rows], chain_weights(3, len(rows)))
             for rows in (source.starts[block] + rows for block, rows in drawn)
         ]
+        adam.zero_grad()
+        s.backward(torch.from_numpy(2.0 / 60 - np.mean([slope for _, slope in found], axis=0)))
+        torch.nn.utils.clip_grad_norm_([v], 1.0)
         step = descent.step(penalty=2.0)
-        assert step.loss == pytest.approx(1 - np.mean(z) + 2 / 60 * kept.sum(), rel=1e-9)
+        of_penalty = 2.0 / 60 * float(s.detach().sum())
+        assert step.loss == pytest.approx(1 - np.mean([z for z, _ in found]) + of_penalty, rel=1e-9)
+        adam.step()
+        np.testing.assert_allclose(descent.v, v.detach().numpy(), rtol=1e-6, atol=1e-9)
 
 
 def ratio(source, descent):

@@ -69,11 +69,10 @@ def test_no_number_of_workers_changes_a_bit(tmp_path) -> None:
     table = written(tmp_path)
     asked = {"n_features": 3, "steps": 12, "blocks_per_step": 4}
     here = chaffinch.differentiable_selection(table, **asked)
-    for workers in (1, 3) if form == "sparse" else (2,):
-        there = chaffinch.differentiable_selection(table, **asked, cluster="local", workers=workers)
-        assert there.scores.tobytes() == here.scores.tobytes()
-        assert there.losses.tolist() == here.losses.tolist()
-        assert there.state.learned.top == here.state.learned.top
+    there = chaffinch.differentiable_selection(table, **asked, cluster="local", workers=3)
+    assert there.scores.tobytes() == here.scores.tobytes()
+    assert there.losses.tolist() == here.losses.tolist()
+    assert there.state.learned.top == here.state.learned.top
 
 
 class Deadly:
