@@ -237,7 +237,8 @@ def all_of(state):
     learned = state.learned
     parts = [vars(one) for one in (state.held, learned.columns, learned.outputs, state.draws)]
     values = [value for part in parts for value in part.values()]
-    return [v.tobytes() if isinstance(v, np.ndarray) else v for v in (*values, learned.top)]
+    values += [learned.top, learned.latest]
+    return [v.tobytes() if isinstance(v, np.ndarray) else v for v in values]
 
 
 # --- going on -----------------------------------------------------------------------------------
@@ -281,6 +282,20 @@ def test_newer_rows_are_added_to_what_is_known(form) -> None:
     assert later.sums[0] == pytest.approx(first.kept.sum(), rel=1e-9)  # it begins with that mask
     assert later.state.held.n_steps == 60
     assert later.state.held.n_drawn == 30
+
+
+@FORMS
+def test_newer_rows_are_counted_once_however_often_the_descent_stops_among_them(form) -> None:
+    source = of_blocks(form)
+    half = len(source.y) // 2
+    older, newer = (source.X[:half], source.y[:half]), (source.X[half:], source.y[half:])
+    aim, start = Aim(n_features=5), select_by_descent(*older, Aim(penalty=1.0), Rules()).state
+    whole = select_by_descent(*newer, aim, Rules(steps=9), start=start)
+    first = select_by_descent(*newer, aim, Rules(steps=4), start=start)
+    kept = from_bytes(to_bytes(first.state))
+    second = select_by_descent(*newer, aim, Rules(steps=5), start=kept)
+    assert all_of(second.state) == all_of(whole.state)
+    assert second.state.learned.columns.n_rows == len(source.y)
 
 
 def test_the_same_rows_with_another_seed_are_drawn_from_the_start() -> None:

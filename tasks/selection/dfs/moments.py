@@ -53,13 +53,6 @@ class Moments:
         """What the table is, as "sparse float32"."""
         return f"{'dense' if self.stored is None else 'sparse'} {self.kind}"
 
-    def says_the_same(self, other: Moments) -> bool:
-        """Return whether all figures are equal, to the last bit."""
-        return (self.n_rows, self.form) == (other.n_rows, other.form) and all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("mean", "rest", "variance", "varies")
-        )
-
 
 def moments_of(rows: Any) -> Moments:
     """Return the moments of a table, or of a block of one.

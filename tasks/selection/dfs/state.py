@@ -59,6 +59,7 @@ def to_bytes(state: DescentState) -> bytes:
         "held": _scalars(held, "n_steps", "n_drawn", "pressure", "total", "everywhere"),
         "n_rows": columns.n_rows,
         "top": state.learned.top,
+        "latest": state.learned.latest,
         "outputs": _scalars(outputs, "largest", "variance", "varies"),
         "labels": None if outputs.labels is None else outputs.labels.tolist(),
         "draws": asdict(state.draws),
@@ -121,7 +122,7 @@ def _state(tensors: dict[str, NDArray[Any]], said: dict[str, Any]) -> DescentSta
         **said["outputs"],
     )
     draws = Draws(**{**said["draws"], "block_rows": tuple(said["draws"]["block_rows"])})
-    return DescentState(held, Learned(columns, outputs, said["top"]), draws)
+    return DescentState(held, Learned(columns, outputs, said["top"], said["latest"]), draws)
 
 
 def _check(state: DescentState) -> None:

@@ -67,13 +67,6 @@ class Outputs:
         if not self.varies:
             raise ValueError("y must vary but is the same in every row; give rows that differ")
 
-    def says_the_same(self, other: Outputs) -> bool:
-        """Return whether all figures are equal, to the last bit."""
-        figures = (self.n_rows, self.largest, self.variance)
-        return figures == (other.n_rows, other.largest, other.variance) and bool(
-            np.array_equal(self.mean, other.mean)
-        )
-
 
 def outputs_of(y: NDArray[Any], labels: NDArray[Any] | None) -> Outputs:
     """Return what is known of the outputs of some rows, of one at least.
