@@ -76,8 +76,8 @@ def shuffle_columns(columns: dict[str, pa.Array]) -> None:
     """
     total = np.zeros(len(next(iter(columns.values()))), dtype=np.uint64)
     for name, array in columns.items():
-        total += _mix(_value_hashes(array) + _hash_of_text(name))
-    order = pa.array(np.argsort(_mix(total), kind="stable"))
+        total += mix(_value_hashes(array) + _hash_of_text(name))
+    order = pa.array(np.argsort(mix(total), kind="stable"))
     let_go = LetGo()
     for name in columns:
         n_bytes = columns[name].nbytes
@@ -146,7 +146,7 @@ def _hash_of_text(text: str) -> np.uint64:
     )
 
 
-def _mix(bits: Hashes) -> Hashes:
+def mix(bits: Hashes) -> Hashes:
     """Return splitmix64 of each, so that sums of related numbers are unrelated."""
     bits = bits + np.uint64(0x9E3779B97F4A7C15)
     bits ^= bits >> np.uint64(30)

@@ -70,7 +70,7 @@ def read_source(
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        with _reading(path):
+        with reading(path):
             table = _from_path(path, categorical)
         where = path.name
     else:
@@ -114,7 +114,7 @@ def source_fingerprint(source: Source) -> str | None:
     if not isinstance(source, str | os.PathLike):
         return None
     path = Path(source)
-    with _reading(path):
+    with reading(path):
         if not path.is_dir():
             return sha256_of_file(path)
         digest = hashlib.sha256()
@@ -124,8 +124,8 @@ def source_fingerprint(source: Source) -> str | None:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a path that is missing or may not be read."""
+def reading(path: Path) -> Iterator[None]:
+    """Raise InputError for a path that is missing or may not be read, and say so."""
     try:
         if not path.exists():
             folder = path.parent
@@ -151,7 +151,7 @@ def kind_of_path(path: Path) -> str:
     InputError
         If its ending is unknown, or the folder has no Parquet files.
     """
-    with _reading(path):
+    with reading(path):
         return _kind_of(path)
 
 
@@ -196,13 +196,7 @@ def _without_unnamed_index(table: pa.Table) -> pa.Table:
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a folder in the order of their names.
-
-    Raises
-    ------
-    InputError
-        If it has none, or holds folders.
-    """
+    """Return a folder's Parquet files by their names; InputError if it has none, or folders."""
     seen = sorted(p for p in folder.iterdir() if p.name[0] not in "._")
     inner = [p.name for p in seen if p.is_dir()]
     if inner:
@@ -230,12 +224,13 @@ def _read_parquet(files: Sequence[Path]) -> pa.Table:
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
         if tables:
-            _check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
+            check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
         tables.append(table)
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
+def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
+    """Refuse two files of one table whose columns differ; InputError names the first that does."""
     if first.names == other.names and first.types == other.types:
         return
     for column in dict.fromkeys([*first.names, *other.names]):

@@ -15,7 +15,11 @@ import torch
 from chaffinch import differentiable_path, differentiable_selection
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.descent import Descent
+from chaffinch.tasks.selection.dfs.draws import Draws
+from chaffinch.tasks.selection.dfs.learning import learn
+from chaffinch.tasks.selection.dfs.parts import Sharing
 from chaffinch.tasks.selection.dfs.residual_variance import dense_z
+from chaffinch.tasks.selection.dfs.sources import InMemory
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import read_target
 
@@ -47,7 +51,8 @@ def test_a_step_is_one_of_torchs_adam_on_rows_in_an_order_of_their_own(penalty, 
     while len(batches) < 9:
         order = rows.permutation(205)
         batches += [order[:102], order[102:204]]
-    descent = Descent(read_table(as_form(X, form)), outputs, 4, 100, 5)
+    source = InMemory(as_form(X, form), y)
+    descent = Descent(source, learn(source, None, Sharing()), Draws((205,), 100, 1, 5), 4)
     for batch in batches[:9]:
         s = torch.sigmoid(2 * v)
         kept = s.detach().numpy()
@@ -143,9 +148,8 @@ def test_rows_sorted_by_their_target_are_no_worse_than_any_others() -> None:
 
 
 def test_large_tables_are_read_in_batches_of_a_thousand_rows_at_least() -> None:
-    X, y = made_up(2900, 30)
-    descent = Descent(read_table(X), read_target(y, 2900), 4, 1000, 0)
-    batches = [next(descent._batches) for _ in range(5)]
+    steps = Draws((2900,), 1000, 1, 0).steps()
+    batches = [rows for _, rows in (next(steps)[0] for _ in range(5))]
     assert [len(batch) for batch in batches] == [1450] * 5
     for first, second in ((0, 1), (2, 3)):
         both = np.r_[batches[first], batches[second]]

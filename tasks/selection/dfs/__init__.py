@@ -12,7 +12,7 @@ proposition 2.1, lemma 2.1   `dense_kernels.dense_sweeps`, `sparse_kernels.spars
 a_i                          `coefficients.COEFFICIENTS`
 s = sigma(2 v), penalty      `descent.Descent`
 section 4, Adam              `adam_kernels.adam_step`
-search for one size          `search.differentiable_selection`
+search for one size          `search.select_by_descent`
 a ranking for all sizes      `ranking.dfs`
 ===========================  ====================================================
 
@@ -20,7 +20,8 @@ Departures. Columns are standardised, not just centred. Sparse tables are centre
 becoming dense, which the paper names as its main limitation. Rows are shuffled anew for every
 round, and batches have 1,000 rows at least: of few rows their order is most of the variance. A
 penalty can be steered to a number of features. The target comes in units of its spread. Of more
-than two classes each is an output against the rest, and the estimates are summed.
+than two classes each is an output against the rest, and the estimates are summed. Rows may be read
+block by block (`sources.RowSource`), and a step may be the mean over batches of several blocks.
 
 Of a column that goes with no other, the relaxed estimate has a summit below s = 1 from order 3 on,
 since the polynomial ripples: that is why the steering remembers peaks (`Descent`), and why orders

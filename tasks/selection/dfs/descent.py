@@ -6,16 +6,18 @@ The state is a few arrays of D numbers, in the type of the table.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.dfs import adam_kernels as kernels
-from chaffinch.tasks.selection.dfs.coefficients import chain_weights
-from chaffinch.tasks.selection.dfs.residual_variance import dense_z, sparse_z
-from chaffinch.tasks.selection.dfs.table import DenseTable, Table
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.selection.dfs.draws import Batch, Draws
+from chaffinch.tasks.selection.dfs.learning import Learned
+from chaffinch.tasks.selection.dfs.parts import Asked, Estimate, Estimator, Sharing
+from chaffinch.tasks.selection.dfs.sources import RowSource
 
 _RATE, _LONGEST = 0.1, 1.0
 _OLD, _OLD_SQUARE = 0.9, 0.999
@@ -42,53 +44,105 @@ class Step:
     penalty: float
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """What a descent holds between two steps.
+
+    Attributes
+    ----------
+    v, kept, mean, mean_square, peaks : ndarray of float32 or float64, shape (D,)
+        The mask and s, the means of Adam, and what each dz/ds was at most.
+    n_steps : int
+        That Adam has made since its means began.
+    n_drawn : int
+        Steps whose batches have been drawn.
+    pressure : float or None
+        penalty / D, as it is steered; None before the first step.
+    total, everywhere : float
+        The sums of s, and of s times `Scale.squares`.
+    """
+
+    v: NDArray[Any]
+    kept: NDArray[Any]
+    mean: NDArray[Any]
+    mean_square: NDArray[Any]
+    peaks: NDArray[Any]
+    n_steps: int
+    n_drawn: int
+    pressure: float | None
+    total: float
+    everywhere: float
+
+
 class Descent:
     """A relaxed mask on its way down.
 
     Parameters
     ----------
-    table : Table
+    source : RowSource
         N rows of D features.
-    outputs : ndarray of float64, shape (N, C)
-        See `read_target`.
+    learned : Learned
+        What is known of them.
+    draws : Draws
+        Which rows each step looks at.
     order : int in 1..8
         Of the estimate.
-    batch_rows : int in order + 1..N
-        Rows of a step, at least; those of N that are over go to some batch of the next round.
-    seed : int
-        Draws the order of the rows.
+    sharing : Sharing
+        Who computes it.
+    held : Held, optional
+        Where to go on from; its sums and its draws must be those of these rows.
 
     Attributes
     ----------
     v, kept : ndarray, shape (D,)
         The mask, and s.
+    learned, draws
+        See above.
     """
 
     def __init__(
-        self, table: Table, outputs: Floats, order: int, batch_rows: int, seed: int
+        self,
+        source: RowSource,
+        learned: Learned,
+        draws: Draws,
+        order: int,
+        sharing: Sharing | None = None,
+        held: Held | None = None,
     ) -> None:
-        self._table, self._outputs = table, outputs
-        self._size = len(outputs) // (len(outputs) // batch_rows)
-        self._alphas = chain_weights(order, self._size)
-        self._batches = self._drawn(np.random.default_rng(seed))
-        n_features, kind = table.shape[1], table.values.dtype
-        self.v, self._mean, self._mean_square, self._slopes = np.zeros((4, n_features), kind)
-        self.kept = np.full(n_features, 0.5, kind)
-        self._room, self._peaks = np.empty(n_features, kind), np.zeros(n_features, kind)
-        self._squares = np.zeros(n_features, kind)
-        if not isinstance(table, DenseTable):
-            self._squares[:] = table.shift**2
-            self._number = np.full(n_features, -1, np.int32)
-        self._n_steps, self._total = 0, 0.5 * n_features
-        self._everywhere = 0.5 * float(np.sum(self._squares, dtype=np.float64))
-        self._pressure: float | None = None
+        self.learned, self.draws = learned, draws
+        sharing, scale = sharing or Sharing(), learned.scale
+        n_parts = sharing.n_parts(draws.blocks_per_step)
+        self._ask = sharing.of(
+            [
+                Estimator(source, i, n_parts, scale, learned.top, learned.outputs, order)
+                for i in range(n_parts)
+            ]
+        )
+        self._squares = scale.squares(learned.top)
+        n_features, kind = len(self._squares), self._squares.dtype
+        held = held or start(self._squares)
+        self.v, self.kept = held.v.copy(), held.kept.copy()
+        self._mean, self._mean_square = held.mean.copy(), held.mean_square.copy()
+        self._peaks, self._pressure = held.peaks.copy(), held.pressure
+        self._total, self._everywhere = held.total, held.everywhere
+        self._n_steps, self._n_drawn = held.n_steps, held.n_drawn
+        self._slopes, self._room = np.zeros(n_features, kind), np.empty(n_features, kind)
+        self._batches: Iterator[list[Batch]] = islice(draws.steps(), held.n_drawn, None)
 
-    def _drawn(self, random: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-        n_rows, size = len(self._outputs), self._size
-        while True:
-            rows = random.permutation(n_rows)
-            for first in range(0, n_rows - size + 1, size):
-                yield rows[first : first + size]
+    def held(self) -> Held:
+        """Return a copy of what is held between two steps."""
+        return Held(
+            self.v.copy(),
+            self.kept.copy(),
+            self._mean.copy(),
+            self._mean_square.copy(),
+            self._peaks.copy(),
+            self._n_steps,
+            self._n_drawn,
+            self._pressure,
+            float(self._total),
+            float(self._everywhere),
+        )
 
     def forget(self) -> None:
         """Start the means of Adam and of the penalty afresh, but go on from this mask."""
@@ -107,7 +161,7 @@ class Descent:
         n_features : int in 1..D
             How many are to be left.
         """
-        z, for_all = self._estimate(next(self._batches))
+        z, for_all = self._estimate()
         if penalty is not None:
             self._pressure = penalty / len(self.v)
         else:
@@ -118,18 +172,18 @@ class Descent:
         self._move(for_all)
         return seen
 
-    def _estimate(self, rows: NDArray[np.int64]) -> tuple[float, float]:
-        """Return z of a batch and what the squares count for; leave its slopes."""
-        table, outputs = self._table, self._outputs[rows]
-        if isinstance(table, DenseTable):
-            z, self._slopes[:] = dense_z(table, rows, self.kept, outputs, self._alphas)
-            return z, 0.0
-        everywhere = self._everywhere / len(rows)
-        z, for_all, touched, slopes = sparse_z(
-            table, rows, self.kept, outputs, self._alphas, everywhere, self._number
-        )
-        self._slopes[touched] = slopes
-        return z, for_all
+    def _estimate(self) -> tuple[float, float]:
+        """Return the mean z of the next batches and what the squares count for; leave slopes."""
+        batches = next(self._batches)
+        self._n_drawn += 1
+        answers = self._ask(Estimator.estimates, Asked(self.kept, self._everywhere, batches))
+        found: list[Estimate] = [
+            answers[place % len(answers)][place // len(answers)] for place in range(len(batches))
+        ]
+        for one in found:
+            where = slice(None) if one.touched is None else one.touched
+            self._slopes[where] += one.slopes / len(found)
+        return sum(one.z for one in found) / len(found), sum(o.for_all for o in found) / len(found)
 
     def _steepness(self, for_all: float, n_features: int) -> float:
         """Return the n-th largest peak of dz/ds, from those alone that may be it, if they suffice.
@@ -155,3 +209,18 @@ class Descent:
         shares = (clip, _OLD, 1 - _OLD, _OLD_SQUARE, 1 - _OLD_SQUARE, forward, root)
         state = (self.v, self._mean, self._mean_square, np.array(shares, kind))
         self._total, self._everywhere = kernels.adam_step(*slope, *state)
+
+
+def start(squares: NDArray[Any]) -> Held:
+    """Return where every descent begins: half of everything, with `Scale.squares` (D,)."""
+    n_features, kind = len(squares), squares.dtype
+    v, mean, mean_square, peaks = np.zeros((4, n_features), kind)
+    kept = np.full(n_features, 0.5, kind)
+    everywhere = 0.5 * float(np.sum(squares, dtype=np.float64))
+    return Held(v, kept, mean, mean_square, peaks, 0, 0, None, 0.5 * n_features, everywhere)
+
+
+def with_other_rows(held: Held, squares: NDArray[Any]) -> Held:
+    """Return what is held, to go on with rows whose `Scale.squares` (D,) are others."""
+    everywhere = float(np.sum(held.kept * squares, dtype=np.float64))
+    return replace(held, n_drawn=0, everywhere=everywhere)

@@ -6,13 +6,14 @@ down to one, each time from where the last one ended.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from chaffinch.tasks.selection.dfs.coefficients import check_order
 from chaffinch.tasks.selection.dfs.descent import Descent
-from chaffinch.tasks.selection.dfs.search import batch_size, ever_fewer
-from chaffinch.tasks.selection.dfs.table import read_table
-from chaffinch.tasks.selection.dfs.target import read_target
+from chaffinch.tasks.selection.dfs.search import Rules, open_descent
+from chaffinch.tasks.selection.dfs.sources import InMemory
 from chaffinch.tasks.selection.rivals.columns import one_table
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
@@ -48,8 +49,8 @@ def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Flo
     table, feature = one_table(rows, schema)
     if not len(feature) or (rows.y == rows.y[0]).all():
         return scores
-    outputs = read_target(rows.y, len(rows), schema.task)
-    descent = Descent(read_table(table), outputs, order, batch_size(len(rows)), seed)
+    rules = Rules(order=order, task=schema.task, seed=seed)
+    descent = open_descent(InMemory(table, rows.y), rules)
     np.maximum.at(scores, feature, _times_halved(descent, steps))
     return scores
 
@@ -58,9 +59,20 @@ def _times_halved(descent: Descent, steps: int) -> Floats:
     """Return the score of every column; equal ones leave together."""
     n_left = len(descent.v)
     scores, stays = np.full(n_left, 0.5), np.ones(n_left, dtype=bool)
-    for v in ever_fewer(descent, steps):
+    for v in _ever_fewer(descent, steps):
         n_left = (n_left + 1) // 2
         scores[stays] = np.floor(scores[stays]) + 0.5 + 0.5 * v[stays] / (1 + np.abs(v[stays]))
         stays &= v >= np.sort(v[stays])[-n_left]
         scores[stays] += 1
     return scores
+
+
+def _ever_fewer(descent: Descent, steps: int) -> Iterator[Floats]:
+    """Yield v each time that the number of features has been halved, down to one."""
+    n_left = len(descent.v)
+    while n_left > 1:
+        n_left = (n_left + 1) // 2
+        descent.forget()
+        for _ in range(steps):
+            descent.step(n_features=n_left)
+        yield descent.v.astype(np.float64)

@@ -1,6 +1,6 @@
 """The estimate of the variance that a linear model on some of the features would leave.
 
-With x~ as in `table.py`, G_d = triud(x~_d x~_d') and A = sum_d s_d G_d / N,
+With x~ as in `standardised.py`, G_d = triud(x~_d x~_d') and A = sum_d s_d G_d / N,
 
     f(s) = y'y / N - z,   z = sum_i alpha_i y' A^(i+1) y.
 
@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights, check_order
 from chaffinch.tasks.selection.dfs.dense_kernels import dense_sweeps
 from chaffinch.tasks.selection.dfs.sparse_kernels import gather, sparse_sweeps
-from chaffinch.tasks.selection.dfs.table import DenseTable, SparseTable, read_table
+from chaffinch.tasks.selection.dfs.standardised import DenseTable, SparseTable
+from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.vocabulary import Floats
 
 _Index = NDArray[np.int64]

@@ -1,147 +1,131 @@
-"""`chaffinch.differentiable_selection`: features for a linear model, from any large table."""
+"""A search for one number of features, or for one penalty after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from chaffinch.tasks.selection.dfs.coefficients import check_order
-from chaffinch.tasks.selection.dfs.descent import Descent, Step
-from chaffinch.tasks.selection.dfs.table import read_table
-from chaffinch.tasks.selection.dfs.target import read_target
-from chaffinch.tasks.selection.vocabulary import Floats, Task
+from chaffinch.tasks.selection.dfs.descent import Descent, Step, with_other_rows
+from chaffinch.tasks.selection.dfs.draws import Draws, batch_size, check_blocks
+from chaffinch.tasks.selection.dfs.learning import learn
+from chaffinch.tasks.selection.dfs.parts import Sharing
+from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
+from chaffinch.tasks.selection.dfs.sources import InMemory, RowSource, is_source
+from chaffinch.tasks.selection.dfs.state import DescentState
+from chaffinch.tasks.selection.vocabulary import Task
 
-_FEWEST_ROWS = 1_000
 
-
-@dataclass(frozen=True, eq=False)
-class DifferentiableSelection:
-    """Where a descent ended, and its way.
+@dataclass(frozen=True)
+class Rules:
+    """How a descent goes.
 
     Attributes
     ----------
-    features : ndarray of int, shape (m,)
-        Positions of the chosen features, ascending: the requested number with the highest scores,
-        of equal ones those further right; or, for a given penalty, all with s above 1/2.
-    scores : ndarray of float64, shape (D,)
-        v; higher is better, above 0 is s above 1/2.
-    kept : ndarray of float64, shape (D,)
-        s = sigma(2 v).
-    losses : ndarray of float64, shape (steps,)
-        Of each step's batch: the estimated share of the target's variance that is left, and the
-        penalty.
-    sums : ndarray of float64, shape (steps,)
-        sum s, before each step.
-    penalties : ndarray of float64, shape (steps,)
-        lambda, of the term lambda / D sum s.
-    """
-
-    features: NDArray[np.int64]
-    scores: Floats = field(repr=False)
-    kept: Floats = field(repr=False)
-    losses: Floats = field(repr=False)
-    sums: Floats = field(repr=False)
-    penalties: Floats = field(repr=False)
-
-
-def differentiable_selection(
-    X: Any,
-    y: ArrayLike,
-    *,
-    n_features: int | None = None,
-    penalty: float | None = None,
-    order: int = 4,
-    steps: int = 60,
-    batch_rows: int | None = None,
-    task: Task | None = None,
-    seed: int = 0,
-) -> DifferentiableSelection:
-    """Choose features for a linear model, by descent of an estimate that needs no model.
-
-    Parameters
-    ----------
-    X : array (N, D) or scipy sparse matrix
-        Finite numbers of any scale. Sparse tables stay sparse: a million features are no matter.
-        In float32 it takes half the memory.
-    y : array, shape (N,)
-        Numbers or classes.
-    n_features : int in 1..D, optional
-        How many to choose; the penalty is steered towards as many.
-    penalty : float, at least 0, optional
-        lambda of the term lambda / D sum s, in units of the target's variance; in place of a
-        number.
     order : int in 1..8
-        See `chaffinch.residual_variance`; 4 or less where rows are few.
+        Of the estimate.
     steps : int, at least 1
         How many.
     batch_rows : int, optional
-        Rows of each step, at least; 1,000, or all where there are fewer: small batches vary too
-        much. By default so many that all rows are used in as few steps.
+        Rows of each batch, at least; by default 1,000, or all where there are fewer.
+    blocks_per_step : int
+        Of how many blocks a step takes a batch each.
     task : "classification" or "regression", optional
-        By default classification for text, true and false, and for whole numbers with at most 20
-        different values.
+        See `read_target`.
     seed : int
-        Draws the order of the rows, anew for every round through the table. One seed, one result,
-        for any number of threads.
+        Draws the order of the rows.
+    """
 
-    Returns
-    -------
-    DifferentiableSelection
+    order: int = 4
+    steps: int = 60
+    batch_rows: int | None = None
+    blocks_per_step: int = 1
+    task: Task | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a descent is to reach: so many features, or what a penalty leaves; one of the two."""
+
+    n_features: int | None = None
+    penalty: float | None = None
+
+
+def as_source(X: Any, y: ArrayLike | None) -> RowSource:
+    """Return a table in memory as a source, or a source as it is.
+
+    Raises
+    ------
+    ValueError
+        If there is no target, or two, or the table cannot be used.
+    """
+    if is_source(X):
+        if y is not None:
+            raise ValueError(
+                "y must be left out where X is a source, which has a target of its own"
+            )
+        return cast(RowSource, X)
+    if y is None:
+        raise ValueError("y must be given with a table in memory; give its target")
+    return InMemory(X, y)
+
+
+def select_by_descent(
+    X: Any,
+    y: ArrayLike | None,
+    aim: Aim,
+    rules: Rules,
+    sharing: Sharing | None = None,
+    start: DescentState | None = None,
+) -> DifferentiableSelection:
+    """Choose features for a linear model; see `chaffinch.differentiable_selection`.
+
+    Parameters
+    ----------
+    X, y
+        See `as_source`.
+    aim : Aim
+    rules : Rules
+    sharing : Sharing, optional
+        Who computes; by default this process.
+    start : DescentState, optional
+        Where to go on from.
 
     Raises
     ------
     ValueError
         If a setting is out of its range, or X and y do not fit each other or cannot be used.
-
-    Notes
-    -----
-    Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020. Here
-    columns are standardised, not just centred.
-
-    Examples
-    --------
-    >>> import chaffinch, numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(2000, 50))
-    >>> y = 2 * X[:, 7] - X[:, 30]
-    >>> chaffinch.differentiable_selection(X, y, n_features=2).features.tolist()
-    [7, 30]
     """
-    if (n_features is None) == (penalty is None):
+    if (aim.n_features is None) == (aim.penalty is None):
         raise ValueError(
-            f"one of n_features and penalty must be given but they are {n_features} and {penalty}"
+            "one of n_features and penalty must be given but they are "
+            f"{aim.n_features} and {aim.penalty}"
         )
-    asked = {"penalty": penalty, "n_features": n_features}
-    descent = _descent_of(X, y, order, steps, batch_rows, task, seed, (asked,))
-    return _follow(descent, steps, asked)
+    return next(_one_after_the_other(X, y, (aim,), rules, sharing, start))
 
 
-def differentiable_path(
+def path_by_descent(
     X: Any,
-    y: ArrayLike,
-    *,
+    y: ArrayLike | None,
     penalties: Sequence[float],
-    order: int = 4,
-    steps: int = 60,
-    batch_rows: int | None = None,
-    task: Task | None = None,
-    seed: int = 0,
+    rules: Rules,
+    sharing: Sharing | None = None,
 ) -> tuple[DifferentiableSelection, ...]:
-    """Choose features for ever larger penalties, each descent beginning where the last one ended.
+    """Choose features for ever larger penalties; see `chaffinch.differentiable_path`.
 
     Parameters
     ----------
-    X, y, order, batch_rows, task, seed
-        See `differentiable_selection`.
+    X, y, rules, sharing
+        See `select_by_descent`.
     penalties : sequence of float, at least 0
-        Ascending: what has left does not come back, so that a path cannot go the other way.
-    steps : int, at least 1
-        For each penalty.
+        Ascending.
 
     Raises
     ------
@@ -150,97 +134,91 @@ def differentiable_path(
     """
     if not len(penalties):
         raise ValueError("penalties must hold at least one but are none")
-    asked: list[dict[str, Any]] = [
-        {"penalty": penalty, "n_features": None} for penalty in penalties
-    ]
-    descent = _descent_of(X, y, order, steps, batch_rows, task, seed, asked)
+    aims = [Aim(penalty=penalty) for penalty in penalties]
+    for aim in aims:
+        _check_penalty(aim)
     for lower, higher in pairwise(penalties):
         if higher <= lower:
             raise ValueError(
                 f"penalties must ascend but {higher} comes after {lower}: what has left does not "
                 "come back; sort them"
             )
-    found = []
-    for one in asked:
-        descent.forget()
-        found.append(_follow(descent, steps, one))
-    return tuple(found)
+    return tuple(_one_after_the_other(X, y, aims, rules, sharing, None))
 
 
-def ever_fewer(descent: Descent, steps: int) -> Iterator[Floats]:
-    """Yield v, shape (D,), each time that the number of features has been halved, down to one.
+def open_descent(
+    source: RowSource,
+    rules: Rules,
+    sharing: Sharing | None = None,
+    start: DescentState | None = None,
+) -> Descent:
+    """Look at all rows, and return a descent before its first step.
 
     Parameters
     ----------
-    descent : Descent
-        At its start.
-    steps : int
-        For each number.
-    """
-    n_left = len(descent.v)
-    while n_left > 1:
-        n_left = (n_left + 1) // 2
-        descent.forget()
-        for _ in range(steps):
-            descent.step(n_features=n_left)
-        yield descent.v.astype(np.float64)
-
-
-def batch_size(n_rows: int, batch_rows: int | None = None) -> int:
-    """Return how many rows a batch has at least.
+    source : RowSource
+    rules, sharing, start
+        See `select_by_descent`.
 
     Raises
     ------
     ValueError
-        If fewer than 1,000 are asked for, and not all there are.
+        If a setting is out of its range, or the rows cannot be used.
     """
-    fewest = min(n_rows, _FEWEST_ROWS)
-    if batch_rows is None:
-        return fewest
-    if not isinstance(batch_rows, Integral) or not fewest <= int(batch_rows) <= n_rows:
-        raise ValueError(
-            f"batch_rows must be in {fewest}..{n_rows} but is {batch_rows}: of fewer rows the "
-            "estimate varies too much, and more there are not"
-        )
-    return int(batch_rows)
+    block_rows = tuple(source.block_rows)
+    check_blocks(block_rows, rules.blocks_per_step)
+    batch_rows = batch_size(min(block_rows), rules.batch_rows)
+    check_order(rules.order, batch_rows)
+    draws = Draws(block_rows, batch_rows, int(rules.blocks_per_step), rules.seed)
+    sharing = sharing or Sharing()
+    learned = learn(source, rules.task, sharing, start.learned if start else None)
+    held = start.held if start else None
+    if start and not (learned is start.learned and draws == start.draws):
+        held = with_other_rows(start.held, learned.scale.squares(learned.top))
+    return Descent(source, learned, draws, rules.order, sharing, held)
 
 
-def _descent_of(
+def _one_after_the_other(
     X: Any,
-    y: ArrayLike,
-    order: int,
-    steps: int,
-    batch_rows: int | None,
-    task: Task | None,
-    seed: int,
-    asked: Sequence[dict[str, Any]],
-) -> Descent:
-    """Read everything and refuse what cannot be, before any work."""
+    y: ArrayLike | None,
+    aims: Sequence[Aim],
+    rules: Rules,
+    sharing: Sharing | None,
+    start: DescentState | None,
+) -> Iterator[DifferentiableSelection]:
+    """Refuse what cannot be before any work; then yield where each aim leads to."""
+    steps = rules.steps
     if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
         raise ValueError(f"steps must be a whole number, at least 1, but is {steps!r}")
-    n_rows, n_columns = np.shape(X) if np.ndim(X) == 2 or hasattr(X, "tocsr") else (0, 0)
-    for one in asked:
-        _check_asked(n_columns, **one)
-    if n_rows:
-        check_order(order, batch_size(n_rows, batch_rows))
-    table = read_table(X)
-    outputs = read_target(y, n_rows, task)
-    return Descent(table, outputs, order, batch_size(n_rows, batch_rows), seed)
+    source = as_source(X, y)
+    for aim in aims:
+        _check_aim(source.shape[1], aim)
+    descent = open_descent(source, rules, sharing, start)
+    for number, aim in enumerate(aims):
+        if number:
+            descent.forget()
+        yield _follow(descent, steps, aim)
 
 
-def _check_asked(n_columns: int, *, penalty: Any, n_features: Any) -> None:
+def _check_penalty(aim: Aim) -> None:
+    penalty = aim.penalty
     if penalty is not None and not (isinstance(penalty, Real) and 0 <= float(penalty) < np.inf):
         raise ValueError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
-    if n_features is None or not n_columns:
+
+
+def _check_aim(n_columns: int, aim: Aim) -> None:
+    _check_penalty(aim)
+    n_features = aim.n_features
+    if n_features is None:
         return
     if not isinstance(n_features, Integral) or not 1 <= int(n_features) <= n_columns:
         raise ValueError(f"n_features must be in 1..{n_columns} but is {n_features!r}")
 
 
-def _follow(descent: Descent, steps: int, asked: dict[str, Any]) -> DifferentiableSelection:
-    n_features, penalty = asked["n_features"], asked["penalty"]
+def _follow(descent: Descent, steps: int, aim: Aim) -> DifferentiableSelection:
+    n_features = aim.n_features
     way: list[Step] = [
-        descent.step(penalty=penalty, n_features=n_features or 1) for _ in range(steps)
+        descent.step(penalty=aim.penalty, n_features=n_features or 1) for _ in range(steps)
     ]
     v = descent.v.astype(np.float64)
     chosen = np.flatnonzero(v > 0)
@@ -253,4 +231,5 @@ def _follow(descent: Descent, steps: int, asked: dict[str, Any]) -> Differentiab
         np.array([one.loss for one in way]),
         np.array([one.kept for one in way]),
         np.array([one.penalty for one in way]),
+        DescentState(descent.held(), descent.learned, descent.draws),
     )

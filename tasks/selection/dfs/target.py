@@ -7,6 +7,8 @@ penalties and steps mean the same for every target.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,129 @@ from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Floats, Task
+
+_NOT_FINITE = "y must be finite but is not; leave out the rows without a target"
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What is known of the outputs of some rows, and how a target becomes outputs.
+
+    Attributes
+    ----------
+    n_rows : int
+        n.
+    labels : ndarray or None
+        Of classes: all there are, ascending.
+    largest : float
+        Outputs are divided by it first, or the squares of large numbers would be no numbers.
+    mean : ndarray of float64, shape (C,)
+    variance : float
+        Summed over the outputs.
+    example : ndarray of float64, shape (C,)
+        Of some row, as it is given.
+    varies : bool
+        Whether another row differs.
+    """
+
+    n_rows: int
+    labels: NDArray[Any] | None
+    largest: float
+    mean: Floats
+    variance: float
+    example: Floats
+    varies: bool
+
+    def of(self, y: NDArray[Any]) -> Floats:
+        """Return centred outputs of unit variance, shape (n, C), of the target of some rows.
+
+        Raises
+        ------
+        ValueError
+            If y is not finite, or holds a class that there was not.
+        """
+        outputs = _as_given(y, self.labels) / self.largest
+        outputs -= self.mean
+        outputs /= np.sqrt(self.variance)
+        return np.ascontiguousarray(outputs)
+
+    def check(self) -> None:
+        """Raise ValueError if the target is the same in every row."""
+        if not self.varies:
+            raise ValueError("y must vary but is the same in every row; give rows that differ")
+
+
+def outputs_of(y: NDArray[Any], labels: NDArray[Any] | None) -> Outputs:
+    """Return what is known of the outputs of some rows, of one at least.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+    labels : ndarray or None
+        See `Outputs`.
+
+    Raises
+    ------
+    ValueError
+        If y is not finite, or holds a class that is none of the labels.
+    """
+    given = _as_given(y, labels)
+    largest = float(np.abs(given).max()) or 1.0
+    scaled = given / largest
+    mean = scaled.mean(axis=0)
+    scaled -= mean
+    variance = float((scaled**2).mean(axis=0).sum())
+    varies = not bool((given == given[0]).all())
+    return Outputs(len(y), labels, largest, mean, variance, given[0], varies)
+
+
+def merged_outputs(one: Outputs, other: Outputs) -> Outputs:
+    """Return what is known of the outputs of the rows of both; see `moments.merged`."""
+    n_rows, largest = one.n_rows + other.n_rows, max(one.largest, other.largest)
+    shares = [part.n_rows / n_rows for part in (one, other)]
+    units = [part.largest / largest for part in (one, other)]
+    off = other.mean * units[1] - one.mean * units[0]
+    variance = shares[0] * one.variance * units[0] ** 2 + shares[1] * other.variance * units[1] ** 2
+    variance += shares[0] * shares[1] * float(np.sum(off**2))
+    varies = one.varies or other.varies or bool((one.example != other.example).any())
+    mean = one.mean * units[0] + off * shares[1]
+    return Outputs(n_rows, one.labels, largest, mean, variance, one.example, varies)
+
+
+def labels_for(
+    kind: np.dtype[Any], labels: Callable[[], NDArray[Any] | None], task: Task | None
+) -> NDArray[Any] | None:
+    """Return the classes of a target; None if it is one of numbers.
+
+    Parameters
+    ----------
+    kind : numpy.dtype
+        Of the target.
+    labels : callable
+        Asked, only if these may be classes, for the different values of the target, ascending; it
+        returns None where they are too many.
+    task : "classification" or "regression", optional
+        See `read_target`.
+
+    Raises
+    ------
+    ValueError
+        If the target does not fit the task.
+    """
+    surely_numbers = task == "regression" or (task is None and kind.kind == "f")
+    known = None if surely_numbers else labels()
+    if known is not None and asks_for_classes(known, task):
+        return known
+    if known is None and asks_for_classes(np.empty(0), task):
+        raise ValueError(
+            "y must hold classes but has too many values to be that; set task to regression"
+        )
+    if kind.kind not in "biuf":
+        raise ValueError(
+            f"y must hold numbers for a regression but holds {kind}; give numbers, or set "
+            "task to classification"
+        )
+    return None
 
 
 def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
@@ -34,39 +159,55 @@ def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
     ValueError
         If y does not fit the rows or the task, is not finite, or is all the same.
     """
+    given = as_target(y, n_rows)
+    outputs = outputs_of(given, labels_for(given.dtype, lambda: labels_in(given), task))
+    outputs.check()
+    return outputs.of(given)
+
+
+def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
+    """Return y as an array; ValueError if it has not one value a row."""
     given = np.asarray(y)
     if given.shape != (n_rows,):
         raise ValueError(f"y must have shape ({n_rows},), as X has rows, but has {given.shape}")
-    if asks_for_classes(given, task):
-        outputs = _one_hot(given)
-    elif given.dtype.kind not in "biuf":
-        raise ValueError(
-            f"y must hold numbers for a regression but holds {given.dtype}; give numbers, or set "
-            "task to classification"
-        )
-    else:
-        outputs = given.astype(np.float64)[:, np.newaxis]
-    if not np.isfinite(outputs).all():
-        raise ValueError("y must be finite but is not; leave out the rows without a target")
-    if (outputs == outputs[0]).all():
-        raise ValueError("y must vary but is the same in every row; give rows that differ")
-    outputs = outputs / np.abs(outputs).max()  # or the squares of large numbers are no numbers
-    outputs -= outputs.mean(axis=0)
-    outputs /= np.sqrt((outputs**2).mean(axis=0).sum())
-    return np.ascontiguousarray(outputs)
+    return given
 
 
-def _one_hot(given: NDArray[Any]) -> Floats:
-    """Return a column of 0 and 1 for each class but of two, for which one says it all."""
-    if given.dtype.kind == "f" and not np.isfinite(given).all():
-        raise ValueError("y must be finite but is not; leave out the rows without a target")
+def labels_in(y: NDArray[Any]) -> NDArray[Any]:
+    """Return the different values of a target, ascending.
+
+    Raises
+    ------
+    ValueError
+        If y is not finite, or its values have no order.
+    """
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(_NOT_FINITE)
     try:
-        labels, codes = np.unique(given, return_inverse=True)
+        return np.unique(y)
     except TypeError as error:
         raise ValueError(
             "y must hold classes of one kind but mixes some, as text and gaps; leave out the rows "
             "without a target"
         ) from error
+
+
+def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
+    """Return outputs before they are centred, shape (n, C)."""
+    if labels is None:
+        outputs = y.astype(np.float64)[:, np.newaxis]
+        if not np.isfinite(outputs).all():
+            raise ValueError(_NOT_FINITE)
+        return outputs
+    codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1)
+    strange = np.flatnonzero(labels[codes] != y)
+    if len(strange):
+        (other,) = y[strange[:1]].tolist()
+        raise ValueError(
+            f"y holds the class {other!r}, which was none of the {len(labels)} before; "
+            "begin anew, without start"
+        )
+    # of two classes one column says it all
     columns = np.arange(len(labels)) if len(labels) > 2 else np.array([len(labels) - 1])
     one_hot: Floats = np.equal(codes[:, np.newaxis], columns).astype(np.float64)
     return one_hot

@@ -1,0 +1,114 @@
+"""Numbers in Parquet files, read piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.pieces import Piece
+from chaffinch.storage.sources import check_same_columns
+
+_VALUES_AT_A_TIME, _MOST_ROWS = 2**21, 65_536
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Open a Parquet file that somebody gave.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    try:
+        with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+            yield file
+    except (PermissionError, InputError):
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
+
+
+def common_type(schema: pa.Schema, names: Sequence[str]) -> np.dtype[Any]:
+    """Return float32 if that is what every column is, otherwise float64.
+
+    Raises
+    ------
+    InputError
+        If there are no columns, or one holds no numbers.
+    """
+    if not names:
+        raise InputError("the table has no columns but the target; give at least one")
+    for name in names:
+        kind = schema.field(name).type
+        is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        if not (is_number or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
+            raise InputError(
+                f"column {name!r} must hold numbers but is {kind}; make numbers of it, or drop it"
+            )
+    return np.dtype("f4" if all(schema.field(n).type == pa.float32() for n in names) else "f8")
+
+
+def parquet_pieces(
+    files: Sequence[Path], schema: pa.Schema, names: Sequence[str], target: str, dtype: Any
+) -> Iterator[Piece]:
+    """Yield the rows of Parquet files of one schema, some at a time.
+
+    Parameters
+    ----------
+    files : sequence of Path
+    schema : pyarrow.Schema
+        Of the first.
+    names : sequence of str
+        Columns of numbers.
+    target : str
+    dtype : numpy.dtype
+        What the numbers become.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or has other columns, or a value is missing.
+    """
+    n_at_a_time = min(max(1, _VALUES_AT_A_TIME // len(names)), _MOST_ROWS)
+    for path in files:
+        n_before = 0
+        with opened(path) as file:
+            check_same_columns(schema, files[0].name, file.schema_arrow, path.name)
+            columns = [*names, target]
+            for batch in file.iter_batches(n_at_a_time, columns=columns, use_threads=False):
+                X = np.empty((batch.num_rows, len(names)), dtype)
+                for place, name in enumerate(names):
+                    X[:, place] = _numbers(batch.column(name))
+                yield Piece(X, _target(batch.column(target)), partial(_row, path.name, n_before))
+                n_before += batch.num_rows
+
+
+def _numbers(column: pa.Array) -> NDArray[Any]:
+    if not pa.types.is_floating(column.type):
+        column = column.cast(pa.float64())
+    # what is missing becomes NaN, which is refused by name
+    numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _target(column: pa.Array) -> NDArray[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    target: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return target
+
+
+def _row(name: str, n_before: int, row: int) -> str:
+    return f"row {n_before + row + 1} of {name}"

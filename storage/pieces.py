@@ -1,0 +1,205 @@
+"""Pieces of a large table on their way into a file: rows of numbers, and one target for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.row_checks import MOST_COLUMNS, NameRow, check_rows
+
+MOST_LABELS = 1_000  # more are a quantity rather than classes
+_MOST_VALUES = 2**21  # of a piece that is worked on
+_LARGEST = 2**63 - 1
+_KINDS = {"b": "true and false", "i": "whole numbers", "f": "numbers", "U": "text"}
+_TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "U": pa.string()}
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some rows of a table.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array, shape (n, D)
+        float32 or float64.
+    y : ndarray, shape (n,)
+    name_row : callable
+        Says where a row is in the source.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    name_row: NameRow
+
+    def small_enough(self) -> Iterator[Piece]:
+        """Yield the rows in pieces of about two million values at most."""
+        n_rows, n_columns = self.X.shape
+        sparse = scipy.sparse.issparse(self.X)
+        ends = self.X.indptr if sparse else np.arange(n_rows + 1) * n_columns
+        first = 0
+        while first < n_rows:
+            last = int(np.searchsorted(ends, ends[first] + _MOST_VALUES, side="right")) - 1
+            last = min(max(last, first + 1), n_rows)
+            yield Piece(self.X[first:last], self.y[first:last], self._names_from(first))
+            first = last
+
+    def _names_from(self, first: int) -> NameRow:
+        return lambda row: self.name_row(first + row)
+
+
+class Kind:
+    """What all pieces of a table have in common, found out piece by piece.
+
+    Parameters
+    ----------
+    n_columns : int, optional
+        D; by default as many as the rows of the first piece have, or, where `may_grow`, as the
+        columns go.
+    may_grow : bool
+        Whether rows of a later piece may have more columns than those of the first.
+
+    Attributes
+    ----------
+    n_rows, n_values, n_columns : int
+        So far.
+    """
+
+    def __init__(self, n_columns: int | None = None, *, may_grow: bool = False) -> None:
+        if n_columns is not None and not 1 <= n_columns <= MOST_COLUMNS:
+            raise InputError(f"n_columns must be in 1..{MOST_COLUMNS} but is {n_columns}")
+        self._given, self._may_grow = n_columns, may_grow
+        self.n_rows, self.n_values, self.n_columns = 0, 0, n_columns or 0
+        self._form: tuple[bool, np.dtype[Any]] | None = None
+        self._target: str | None = None
+        self._labels: NDArray[Any] | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows are."""
+        return self._form is not None and self._form[0]
+
+    @property
+    def labels(self) -> list[Any] | None:
+        """The different values of the target, ascending; None where they are many."""
+        return None if self._labels is None else self._labels.tolist()
+
+    def arrow(self, piece: Piece) -> dict[str, pa.Array]:
+        """Check a piece, count it, and return its columns as Arrow holds them.
+
+        Raises
+        ------
+        InputError
+            If its rows or targets cannot be used, or are of another kind than those before.
+        """
+        self._check_form(piece)
+        check_rows(piece.X, self.n_columns, piece.name_row)
+        y = self._read_target(piece)
+        self.n_rows += len(y)
+        sparse = self.is_sparse
+        values = piece.X.data if sparse else piece.X.ravel()
+        self.n_values += len(values)
+        kind = pa.from_numpy_dtype(values.dtype)
+        if not sparse:
+            of_rows = fixed_list_of(kind, self.n_columns)
+            rows = pa.FixedSizeListArray.from_arrays(pa.array(values), type=of_rows)
+            return {"values": rows, "target": y}
+        starts = pa.array(piece.X.indptr - piece.X.indptr[0], pa.int32())
+        indices = pa.array(piece.X.indices, pa.int32())
+        return {
+            "indices": pa.ListArray.from_arrays(starts, indices, type=list_of(pa.int32())),
+            "values": pa.ListArray.from_arrays(starts, pa.array(values), type=list_of(kind)),
+            "target": y,
+        }
+
+    def _check_form(self, piece: Piece) -> None:
+        form = bool(scipy.sparse.issparse(piece.X)), piece.X.dtype
+        if self._form is None:
+            self._form = form
+            self.n_columns = self._given or piece.X.shape[1]
+        if form != self._form:
+            was, is_now = ((("dense", "sparse")[s], str(d)) for s, d in (self._form, form))
+            raise InputError(
+                f"{piece.name_row(0)} is {' '.join(is_now)} but those before are {' '.join(was)}; "
+                "give all pieces alike"
+            )
+        width = piece.X.shape[1]
+        if width > MOST_COLUMNS:
+            raise InputError(f"there must be at most {MOST_COLUMNS} columns but are {width}")
+        if self._may_grow and self._given is None:
+            self.n_columns = max(self.n_columns, width)
+        elif width != self.n_columns and not self._may_grow:
+            raise InputError(
+                f"{piece.name_row(0)} has {width} columns but those before have "
+                f"{self.n_columns}; give all pieces the same"
+            )
+
+    def _read_target(self, piece: Piece) -> pa.Array:
+        y = np.asarray(piece.y)
+        if y.shape != (len(piece.y),) or len(y) != piece.X.shape[0]:
+            raise InputError(
+                f"{piece.name_row(0)} begins a piece of {piece.X.shape[0]} rows but {y.shape} "
+                "targets; give one for each row"
+            )
+        y, kind = _plain(y, piece.name_row)
+        if self._target is None:
+            self._target, self._labels = kind, y[:0]
+        if kind != self._target:
+            raise InputError(
+                f"{piece.name_row(0)} has {_KINDS[kind]} as target but those before have "
+                f"{_KINDS[self._target]}; give all targets in one type"
+            )
+        if self._labels is not None:
+            self._labels = np.union1d(self._labels, y)
+            if len(self._labels) > MOST_LABELS:
+                self._labels = None
+        if self._labels is None and kind == "U":
+            raise InputError(
+                f"the target must have at most {MOST_LABELS} classes but has more by "
+                f"{piece.name_row(len(y) - 1)}; give numbers for a regression"
+            )
+        return pa.array(y, _TYPES[kind])
+
+
+def list_of(kind: Any) -> Any:
+    """Return the Arrow type of lists without gaps."""
+    return pa.list_(pa.field("element", kind, nullable=False))
+
+
+def fixed_list_of(kind: Any, length: int) -> Any:
+    """Return the Arrow type of lists of one length without gaps."""
+    return pa.list_(pa.field("element", kind, nullable=False), length)
+
+
+def _plain(y: NDArray[Any], name_row: NameRow) -> tuple[NDArray[Any], str]:
+    """Return a target as true and false, int64, float64 or text, and which of these it is."""
+    if y.dtype.kind in "iu" and len(y) and y.max() > _LARGEST:
+        raise InputError(
+            f"the target must be at most {_LARGEST} but is {y.max()}; give it as float"
+        )
+    if y.dtype.kind in "iuf":
+        y = y.astype(np.float64 if y.dtype.kind == "f" else np.int64)
+    if y.dtype.kind == "O":
+        missing = np.flatnonzero([not isinstance(label, str) for label in y.tolist()])
+        if len(missing):
+            raise InputError(
+                f"{name_row(int(missing[0]))} has the target {y[missing[0]]!r} among text; leave "
+                "out rows without a target, and give labels of one type"
+            )
+        y = y.astype(np.str_)
+    if y.dtype.kind not in _TYPES:
+        raise InputError(
+            f"the target must hold numbers, true and false, or text but holds {y.dtype}; convert it"
+        )
+    wrong = np.flatnonzero(~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(0))
+    if len(wrong):
+        raise InputError(
+            f"{name_row(int(wrong[0]))} has the target {y[wrong[0]]}; leave out rows without one"
+        )
+    return y, y.dtype.kind

@@ -1,0 +1,270 @@
+"""The blocks of a source shared out: each part reads its own, wherever it is.
+
+What is computed of a block, and the order in which it is added to the others, do not depend on how
+many parts there are. For figures of all rows the blocks are dealt to eight partitions: each is
+added up in the order of its blocks, and then they are, in theirs. A step has one batch of each of
+some blocks, and their mean is taken in the order in which they were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.dfs.coefficients import chain_weights
+from chaffinch.tasks.selection.dfs.draws import Batch
+from chaffinch.tasks.selection.dfs.moments import Moments, merged, moments_of
+from chaffinch.tasks.selection.dfs.residual_variance import dense_z, sparse_z
+from chaffinch.tasks.selection.dfs.scaling import Scale
+from chaffinch.tasks.selection.dfs.sources import RowSource, read_rows
+from chaffinch.tasks.selection.dfs.standardised import DenseTable, Table
+from chaffinch.tasks.selection.dfs.target import Outputs, merged_outputs, outputs_of
+from chaffinch.tasks.selection.vocabulary import Floats
+
+_PARTITIONS = 8
+
+Ask = Callable[[Callable[[Any, Any], Any], Any], list[Any]]
+
+
+def here(things: Sequence[Any]) -> Ask:
+    """Keep things in this process; what is returned asks all of them the same question."""
+
+    def ask(function: Callable[[Any, Any], Any], question: Any) -> list[Any]:
+        return [function(thing, question) for thing in things]
+
+    return ask
+
+
+def _one() -> int:
+    return 1
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Who computes.
+
+    Attributes
+    ----------
+    for_each : callable
+        Sends things to whoever computes, as `here` keeps them.
+    count_threads : callable
+        Returns how many compute at a time; asked only when there is something to share out, as the
+        workers may have to be started for it.
+    """
+
+    for_each: Callable[[Sequence[Any]], Ask] = here
+    count_threads: Callable[[], int] = _one
+
+    def n_parts(self, n_tasks: int) -> int:
+        """Return in how many parts so many tasks are shared out."""
+        return 1 if n_tasks == 1 else min(self.count_threads(), n_tasks)
+
+    def of(self, parts: Sequence[Any]) -> Ask:
+        """Send parts out; a single one stays here."""
+        return self.for_each(parts) if len(parts) > 1 else here(parts)
+
+
+class Partitions:
+    """One of those who read all blocks: asked in waves, it takes a partition in each.
+
+    Parameters
+    ----------
+    source : RowSource
+    number, n_parts : int
+        Which of how many.
+    """
+
+    def __init__(self, source: RowSource, number: int, n_parts: int) -> None:
+        self.source, self._number, self._n_parts = source, number, n_parts
+
+    @staticmethod
+    def count(source: RowSource, sharing: Sharing) -> tuple[int, int]:
+        """Return how many of them there are, and how many waves they are asked in."""
+        n_partitions = min(_PARTITIONS, len(source.block_rows))
+        n_parts = sharing.n_parts(n_partitions)
+        return n_parts, -(-n_partitions // n_parts)
+
+    def blocks(self, wave: int) -> range:
+        """Return the blocks of the partition of a wave; none where there is none left."""
+        n_blocks = len(self.source.block_rows)
+        n_partitions = min(_PARTITIONS, n_blocks)
+        partition = wave * self._n_parts + self._number
+        return range(partition, n_blocks if partition < n_partitions else 0, n_partitions)
+
+
+Known = tuple[Moments, Outputs]
+
+
+class Surveyor:
+    """Who finds out about the columns and the target.
+
+    Parameters
+    ----------
+    partitions : Partitions
+    labels : ndarray or None
+        See `Outputs`.
+    """
+
+    def __init__(self, partitions: Partitions, labels: NDArray[Any] | None) -> None:
+        self._partitions, self._labels = partitions, labels
+
+    def survey(self, wave: int) -> Known | None:
+        """Return what is known of a partition, if there is one."""
+        found: Known | None = None
+        for block in self._partitions.blocks(wave):
+            X, y = self._partitions.source.read(block)
+            one = moments_of(read_rows(X)), outputs_of(y, self._labels)
+            found = one if found is None else both(found, one)
+        return found
+
+
+def both(one: Known, other: Known) -> Known:
+    """Return what is known of the rows of both."""
+    return merged(one[0], other[0]), merged_outputs(one[1], other[1])
+
+
+class Multiplier:
+    """Who multiplies standardised rows U with a direction.
+
+    Parameters
+    ----------
+    partitions : Partitions
+    scale : Scale
+    """
+
+    def __init__(self, partitions: Partitions, scale: Scale) -> None:
+        self._partitions, self._scale = partitions, scale
+        self._only: tuple[Any, ...] | None = None
+
+    def image(self, asked: tuple[int, Floats | None]) -> Floats | None:
+        """Return U' U direction / N, shape (D,), of a partition, if there is one.
+
+        Parameters
+        ----------
+        asked : tuple
+            The wave; and a direction, shape (D,), or None: then it is U' times random numbers.
+        """
+        wave, direction = asked
+        source, total = self._partitions.source, None
+        for block, operands in self._prepared(wave):
+            n_rows = source.block_rows[block]
+            if direction is None:
+                lengths = np.random.default_rng(block).standard_normal(n_rows)
+            else:
+                lengths = self._scale.lengths(operands, direction)
+                lengths *= n_rows / source.shape[0]
+            part = self._scale.image(operands, lengths)
+            total = part if total is None else total + part
+        return total
+
+    def _prepared(self, wave: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Yield the blocks of a wave, standardised; if there is one in all, it is kept."""
+        source = self._partitions.source
+        for block in self._partitions.blocks(wave):
+            operands = self._only or self._scale.prepared(read_rows(source.read(block)[0]))
+            if len(source.block_rows) == 1:
+                self._only = operands
+            yield block, operands
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a batch says of the mask.
+
+    Attributes
+    ----------
+    z : float
+        Share of the target's variance that the kept features explain.
+    for_all : float
+        Times `Scale.squares`: what the slope of every column has.
+    touched : ndarray of int32, shape (u,), or None
+        The columns with a value in the batch; None for all.
+    slopes : ndarray, shape (u,) or (D,)
+        What dz/ds of these has beside it.
+    """
+
+    z: float
+    for_all: float
+    touched: NDArray[np.int32] | None
+    slopes: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A step's question, the same to every part; of what travels, `kept` alone is long.
+
+    Attributes
+    ----------
+    kept : ndarray, shape (D,)
+        s.
+    everywhere : float
+        The sum of kept times `Scale.squares`.
+    batches : list of Batch
+    """
+
+    kept: NDArray[Any]
+    everywhere: float
+    batches: list[Batch]
+
+
+class Estimator:
+    """One of those who look at the batches of a step: it takes every so many, from its own on.
+
+    Parameters
+    ----------
+    source : RowSource
+    number, n_parts : int
+        Which of how many.
+    scale : Scale
+    top : float
+        The top singular value.
+    outputs : Outputs
+    order : int in 1..8
+        Of the estimate.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        number: int,
+        n_parts: int,
+        scale: Scale,
+        top: float,
+        outputs: Outputs,
+        order: int,
+    ) -> None:
+        self._source, self._number, self._n_parts = source, number, n_parts
+        self._scale, self._top, self._outputs, self._order = scale, top, outputs, order
+        self._held: dict[int, tuple[int, Table, Floats]] = {}
+        self._room: NDArray[np.int32] | None = None
+
+    def estimates(self, asked: Asked) -> list[Estimate]:
+        """Return what the own batches say, in their order."""
+        own = range(self._number, len(asked.batches), self._n_parts)
+        return [self._estimate(place, asked) for place in own]
+
+    def _estimate(self, place: int, asked: Asked) -> Estimate:
+        block, rows = asked.batches[place]
+        table, outputs = self._block(place, block)
+        alphas, y = chain_weights(self._order, len(rows)), outputs[rows]
+        if isinstance(table, DenseTable):
+            z, slopes = dense_z(table, rows, asked.kept, y, alphas)
+            return Estimate(z, 0.0, None, slopes)
+        if self._room is None:
+            self._room = np.full(table.shape[1], -1, np.int32)
+        return Estimate(
+            *sparse_z(table, rows, asked.kept, y, alphas, asked.everywhere / len(rows), self._room)
+        )
+
+    def _block(self, place: int, block: int) -> tuple[Table, Floats]:
+        """Return a block as a table, and its outputs; one is kept for each place of a step."""
+        if place not in self._held or self._held[place][0] != block:
+            self._held.pop(place, None)  # or two would be held
+            X, y = self._source.read(block)
+            table = self._scale.table(self._scale.prepared(read_rows(X)), self._top)
+            self._held[place] = block, table, self._outputs.of(y)
+        return self._held[place][1:]

@@ -1,0 +1,124 @@
+"""Where rows come from: a table in memory, or blocks of rows that are read one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from chaffinch.tasks.selection.dfs.target import as_target, labels_in
+
+
+class RowSource(Protocol):
+    """N rows of D columns with a target, in blocks, each of which fits into memory.
+
+    Every block must be a sample of all rows. The estimate goes by the order of rows, and rows are
+    shuffled within a block alone: sorted by their target they give wrong features.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, D)."""
+        ...
+
+    @property
+    def block_rows(self) -> Sequence[int]:
+        """How many rows each block has."""
+        ...
+
+    @property
+    def target_type(self) -> np.dtype[Any]:
+        """Of y."""
+        ...
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """The different values of y, ascending; None where they are too many to be classes."""
+        ...
+
+    def read(self, block: int) -> tuple[Any, NDArray[Any]]:
+        """Return X, shape (n, D), dense or compressed rows, and y, shape (n,), of a block.
+
+        In another process if workers share the blocks out.
+        """
+        ...
+
+
+class InMemory:
+    """A table at hand as a source of one block.
+
+    Parameters
+    ----------
+    X : array (N, D) or scipy sparse matrix
+        float32 stays float32, any other number becomes float64. Sparse indices may come in any
+        order; of an entry that comes twice the sum counts, as in scipy.
+    y : array, shape (N,)
+        Numbers or classes.
+
+    Raises
+    ------
+    ValueError
+        If X is no table of numbers, or y does not fit it.
+    """
+
+    def __init__(self, X: Any, y: ArrayLike) -> None:
+        self._rows = read_rows(X)
+        n_rows, n_columns = self._rows.shape
+        self._y = as_target(y, n_rows)
+        self.shape: tuple[int, int] = (n_rows, n_columns)
+        self.block_rows: tuple[int, ...] = (n_rows,)
+        self.target_type: np.dtype[Any] = self._y.dtype
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The different values of y, ascending; ValueError if there is no order of them."""
+        return labels_in(self._y)
+
+    def read(self, block: int) -> tuple[Any, NDArray[Any]]:
+        """See `RowSource.read`."""
+        return self._rows, self._y
+
+
+def read_rows(X: Any) -> Any:
+    """Return a table, or a block of one, as the kernels take it; it is not changed.
+
+    Returns
+    -------
+    ndarray, shape (n, D), or sparse matrix in compressed rows
+        float32 or float64; of sparse rows the columns are sorted and none comes twice.
+
+    Raises
+    ------
+    ValueError
+        If X is no table of numbers.
+    """
+    if not scipy.sparse.issparse(X):
+        given = np.asarray(X)
+        _check_numbers(given.dtype, given.shape)
+        return np.ascontiguousarray(given, dtype=_type_of(given.dtype))
+    sparse: Any = X
+    _check_numbers(sparse.dtype, sparse.shape)
+    rows = sparse.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows.astype(_type_of(rows.dtype), copy=False)
+
+
+def is_source(X: Any) -> bool:
+    """Return whether X is a source rather than a table in memory."""
+    return hasattr(X, "block_rows") and hasattr(X, "read")
+
+
+def _type_of(given: Any) -> Any:
+    return np.float32 if given == np.float32 else np.float64
+
+
+def _check_numbers(kind: Any, shape: tuple[int, ...]) -> None:
+    if kind.kind not in "biuf":
+        raise ValueError(f"X must hold real numbers but holds {kind}; give numbers, as float64")
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"X must have rows and features, (N, D), but has shape {shape}")

@@ -1,0 +1,154 @@
+"""Where a descent is, to be kept and gone on from; and as bytes: safetensors, executing nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.dfs.descent import Held
+from chaffinch.tasks.selection.dfs.draws import Draws
+from chaffinch.tasks.selection.dfs.learning import Learned
+from chaffinch.tasks.selection.dfs.moments import Moments
+from chaffinch.tasks.selection.dfs.target import Outputs
+
+_WHAT, _VERSION = "chaffinch differentiable descent", 1
+_OF_MASK = ("v", "kept", "mean", "mean_square", "peaks")
+_OF_COLUMNS = {"mean": "<f8", "rest": "<f8", "variance": "<f8", "varies": "|b1", "example": "<f8"}
+_STORED = "columns_stored"
+
+
+@dataclass(frozen=True, eq=False)
+class DescentState:
+    """Where a descent is after a step.
+
+    Attributes
+    ----------
+    held : Held
+        The mask and the state of Adam.
+    learned : Learned
+        Number of rows so far, the moments of columns and target, the top singular value.
+    draws : Draws
+        The batches of the rows that were seen last, of which `held.n_drawn` steps are used.
+    """
+
+    held: Held
+    learned: Learned
+    draws: Draws
+
+    @property
+    def n_columns(self) -> int:
+        """D."""
+        return len(self.held.v)
+
+
+def to_bytes(state: DescentState) -> bytes:
+    """Return a state as bytes, `from_bytes` of which is the same to the last bit."""
+    from safetensors.numpy import save
+
+    held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
+    tensors = {name: getattr(held, name) for name in _OF_MASK}
+    tensors |= {f"columns_{name}": getattr(columns, name) for name in _OF_COLUMNS}
+    if columns.stored is not None:
+        tensors[_STORED] = columns.stored
+    tensors |= {"outputs_mean": outputs.mean, "outputs_example": outputs.example}
+    said = {
+        "held": _scalars(held, "n_steps", "n_drawn", "pressure", "total", "everywhere"),
+        "n_rows": columns.n_rows,
+        "top": state.learned.top,
+        "latest": state.learned.latest,
+        "outputs": _scalars(outputs, "largest", "variance", "varies"),
+        "labels": None if outputs.labels is None else outputs.labels.tolist(),
+        "draws": asdict(state.draws),
+    }
+    metadata = {"what": _WHAT, "format_version": str(_VERSION), "state": json.dumps(said)}
+    whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    return bytes(save(whole, metadata=metadata))
+
+
+def from_bytes(content: bytes) -> DescentState:
+    """Return the state that `to_bytes` made bytes of.
+
+    Raises
+    ------
+    ValueError
+        If it is none, was written by a later release, or does not fit together.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        tensors = load(content)
+        length = int.from_bytes(content[:8], "little")
+        metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    except (SafetensorError, ValueError) as error:
+        raise ValueError(
+            f"the state cannot be read ({error}); begin anew, without start"
+        ) from error
+    if metadata.get("what") != _WHAT:
+        raise ValueError("the state is not of a differentiable selection; name another file")
+    if metadata.get("format_version") != str(_VERSION):
+        raise ValueError(
+            f"the state has format {metadata.get('format_version')} but this release reads "
+            f"{_VERSION}; update chaffinch, or begin anew, without start"
+        )
+    try:
+        state = _state(tensors, json.loads(metadata["state"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the state is damaged ({error}); begin anew, without start") from error
+    _check(state)
+    return state
+
+
+def _scalars(of: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}
+
+
+def _state(tensors: dict[str, NDArray[Any]], said: dict[str, Any]) -> DescentState:
+    of_mask: dict[str, Any] = {name: tensors[name] for name in _OF_MASK}
+    held = Held(**of_mask, **said["held"])
+    of_columns: dict[str, Any] = {name: tensors[f"columns_{name}"] for name in _OF_COLUMNS}
+    columns = Moments(
+        n_rows=said["n_rows"], stored=tensors.get(_STORED), kind=str(held.v.dtype), **of_columns
+    )
+    outputs = Outputs(
+        n_rows=said["n_rows"],
+        labels=None if said["labels"] is None else np.array(said["labels"]),
+        mean=tensors["outputs_mean"],
+        example=tensors["outputs_example"],
+        **said["outputs"],
+    )
+    draws = Draws(**{**said["draws"], "block_rows": tuple(said["draws"]["block_rows"])})
+    return DescentState(held, Learned(columns, outputs, said["top"], said["latest"]), draws)
+
+
+def _check(state: DescentState) -> None:
+    """Refuse what no descent can have been at."""
+    held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
+    shape, kind = (state.n_columns,), held.v.dtype
+    fits = kind in (np.float32, np.float64)
+    fits = fits and all(
+        (part.shape, part.dtype, bool(np.isfinite(part).all())) == (shape, kind, True)
+        for part in (getattr(held, name) for name in _OF_MASK)
+    )
+    for name, type_of in _OF_COLUMNS.items():
+        part = getattr(columns, name)
+        fits = fits and (part.shape, part.dtype) == (shape, np.dtype(type_of))
+        fits = fits and bool(np.isfinite(part).all())
+    if columns.stored is not None:
+        fits = fits and (columns.stored.shape, columns.stored.dtype) == (shape, np.dtype("<i8"))
+    fits = fits and bool((held.mean_square >= 0).all())
+    fits = fits and bool(((held.kept >= 0) & (held.kept <= 1)).all())
+    fits = fits and outputs.mean.shape == outputs.example.shape == (_n_outputs(outputs),)
+    fits = fits and min(held.n_steps, held.n_drawn) >= 0 and columns.n_rows >= 1
+    fits = fits and state.learned.top > 0 and outputs.variance > 0 and outputs.largest > 0
+    if not fits:
+        raise ValueError("the state is damaged (its parts do not fit); begin anew, without start")
+
+
+def _n_outputs(outputs: Outputs) -> int:
+    n_classes = 0 if outputs.labels is None else len(outputs.labels)
+    return n_classes if n_classes > 2 else 1

@@ -1,0 +1,463 @@
+"""Rows that are read block by block: the figures of the same rows in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial, reduce
+from itertools import groupby
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from chaffinch.tasks.selection.dfs.coefficients import chain_weights
+from chaffinch.tasks.selection.dfs.draws import Draws
+from chaffinch.tasks.selection.dfs.learning import learn
+from chaffinch.tasks.selection.dfs.moments import merged, moments_of
+from chaffinch.tasks.selection.dfs.parts import Sharing, here
+from chaffinch.tasks.selection.dfs.residual_variance import dense_z
+from chaffinch.tasks.selection.dfs.search import (
+    Aim,
+    Rules,
+    open_descent,
+    path_by_descent,
+    select_by_descent,
+)
+from chaffinch.tasks.selection.dfs.sources import InMemory
+from chaffinch.tasks.selection.dfs.state import from_bytes, to_bytes
+from chaffinch.tasks.selection.dfs.table import read_table
+from chaffinch.tasks.selection.dfs.target import merged_outputs, outputs_of, read_target
+
+FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
+INFORMATIVE = [3, 17, 25]
+SIZES = (1000, 1400, 1100, 1001, 1000, 1750, 1002, 1200, 1050, 1003, 1004)  # more than partitions
+
+
+def made_up(n_rows, n_features=60, seed=0):
+    """Columns of many scales, far from 0, full ones, a constant and one that is new half-way."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, n_features)) * (random.random((n_rows, n_features)) < 0.4)
+    y = X[:, INFORMATIVE] @ [3, -2, 2] + random.normal(size=n_rows)
+    X *= random.lognormal(size=n_features)
+    X[:, 5] = 3 + random.normal(size=n_rows)
+    X[:, 9] = 1.5
+    X[:, 11] = np.arange(n_rows) < 1000  # constant in every block
+    return X, y
+
+
+class Blocks:
+    """A source whose blocks are parts of one table."""
+
+    def __init__(self, X, y, sizes=SIZES):
+        self.X, self.y, self.block_rows = X, np.asarray(y), tuple(sizes)
+        self.starts = np.r_[0, np.cumsum(sizes)]
+        self.shape, self.target_type = X.shape, self.y.dtype
+        self.read_so_far = []
+
+    @property
+    def labels(self):
+        return np.unique(self.y)
+
+    def read(self, block):
+        self.read_so_far.append(block)
+        part = slice(self.starts[block], self.starts[block + 1])
+        return self.X[part], self.y[part]
+
+
+def as_form(X, form):
+    return scipy.sparse.csr_array(X) if form == "sparse" else X
+
+
+def of_blocks(form="dense", kind=float, **options):
+    X, y = made_up(sum(SIZES), **options)
+    return Blocks(as_form(X.astype(kind), form), y)
+
+
+def learnt(source):
+    return learn(source, None, Sharing())
+
+
+# --- what is known of all rows ------------------------------------------------------------------
+
+
+@FORMS
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_moments_and_the_singular_value_of_blocks_are_those_of_all_rows(form, kind) -> None:
+    source = of_blocks(form, kind)
+    found = learnt(source)
+    whole = learnt(InMemory(source.X, source.y))
+    ours, theirs = found.columns, whole.columns
+    assert ours.form == theirs.form == f"{form} {kind}"
+    off = (ours.mean - theirs.mean) + (ours.rest - theirs.rest)
+    assert np.abs(off / np.sqrt(np.abs(theirs.variance) + 1e-9)).max() < 1e-12
+    np.testing.assert_allclose(ours.variance, theirs.variance, rtol=1e-12, atol=1e-15)
+    assert (ours.varies == theirs.varies).all()
+    assert not ours.varies[9]
+    assert ours.varies[11]
+    if form == "sparse":
+        assert (ours.stored == theirs.stored).all()
+    assert found.outputs.variance == pytest.approx(whole.outputs.variance, rel=1e-12)
+    assert found.outputs.mean == pytest.approx(whole.outputs.mean, abs=1e-12)
+    assert found.top == pytest.approx(whole.top, rel=5e-3)  # both stop early
+    exact = np.linalg.norm(standardised(source.X) / np.sqrt(sum(SIZES)), 2)
+    assert 0.997 * exact < found.top < 1.01 * exact
+
+
+def standardised(X):
+    dense = (X.toarray() if scipy.sparse.issparse(X) else X).astype(float)
+    sd = dense.std(axis=0)
+    return (dense - dense.mean(axis=0)) / np.where(sd > 1e-12, sd, np.inf)
+
+
+@FORMS
+def test_far_from_zero_no_digits_are_lost_between_blocks(form) -> None:
+    random = np.random.default_rng(0)
+    X = np.round(random.normal(size=(4000, 5)) * 64) / 64
+    parts = [moments_of(as_form(part, form)) for part in np.split(X + 2.0**26, 8)]
+    whole = reduce(merged, parts)
+    exact = X.mean(axis=0)
+    np.testing.assert_allclose((whole.mean - 2.0**26) + whole.rest, exact, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(whole.variance, X.var(axis=0), rtol=1e-12)
+
+
+def test_targets_of_blocks_are_in_units_of_all_rows() -> None:
+    random = np.random.default_rng(0)
+    y = np.concatenate([np.zeros(1000), random.normal(size=3000), 1e150 * random.random(1000)])
+    labels = np.array(["a", "b", "c"])
+    classes = labels[random.integers(0, 3, 5000)]
+    for target, known in ((y, None), (classes, labels), (classes[classes != "c"], labels[:2])):
+        parts = [outputs_of(part, known) for part in np.array_split(target, 5)]
+        found = reduce(merged_outputs, parts)
+        expected = read_target(target, len(target))
+        np.testing.assert_allclose(found.of(target), expected, rtol=1e-9, atol=1e-12)
+    same = [outputs_of(np.full(9, value), None) for value in (2.0, 2.0, 3.0)]
+    assert not merged_outputs(*same[:2]).varies
+    assert merged_outputs(*same[1:]).varies
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+@FORMS
+@pytest.mark.parametrize("blocks_per_step", [1, 3])
+def test_a_step_is_torchs_adam_on_the_mean_over_batches_of_the_whole_table(
+    form, blocks_per_step
+) -> None:
+    """Each batch by the plain dense estimate on all rows, whose scale is that of all rows."""
+    source = of_blocks(form)
+    descent = open_descent(source, Rules(order=3, blocks_per_step=blocks_per_step, seed=4))
+    table = read_table(source.X if form == "dense" else source.X.toarray())
+    outputs = read_target(source.y, len(source.y))
+    off = ratio(source, descent)
+    table = replace(table, inverse=table.inverse * off, rest=table.rest * off)
+    batches = Draws(SIZES, 1000, blocks_per_step, 4).steps()
+    v = torch.zeros(60, dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([v], lr=0.1)
+    for _ in range(14):
+        drawn = next(batches)
+        assert len({block for block, _ in drawn}) == blocks_per_step
+        s = torch.sigmoid(2 * v)
+        found = [
+            dense_z(table, rows, s.detach().numpy(), outputs[rows], chain_weights(3, len(rows)))
+            for rows in (source.starts[block] + rows for block, rows in drawn)
+        ]
+        adam.zero_grad()
+        s.backward(torch.from_numpy(2.0 / 60 - np.mean([slope for _, slope in found], axis=0)))
+        torch.nn.utils.clip_grad_norm_([v], 1.0)
+        step = descent.step(penalty=2.0)
+        of_penalty = 2.0 / 60 * float(s.detach().sum())
+        assert step.loss == pytest.approx(1 - np.mean([z for z, _ in found]) + of_penalty, rel=1e-9)
+        adam.step()
+        np.testing.assert_allclose(descent.v, v.detach().numpy(), rtol=1e-6, atol=1e-9)
+
+
+def ratio(source, descent):
+    """Return the singular value of all rows in memory over that of blocks: both stop early."""
+    return learnt(InMemory(source.X, source.y)).top / descent.learned.top
+
+
+@FORMS
+def test_one_block_is_a_table_in_memory_to_the_last_bit(form) -> None:
+    source = of_blocks(form)
+    one = Blocks(source.X, source.y, [len(source.y)])
+    for aim in (Aim(n_features=4), Aim(penalty=0.5)):
+        found = select_by_descent(one, None, aim, Rules(steps=12))
+        expected = select_by_descent(source.X, source.y, aim, Rules(steps=12))
+        assert (found.scores == expected.scores).all()
+        assert (found.losses == expected.losses).all()
+        assert (found.features == expected.features).all()
+
+
+@FORMS
+@pytest.mark.parametrize("blocks_per_step", [1, 4])
+def test_no_number_of_parts_changes_a_bit(form, blocks_per_step) -> None:
+    rules = Rules(steps=9, blocks_per_step=blocks_per_step)
+    scores = {
+        select_by_descent(
+            of_blocks(form), None, Aim(n_features=4), rules, Sharing(here, partial(int, n_threads))
+        ).scores.tobytes()
+        for n_threads in (1, 2, 3, 20)
+    }
+    assert len(scores) == 1
+
+
+@FORMS
+def test_what_makes_the_target_is_chosen_and_a_path_goes_on_from_the_last(form) -> None:
+    source = of_blocks(form)
+    found = select_by_descent(source, None, Aim(n_features=3), Rules(blocks_per_step=2))
+    assert found.features.tolist() == INFORMATIVE
+    source.y = np.where(source.y > 0, "yes", "no")
+    source.target_type = source.y.dtype
+    by_class = select_by_descent(source, None, Aim(n_features=3), Rules())
+    assert by_class.features.tolist() == INFORMATIVE
+    path = path_by_descent(of_blocks(form), None, [0.1, 1.0, 50.0], Rules(steps=20))
+    sizes = [len(one.features) for one in path]
+    assert sizes == sorted(sizes, reverse=True)
+    assert path[1].sums[0] == pytest.approx(path[0].kept.sum(), rel=1e-9)
+
+
+def test_every_block_serves_in_every_round_and_is_read_once_for_it() -> None:
+    source = Blocks(*made_up(9600), [3200, 3200, 3200])
+    descent = open_descent(source, Rules())
+    source.read_so_far.clear()
+    for _ in range(18):
+        descent.step(penalty=1.0)
+    steps = Draws((3200, 3200, 3200), 1000, 1, 0).steps()
+    drawn = [next(steps)[0] for _ in range(18)]
+    blocks = [block for block, _ in drawn]
+    assert sorted(blocks[:9]) == sorted(blocks[9:]) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert source.read_so_far == [key for key, _ in groupby(blocks)]
+    seen = np.concatenate([3200 * block + rows for block, rows in drawn[:9]])
+    assert len(set(seen)) == len(seen) == 9 * 1066
+
+
+def all_of(state):
+    """Return everything in a state, arrays as bytes."""
+    learned = state.learned
+    parts = [vars(one) for one in (state.held, learned.columns, learned.outputs, state.draws)]
+    values = [value for part in parts for value in part.values()]
+    values += [learned.top, learned.latest]
+    return [v.tobytes() if isinstance(v, np.ndarray) else v for v in values]
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+@FORMS
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_a_descent_goes_on_from_its_state_as_if_it_had_never_stopped(form, kind) -> None:
+    source = of_blocks(form, kind)
+    aim = Aim(n_features=5)
+    for rows, blocks_per_step in ((source, 2), (InMemory(source.X, source.y), 1)):
+        rules = Rules(steps=11, blocks_per_step=blocks_per_step)
+        whole = select_by_descent(rows, None, aim, rules)
+        first = select_by_descent(rows, None, aim, replace(rules, steps=4))
+        state = from_bytes(to_bytes(first.state))
+        second = select_by_descent(rows, None, aim, replace(rules, steps=7), start=state)
+        assert (second.scores == whole.scores).all()
+        assert np.r_[first.losses, second.losses].tolist() == whole.losses.tolist()
+        assert np.r_[first.penalties, second.penalties].tolist() == whole.penalties.tolist()
+        assert all_of(from_bytes(to_bytes(second.state))) == all_of(whole.state)
+
+
+@FORMS
+def test_newer_rows_are_added_to_what_is_known(form) -> None:
+    source = of_blocks(form)
+    half = len(source.y) // 2
+    parts = [(source.X[:half], source.y[:half] + 4), (source.X[half:], source.y[half:])]
+    first = select_by_descent(*parts[0], Aim(n_features=3), Rules(steps=30))
+    later = select_by_descent(*parts[1], Aim(n_features=3), Rules(steps=30), start=first.state)
+    both = np.concatenate([parts[0][1], parts[1][1]])
+    learned, whole = later.state.learned, learnt(InMemory(source.X, both))
+    assert learned.columns.n_rows == learned.outputs.n_rows == len(both)
+    np.testing.assert_allclose(
+        learned.columns.variance, whole.columns.variance, rtol=1e-12, atol=1e-15
+    )
+    assert learned.outputs.mean == pytest.approx(whole.outputs.mean)
+    assert learned.outputs.variance == pytest.approx(whole.outputs.variance)
+    assert learned.top >= first.state.learned.top
+    assert learned.top == pytest.approx(whole.top, rel=0.1)
+    assert later.features.tolist() == INFORMATIVE
+    assert later.sums[0] == pytest.approx(first.kept.sum(), rel=1e-9)  # it begins with that mask
+    assert later.state.held.n_steps == 60
+    assert later.state.held.n_drawn == 30
+
+
+@FORMS
+def test_newer_rows_are_counted_once_however_often_the_descent_stops_among_them(form) -> None:
+    source = of_blocks(form)
+    half = len(source.y) // 2
+    older, newer = (source.X[:half], source.y[:half]), (source.X[half:], source.y[half:])
+    aim, start = Aim(n_features=5), select_by_descent(*older, Aim(penalty=1.0), Rules()).state
+    whole = select_by_descent(*newer, aim, Rules(steps=9), start=start)
+    first = select_by_descent(*newer, aim, Rules(steps=4), start=start)
+    kept = from_bytes(to_bytes(first.state))
+    second = select_by_descent(*newer, aim, Rules(steps=5), start=kept)
+    assert all_of(second.state) == all_of(whole.state)
+    assert second.state.learned.columns.n_rows == len(source.y)
+
+
+def test_the_same_rows_with_another_seed_are_drawn_from_the_start() -> None:
+    X, y = made_up(2400)
+    first = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=5))
+    other = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=5, seed=1), start=first.state)
+    assert other.state.held.n_drawn == 5
+    assert other.state.held.n_steps == 10
+    assert other.state.learned is first.state.learned
+
+
+def test_classes_are_those_of_the_start() -> None:
+    X, y = made_up(2400)
+    three = np.array(["a", "b", "c"])[np.digitize(y, [-2, 2])]
+    first = select_by_descent(X, three, Aim(n_features=3), Rules(steps=9))
+    few = three != "c"
+    later = select_by_descent(
+        X[few], three[few], Aim(n_features=3), Rules(steps=9), start=first.state
+    )
+    assert later.state.learned.outputs.labels.tolist() == ["a", "b", "c"]
+    said = "y holds the class 'd', which was none of the 3 before; begin anew, without start"
+    four = np.where(three == "c", "d", three)
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(X, four, Aim(n_features=3), Rules(), start=first.state)
+
+
+def other_columns(X, y):
+    return X[:, :59], y
+
+
+def other_form(X, y):
+    return scipy.sparse.csr_array(X), y
+
+
+def other_type(X, y):
+    return X.astype(np.float32), y
+
+
+def other_target(X, y):
+    return X, np.where(y > 0, "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        (other_columns, {}, "X must have 60 columns, as at the start, but has 59; give the same"),
+        (other_form, {}, "X must be dense float64, as at the start, but is sparse float64"),
+        (other_type, {}, "X must be dense float64, as at the start, but is dense float32; convert"),
+        (other_target, {}, "y must hold numbers, as at the start, but holds <U1"),
+        (lambda X, y: (X, y), {"task": "classification"}, "task must be regression, as it was"),
+    ],
+)
+def test_rows_of_another_kind_are_no_newer_rows(change, options, said) -> None:
+    X, y = made_up(1200)
+    state = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=1)).state
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(*change(X, y), Aim(penalty=1.0), Rules(**options), start=state)
+
+
+def test_text_is_no_class_where_numbers_were() -> None:
+    X, y = made_up(1200)
+    rules = Rules(steps=1, task="classification")
+    state = select_by_descent(X, np.digitize(y, [-2, 2]), Aim(penalty=1.0), rules).state
+    with pytest.raises(ValueError, match="y must be of classes like 0, as at the start, but"):
+        select_by_descent(X, np.where(y > 0, "a", "b"), Aim(penalty=1.0), Rules(), start=state)
+
+
+def damaged(change):
+    X, y = made_up(1200)
+    state = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=1)).state
+    return to_bytes(change(state))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (lambda: b"nothing", "the state cannot be read"),
+        (lambda: damaged(lambda s: s)[:-9], "the state cannot be read"),
+        (
+            lambda: damaged(lambda s: s).replace(
+                b"chaffinch differentiable", b"another       diff"
+            ),
+            "the state cannot be read|is not of a differentiable selection",
+        ),
+        (
+            lambda: damaged(lambda s: s).replace(b'"format_version":"1"', b'"format_version":"2"'),
+            "the state has format 2 but this release reads 1; update chaffinch",
+        ),
+        (
+            lambda: damaged(lambda s: replace(s, held=replace(s.held, v=s.held.v[1:]))),
+            "the state is damaged .its parts do not fit",
+        ),
+        (
+            lambda: damaged(lambda s: replace(s, held=replace(s.held, kept=s.held.kept + 1))),
+            "the state is damaged",
+        ),
+        (
+            lambda: damaged(lambda s: replace(s, held=replace(s.held, peaks=s.held.v * np.nan))),
+            "the state is damaged",
+        ),
+        (lambda: damaged(lambda s: s).replace(b'\\"n_steps\\"', b'\\"n_stops\\"'), "is damaged"),
+    ],
+)
+def test_what_is_no_state_is_refused(content, said) -> None:
+    with pytest.raises(ValueError, match=said) as refusal:
+        from_bytes(content())
+    assert "\n" not in str(refusal.value)
+
+
+# --- refused ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "said"),
+    [
+        ([1200, 800], {}, "blocks must have 1000 rows at least, .* but one has 800; make them"),
+        ([1000, 1000], {"blocks_per_step": 3}, r"blocks_per_step must be in 1\.\.2, as there are"),
+        ([1000, 1000], {"blocks_per_step": 0}, r"blocks_per_step must be in 1\.\.2"),
+        ([1000, 1000], {"blocks_per_step": 1.5}, "blocks_per_step must be a whole number"),
+        ([1000, 1200], {"batch_rows": 1100}, r"batch_rows must be in 1000\.\.1000 but is 1100"),
+        ([4], {"order": 4}, "order 4 needs at least 5 rows, .* but there are 4; give more rows"),
+        ([1000], {"order": 9}, r"order must be in 1\.\.8 but is 9"),
+        ([1000], {"task": "classification"}, None),
+    ],
+)
+def test_sources_and_settings_that_cannot_be_are_refused_before_any_row_is_read(
+    sizes, options, said
+) -> None:
+    X, y = made_up(sum(sizes))
+    source = Blocks(X, y, sizes)
+    if said is None:
+        type(source).labels, kept = property(lambda self: None), Blocks.labels
+        said = "y must hold classes but has too many values to be that; set task to regression"
+        try:
+            with pytest.raises(ValueError, match=said):
+                select_by_descent(source, None, Aim(n_features=3), Rules(**options))
+        finally:
+            Blocks.labels = kept
+        return
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(source, None, Aim(n_features=3), Rules(**options))
+    assert source.read_so_far == []
+
+
+def test_a_source_has_a_target_of_its_own_and_a_table_needs_one() -> None:
+    X, y = made_up(1200)
+    with pytest.raises(ValueError, match="y must be left out where X is a source"):
+        select_by_descent(Blocks(X, y, [1200]), y, Aim(n_features=3), Rules())
+    with pytest.raises(ValueError, match="y must be given with a table in memory"):
+        select_by_descent(X, None, Aim(n_features=3), Rules())
+
+
+@FORMS
+def test_rows_that_no_estimate_can_be_made_of_are_refused_wherever_they_are(form) -> None:
+    for change, said in (
+        (lambda X, y: (X * np.where(np.arange(60) == 7, np.nan, 1), y), "finite but column 7 is"),
+        (lambda X, y: (X * 0 + 2, y), "must have a column that varies but all 60 are constant"),
+        (lambda X, y: (X, y * 0 + 2), "y must vary but is the same in every row"),
+        (lambda X, y: (X, np.where(np.arange(len(y)) == 3, np.nan, y)), "y must be finite"),
+    ):
+        X, y = change(*made_up(2000))
+        with pytest.raises(ValueError, match=said):
+            select_by_descent(
+                Blocks(as_form(X, form), y, [1000, 1000]), None, Aim(penalty=1.0), Rules()
+            )

@@ -1,0 +1,429 @@
+"""Tables in random order: whatever the source, every row once, and nothing wrong gets in or out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import scipy.sparse
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+import chaffinch
+from chaffinch import InputError, StorageError
+from chaffinch.storage import parquet_pieces, pieces, svmlight
+from chaffinch.storage.shuffling import Shuffled
+
+FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
+
+
+def made_up(n_rows=5000, n_columns=30, seed=0):
+    """Rows sorted by their target; the first column is the number of the row."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, n_columns)) * (random.random((n_rows, n_columns)) < 0.3)
+    X[n_rows // 2] = 0
+    X[:, 0] = np.arange(n_rows)
+    return X, X[:, 0] * 2 + 1
+
+
+def as_form(X, form):
+    return scipy.sparse.csr_array(X) if form == "sparse" else X
+
+
+def all_rows(table):
+    blocks = [table.read(block) for block in range(len(table.block_rows))]
+    stacked = [X.toarray() if scipy.sparse.issparse(X) else X for X, _ in blocks]
+    assert [len(X) for X in stacked] == list(table.block_rows)
+    return np.vstack(stacked), np.concatenate([y for _, y in blocks])
+
+
+@FORMS
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_row_is_there_once_with_its_target_in_an_order_that_tells_nothing(
+    tmp_path, form, dtype
+) -> None:
+    X, y = made_up()
+    X = X.astype(dtype)
+    table = chaffinch.shuffle_pieces([(as_form(X, form), y)], tmp_path / "x.parquet")
+    assert table.shape == X.shape
+    rows, target = all_rows(table)
+    assert rows.dtype == dtype
+    order = rows[:, 0].astype(int)
+    assert sorted(order) == list(range(5000))
+    assert (rows == X[order]).all()
+    assert (target == y[order]).all()
+    assert abs(np.corrcoef(order, np.arange(5000))[0, 1]) < 0.05
+    assert abs(np.corrcoef(order[1:], order[:-1])[0, 1]) < 0.05
+
+
+@FORMS
+def test_each_block_is_a_sample_and_none_is_small(tmp_path, form) -> None:
+    X, y = made_up()
+    table = chaffinch.shuffle_pieces(
+        [(as_form(X, form), y)], tmp_path / "x.parquet", block_rows=1200
+    )
+    assert table.block_rows == (1250, 1250, 1250, 1250)
+    for block in range(4):
+        assert table.read(block)[1].mean() == pytest.approx(y.mean(), rel=0.05)
+
+
+@FORMS
+def test_only_the_seed_decides_the_order(tmp_path, form, monkeypatch) -> None:
+    X, y = made_up()
+
+    def written(name, size, **options):
+        parts = [
+            (as_form(X[first : first + size], form), y[first : first + size])
+            for first in range(0, 5000, size)
+        ]
+        path = tmp_path / name
+        return chaffinch.shuffle_pieces(iter(parts), path, block_rows=1000, **options).hash
+
+    once = written("once.parquet", 5000)
+    assert written("pieces.parquet", 777) == once
+    monkeypatch.setattr(pieces, "_MOST_VALUES", 5000)
+    assert written("smaller.parquet", 5000) == once
+    bytes_of = [(tmp_path / name).read_bytes() for name in ("once.parquet", "smaller.parquet")]
+    assert bytes_of[0] == bytes_of[1]
+    assert written("other.parquet", 5000, seed=1) != once
+
+
+def test_buckets_that_are_too_large_are_parted_again_without_a_trace(tmp_path) -> None:
+    orders = []
+    for most_bytes in (2**26, 1000, 50):
+        folder = tmp_path / str(most_bytes)
+        folder.mkdir()
+        shuffled = Shuffled(folder, 7, most_bytes)
+        shuffled.scatter({"x": pa.array(np.arange(n, n + 500))} for n in range(0, 3000, 500))
+        orders.append(np.concatenate([table["x"].to_numpy() for table in shuffled.tables()]))
+        assert [path for path in folder.rglob("*") if path.is_file()] == []
+    assert sorted(orders[0]) == list(range(3000))
+    assert (orders[0] == orders[1]).all()
+    assert (orders[0] == orders[2]).all()
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("ending", [".svmlight", ".txt.gz"])
+def test_svmlight_is_read_in_pieces_as_scikit_learn_reads_it(
+    tmp_path, monkeypatch, zero_based, ending
+) -> None:
+    X, y = made_up(600)
+    text = tmp_path / "x.svmlight"
+    dump_svmlight_file(X, y, str(text), zero_based=zero_based, comment="two\nlines")
+    lines = text.read_bytes().replace(b"\n3 ", b"\n\n# nothing\n3 ")
+    source = tmp_path / f"given{ending}"
+    source.write_bytes(gzip.compress(lines) if ending.endswith("gz") else lines.rstrip(b"\n"))
+    expected, target = load_svmlight_file(str(text), zero_based=zero_based)
+    monkeypatch.setattr(svmlight, "_BYTES_AT_A_TIME", 1000)
+    table = chaffinch.shuffle_svmlight(
+        source, tmp_path / "x.parquet", zero_based=zero_based, n_columns=40
+    )
+    rows, found = all_rows(table)
+    assert rows.shape == (600, 40)
+    order = rows[:, 0].astype(int)
+    assert (rows[:, :30] == expected.toarray()[order]).all()
+    assert (found == target[order]).all()
+    single = chaffinch.shuffle_svmlight(
+        source, tmp_path / "y.parquet", zero_based=zero_based, dtype="float32"
+    )
+    assert single.shape == (600, 30)
+    assert all_rows(single)[0].dtype == np.float32
+
+
+def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(parquet_pieces, "_VALUES_AT_A_TIME", 2000)
+    X, y = made_up(3000, 5)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    frame["whole"], frame["yes"] = np.arange(3000), y > 3000
+    frame["label"] = np.where(y > 1500, "high", "low")
+    frame["day"] = pd.Timestamp("2024-01-01")
+    (tmp_path / "in").mkdir()
+    frame[:1700].to_parquet(tmp_path / "in" / "1.parquet", index=False)
+    frame[1700:].to_parquet(tmp_path / "in" / "2.parquet", index=False)
+    table = chaffinch.shuffle_parquet(
+        tmp_path / "in", tmp_path / "x.parquet", target="label", drop=["day"]
+    )
+    assert table.columns == ("a", "b", "c", "d", "e", "whole", "yes")
+    assert table.labels.tolist() == ["high", "low"]
+    rows, target = all_rows(table)
+    order = rows[:, 5].astype(int)
+    assert sorted(order) == list(range(3000))
+    expected = frame.drop(columns=["label", "day"]).to_numpy(float)
+    assert (rows == expected[order]).all()
+    assert (target == frame["label"].to_numpy()[order]).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "kind", "labels"),
+    [
+        (np.arange(1200) % 3, "i", [0, 1, 2]),
+        (np.arange(1200) % 2 == 0, "b", [False, True]),
+        (np.arange(1200) % 2 * 0.5, "f", [0, 0.5]),
+        (np.arange(1200) / 7, "f", None),
+        (np.arange(1200, dtype=np.uint8) % 4, "i", [0, 1, 2, 3]),
+        (np.array(["ä", "b"] * 600), "U", ["b", "ä"]),
+        (np.array(["x", "yy"] * 600, dtype=object), "U", ["x", "yy"]),
+    ],
+)
+def test_targets_keep_their_type_and_say_what_labels_there_are(tmp_path, y, kind, labels) -> None:
+    X = np.arange(2400.0).reshape(1200, 2)
+    pieces_of = [(X[:500], y[:500]), (X[500:], y[500:])]
+    table = chaffinch.shuffle_pieces(pieces_of, tmp_path / "x.parquet")
+    assert table.target_type.kind == kind
+    assert (None if table.labels is None else table.labels.tolist()) == labels
+    rows, target = all_rows(table)
+    assert (target == y[(rows[:, 0] / 2).astype(int)]).all()
+
+
+def svmlight_file(text):
+    def write(folder):
+        (folder / "x.svmlight").write_text(text)
+        return chaffinch.shuffle_svmlight(
+            folder / "x.svmlight", folder / "x.parquet", zero_based=False, n_columns=5
+        )
+
+    return write
+
+
+def of_pieces(*given, **options):
+    return lambda folder: chaffinch.shuffle_pieces(given, folder / "x.parquet", **options)
+
+
+def parquet_file(frame, **options):
+    def write(folder):
+        pd.DataFrame(frame).to_parquet(folder / "in.parquet")
+        return chaffinch.shuffle_parquet(
+            folder / "in.parquet", folder / "x.parquet", **{"target": "y", **options}
+        )
+
+    return write
+
+
+X3, Y3 = np.eye(3), np.arange(3.0)
+BAD = {
+    "unsorted": (svmlight_file("1 1:2 3:1\n\n0 4:1 2:1\n"), "line 3 of x.svmlight cannot be read"),
+    "twice": (svmlight_file("1 1:2\n0 2:1 2:1\n"), "line 2 .*sorted and unique.*columns that asc"),
+    "zero": (svmlight_file("1 0:2\n"), "line 1 of x.svmlight cannot be read .Invalid index 0"),
+    "negative": (svmlight_file("1 1:2\n1 -4:2\n"), "line 2 of x.svmlight cannot be read .Invalid"),
+    "huge index": (svmlight_file("1 1:2\n1 5000000000:2\n"), "line 2 of x.svmlight cannot be read"),
+    "label": (svmlight_file("1 1:2\nspam 2:1\n"), "line 2 .*'?spam.*a label that is a number"),
+    "too far": (
+        svmlight_file("1 1:2\n# so\n0 2:1 6:1\n"),
+        r"line 3 of x.svmlight has a value in column 5 but columns are 0\.\.4; mend the row, or",
+    ),
+    "nan": (svmlight_file("1 1:2\n0 2:nan\n"), "line 2 of x.svmlight has nan in column 1"),
+    "infinite": (svmlight_file("1 1:2\n0 2:inf\n"), "line 2 of x.svmlight has inf in column 1"),
+    "no target": (svmlight_file("1 1:2\nnan 2:1\n"), "line 2 of x.svmlight has the target nan"),
+    "empty": (svmlight_file("# nothing\n"), "the source has no rows"),
+    "dense nan": (of_pieces((X3 * np.nan, Y3)), "row 1 has nan in column 0"),
+    "later nan": (
+        of_pieces((X3, Y3), (np.where(X3 > 0, X3, np.nan), Y3)),
+        "row 4 has nan in column 1",
+    ),
+    "columns": (
+        of_pieces((X3, Y3), (X3[:, :2], Y3)),
+        "row 4 has 2 columns but .* have 3; give all",
+    ),
+    "form": (
+        of_pieces((X3, Y3), (scipy.sparse.csr_array(X3), Y3)),
+        "row 4 is sparse float64 but those before are dense float64; give all pieces alike",
+    ),
+    "targets": (of_pieces((X3, Y3[:2])), r"row 1 begins a piece of 3 rows but \(2,\) targets"),
+    "kinds": (of_pieces((X3, Y3), (X3, ["a"] * 3)), "row 4 has text as target but .* have numbers"),
+    "gap": (of_pieces((X3, np.array(["a", None, "b"]))), "row 2 has the target None among text"),
+    "text": (of_pieces((X3.astype(str), Y3)), "a piece must be a table of numbers but is <U"),
+    "none": (of_pieces(), "the source has no rows"),
+    "seed": (of_pieces((X3, Y3), seed=-1), "seed must be a whole number, at least 0, but is -1"),
+    "blocks": (
+        of_pieces((X3, Y3), block_rows=40),
+        "block_rows must be .* at least 1000, but is 40",
+    ),
+    "classes": (
+        of_pieces((np.ones((1500, 1)), np.arange(1500).astype(str))),
+        "the target must have at most 1000 classes but has more by row 1500; give numbers",
+    ),
+    "category": (parquet_file({"a": ["x"], "y": [1]}), "column 'a' must hold numbers but is"),
+    "no such": (parquet_file({"a": [1], "z": [1]}), "there is no column 'y'"),
+    "missing": (
+        parquet_file({"a": [1, None], "y": [1, 2]}),
+        "row 2 of in.parquet has nan in column",
+    ),
+    "alone": (parquet_file({"y": [1]}), "no columns but the target"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_is_refused_in_one_line_that_names_the_row_and_leaves_nothing(
+    tmp_path, name
+) -> None:
+    write, said = BAD[name]
+    with pytest.raises(InputError, match=said) as refusal:
+        write(tmp_path)
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "x.parquet").exists()
+    assert not list(tmp_path.glob(".aside*"))
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def by_another_writer(path, indices, values, **said):
+    """Write a file of the format with one row of these indices and values beside a good one."""
+    table = pa.table(
+        {
+            "indices": pa.array([[0, 1], indices], pa.list_(pa.int32())),
+            "values": pa.array([[1.0, 2.0], values], pa.list_(pa.float64())),
+            "target": pa.array([1.0, 2.0]),
+        }
+    )
+    footer = {
+        "format_version": 1, "format": "chaffinch shuffled table", "form": "sparse", "n_rows": 2,
+        "n_columns": 4, "hash": "0" * 64, **said,
+    }  # fmt: skip
+    metadata = {b"chaffinch": json.dumps(footer).encode()}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "said"),
+    [
+        ([2, 1], [1.0, 1.0], "row 2 of x.parquet has column 1 after column 2; sort the columns"),
+        ([2, 2], [1.0, 1.0], "row 2 of x.parquet has column 2 twice; sort the columns"),
+        ([2, 4], [1.0, 1.0], r"row 2 of x.parquet has a value in column 4 but columns are 0\.\.3"),
+        ([-1, 2], [1.0, 1.0], "row 2 of x.parquet has a value in column -1 but"),
+        ([2, 3], [1.0, np.nan], "row 2 of x.parquet has nan in column 3, which is no number"),
+        ([2, 3], [np.inf, 1.0], "row 2 of x.parquet has inf in column 2, which is no number"),
+    ],
+)
+def test_rows_that_another_writer_got_wrong_are_named(tmp_path, indices, values, said) -> None:
+    path = tmp_path / "x.parquet"
+    by_another_writer(path, [2, 3], [1.0, 1.0])
+    assert chaffinch.open_shuffled(path).read(0)[0].toarray().tolist()[1] == [0, 0, 1, 1]
+    by_another_writer(path, indices, values)
+    with pytest.raises(InputError, match=said):
+        chaffinch.open_shuffled(path).read(0)
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "message"),
+    [
+        ({"format_version": 2}, StorageError, "was written by a later release"),
+        ({"n_rows": 3}, StorageError, "its columns or rows are not those that it names"),
+        ({"form": "dense"}, StorageError, "its columns or rows are not those that it names"),
+        ({"format": "other"}, StorageError, "is damaged: its format is 'other'"),
+        ({"hash": 3}, StorageError, "is damaged"),
+    ],
+)
+def test_a_footer_that_does_not_fit_is_refused(tmp_path, said, error, message) -> None:
+    by_another_writer(tmp_path / "x.parquet", [2], [1.0], **said)
+    with pytest.raises(error, match=message):
+        chaffinch.open_shuffled(tmp_path / "x.parquet")
+
+
+def test_rows_of_as_many_indices_as_values_are_needed(tmp_path) -> None:
+    by_another_writer(tmp_path / "x.parquet", [2, 3], [1.0])
+    with pytest.raises(StorageError, match="a row has not as many indices as values; write it"):
+        chaffinch.open_shuffled(tmp_path / "x.parquet").read(0)
+
+
+def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_path) -> None:
+    X, y = made_up(1200)
+    pd.DataFrame(X).add_prefix("x").assign(y=y).to_parquet(tmp_path / "plain.parquet")
+    said = "may have its rows in an order of their own, .* by chaffinch.shuffle_parquet"
+    with pytest.raises(InputError, match=said):
+        chaffinch.open_shuffled(tmp_path / "plain.parquet")
+    with pytest.raises(
+        InputError, match=r"there is no file .*plane.parquet; nearest: plain.parquet"
+    ):
+        chaffinch.open_shuffled(tmp_path / "plane.parquet")
+    with pytest.raises(InputError, match="is a folder; name a file"):
+        chaffinch.open_shuffled(tmp_path)
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    with pytest.raises(StorageError, match=r"text.parquet is damaged: .*; write it again"):
+        chaffinch.open_shuffled(tmp_path / "text.parquet")
+
+
+def test_a_flipped_byte_and_a_file_that_was_replaced_are_noticed(tmp_path) -> None:
+    X, y = made_up(1200)
+    path = tmp_path / "x.parquet"
+    table = chaffinch.shuffle_pieces([(X, y)], path)
+    whole = path.read_bytes()
+    for place in (300, len(whole) // 3, len(whole) // 2):
+        broken = bytearray(whole)
+        broken[place] ^= 1
+        path.write_bytes(bytes(broken))
+        with pytest.raises(StorageError, match=r"x.parquet is damaged: .*; write it again"):
+            chaffinch.open_shuffled(path).read(0)
+    chaffinch.shuffle_pieces([(X, y + 1)], path)
+    with pytest.raises(StorageError, match="was written anew since it was opened; open it again"):
+        table.read(0)
+
+
+# --- sudden ends --------------------------------------------------------------------------------
+
+ENDLESS = """
+import sys, numpy as np, chaffinch
+from pathlib import Path
+def pieces():
+    X = np.random.default_rng(0).normal(size=(4000, 20))
+    while True:
+        yield X, X[:, 0]
+chaffinch.shuffle_pieces(pieces(), Path(sys.argv[1]))
+"""
+
+
+def test_a_writer_that_is_killed_leaves_what_was_there_and_the_next_one_cleans_up(tmp_path) -> None:
+    X, y = made_up(1200)
+    path = tmp_path / "x.parquet"
+    before = chaffinch.shuffle_pieces([(X, y)], path).hash
+    writer = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)])
+    try:
+        until = time.monotonic() + 60
+        while not list(tmp_path.glob(".aside-x.parquet/*.arrow")) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert list(tmp_path.glob(".aside-x.parquet/*.arrow"))
+    finally:
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+    assert chaffinch.open_shuffled(path).hash == before
+    assert [p.name for p in tmp_path.iterdir() if p.name[0] != "."] == ["x.parquet"]
+    after = chaffinch.shuffle_pieces([(X, y + 1)], path)
+    assert after.hash != before
+    assert not list(tmp_path.glob(".aside*"))
+    assert (all_rows(after)[1] - 1 == 2 * all_rows(after)[0][:, 0] + 1).all()
+
+
+FULL = """
+import resource, sys, numpy as np, chaffinch
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+X = np.random.default_rng(0).normal(size=(4000, 20))
+try:
+    chaffinch.shuffle_pieces([(X, X[:, 0])], Path(sys.argv[1]))
+except chaffinch.StorageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [5_000, 100_000], ids=["buckets", "file"])
+def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path, limit) -> None:
+    arguments = [str(tmp_path / "x.parquet"), str(limit)]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout == (
+        f"no space left for a file of this size on the device of {tmp_path} while writing "
+        "x.parquet: free some or name another store\n"
+    )
+    assert not (tmp_path / "x.parquet").exists()
+    assert not list(tmp_path.glob(".aside*"))
