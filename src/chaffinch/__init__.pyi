@@ -35,6 +35,7 @@ from .tasks.refit_settings import Rfe as Rfe
 from .tasks.refit_settings import Rfecv as Rfecv
 from .tasks.refit_settings import RobustElimination as RobustElimination
 from .tasks.refit_settings import Sequential as Sequential
+from .tasks.reporting.score_charts import draw_scores as draw_scores
 from .tasks.reproduce import reproduce as reproduce
 from .tasks.reproducing.outcome import Reproduction as Reproduction
 from .tasks.reselect import reselect as reselect

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from chaffinch.tasks.comparison import FEWEST_UNITS
 from chaffinch.tasks.reporting import alternatives, changes, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import template
+from chaffinch.tasks.reporting.score_charts import score_chart
 from chaffinch.tasks.reporting.settling import settling_chart
 from chaffinch.tasks.reporting.wording import interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -82,6 +85,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         ),
         "elimination_chart": _elimination_chart(content),
         "score": _SCORES.get(content.method) if content.scores is not None else None,
+        "score_chart": _score_chart(content),
         "lowest_score": _lowest_score(contract["settings"]["method"]),
         "refits": (REFITTING | {RESELECT: RESELECTING}).get(content.method),
         "is_masked": content.method in MASKING,
@@ -152,6 +156,17 @@ def _changes(content: ReportContent) -> dict[str, Any]:
         "sets": changes.each_set(found),
         "trials": changes.trials(content.trials or ()),
     }
+
+
+def _score_chart(content: ReportContent) -> Any:
+    """Return the chart of scores, or None where there are none or they are places alone."""
+    scores = content.scores or {}
+    is_place = content.method in (REFITTING | {RESELECT: RESELECTING})
+    if is_place or not np.isfinite(list(scores.values())).any():
+        return None
+    kept = [feature["name"] for feature in content.contract["features"]]
+    name = "score" if content.searches is None else "probability"
+    return score_chart(scores, kept, name)
 
 
 def _lowest_score(method: Mapping[str, Any]) -> str | None:

@@ -217,7 +217,7 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
     assert "The elimination curve" not in page.headings
     assert "Score is the F statistic of the feature against the target. Higher" in page.text
     assert "Nothing was masked, so there is no curve of losses" in page.text
-    assert len(page.of("svg")) == 1
+    assert len(page.of("svg")) == 2  # the interval and the scores
     assert not {"Loss once masked", "Mask", "Slack"} & set(page.texts)
     kept, dropped = page.tables["Kept features (4)"], page.tables["Dropped columns (9)"]
     assert (kept[0][-1], dropped[0][-1]) == ("Score", "Score")
