@@ -8,10 +8,9 @@ and its wrapper by particle swarms, which takes it four days a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from chaffinch.tasks.selection.rivals.relieff import relieff
 from chaffinch.tasks.selection.vocabulary import Floats
 
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # that filters keep; all features come to the same for each
-_AT = (10, 20, 30, 40, 50)  # per cent at which curves are set against each other
+_AT, _UP_TO_40 = (10, 20, 30, 40, 50), 4  # per cent at which curves are set against each other
 _KEPT, _ERROR, _ERROR_OF_ITS_OWN = "kept, %", "test error, %", "of its own model, %"
 _EVERYTHING = "all features"
 _RIVALS = ("mRMR", "ReliefF", "LASSO")
@@ -83,34 +82,42 @@ def interpolated(shares: Sequence[float], errors: Sequence[float], at: Sequence[
 def _measure(table: Table, seed: int, *, effort: Effort) -> Measured:
     cut = Cut.of(table, seed)
     points = dict(_points(cut, effort, seed))
+    kept = {name: 100.0 * float(point.mask.mean()) for name, point in points.items()}
     errors = {
         name: error_of_a_network(cut, point.mask, seed, effort.steps)
         for name, point in points.items()
     }
-    measured: dict[tuple[str, str], float] = {}
-    for name, point in points.items():
-        measured[name, _KEPT] = 100.0 * float(point.mask.mean())
-        measured[name, _ERROR] = errors[name]
-        if point.own_error is not None:
-            measured[name, _ERROR_OF_ITS_OWN] = point.own_error
     own = {name: point.own_error for name, point in points.items() if point.own_error is not None}
+    columns = ((_KEPT, kept), (_ERROR, errors), (_ERROR_OF_ITS_OWN, own))
+    of_points = {(name, column): value for column, of in columns for name, value in of.items()}
+    ends = cut.error_of_none, errors[_EVERYTHING]
+    return {**of_points, **_differences(kept, errors, own, ends)}
+
+
+def _differences(
+    kept: Mapping[str, float],
+    errors: Mapping[str, float],
+    own: Mapping[str, float],
+    ends: tuple[float, float],
+) -> Measured:
+    """Return PEFS less each rival: of networks trained anew, and of what methods leave."""
 
     def curve(method: str, error_of: Mapping[str, float]) -> Floats:
-        of_method = [name for name in points if name.startswith(method)]
-        shares = [0.0, *(measured[name, _KEPT] for name in of_method), 100.0]
-        ends = cut.error_of_none, errors[_EVERYTHING]
-        return interpolated(
-            shares, [ends[0], *(error_of[name] for name in of_method), ends[1]], _AT
-        )
+        names = [name for name in error_of if name.startswith(method)]
+        shares = [0.0, *(kept[name] for name in names), 100.0]
+        return interpolated(shares, [ends[0], *(error_of[name] for name in names), ends[1]], _AT)
 
+    measured: dict[tuple[str, str], float] = {}
     for rival in _RIVALS:
-        on_own = own if rival == "LASSO" else errors
+        others = own if rival == "LASSO" else errors
         for row, difference in (
-            (f"PEFS less {rival}", curve("PEFS", errors) - curve(rival, errors)),
-            (f"own: PEFS less {rival}", curve("PEFS", own) - curve(rival, on_own)),
+            (_less(rival), curve("PEFS", errors) - curve(rival, errors)),
+            (_own_less(rival), curve("PEFS", own) - curve(rival, others)),
         ):
-            at_each = zip(_COLUMNS, [*difference, difference[:4].mean()], strict=True)
-            measured |= {(row, column): float(value) for column, value in at_each}
+            values = [*difference, difference[:_UP_TO_40].mean()]
+            measured |= {
+                (row, column): float(value) for column, value in zip(_COLUMNS, values, strict=True)
+            }
     return measured
 
 
@@ -130,21 +137,29 @@ def _points(cut: Cut, effort: Effort, seed: int) -> Iterator[tuple[str, Point]]:
     yield _EVERYTHING, Point(np.ones(d, dtype=bool))
 
 
+def _less(rival: str) -> str:
+    return f"PEFS less {rival}"
+
+
+def _own_less(rival: str) -> str:
+    return f"own: PEFS less {rival}"
+
+
 def _of_filter(rival: str) -> list[str]:
     return [f"{rival}, {share:.0%} kept" for share in _SHARES]
 
 
 def _figures(effort: Effort) -> Iterator[Figure]:
-    for name in effort.of_pefs:
-        yield from (Figure(name, column, None) for column in (_KEPT, _ERROR, _ERROR_OF_ITS_OWN))
-    for name in (*_of_filter("mRMR"), *_of_filter("ReliefF")):
-        yield from (Figure(name, column, None) for column in (_KEPT, _ERROR))
-    for name in effort.of_lasso:
-        yield from (Figure(name, column, None) for column in (_KEPT, _ERROR, _ERROR_OF_ITS_OWN))
-    yield from (Figure(_EVERYTHING, column, None) for column in (_KEPT, _ERROR))
-    for rival in _RIVALS:
-        for row in (f"PEFS less {rival}", f"own: PEFS less {rival}"):
-            yield from (Figure(row, column, None) for column in _COLUMNS)
+    trained_anew = (_KEPT, _ERROR)
+    with_its_own = (*trained_anew, _ERROR_OF_ITS_OWN)
+    for names, columns in (
+        (effort.of_pefs, with_its_own),
+        ([*_of_filter("mRMR"), *_of_filter("ReliefF")], trained_anew),
+        (effort.of_lasso, with_its_own),
+        ([_EVERYTHING], trained_anew),
+        ([row(rival) for rival in _RIVALS for row in (_less, _own_less)], _COLUMNS),
+    ):
+        yield from (Figure(name, column, None) for name in names for column in columns)
 
 
 _AS_A_RULE = Effort(
@@ -162,14 +177,33 @@ _ON_PCMAC = Effort(
 )
 
 
-def _experiment(
+def experiment(
     name: str,
     n_columns: int,
     n_classes: int,
     claim: str,
     effort: Effort = _AS_A_RULE,
-    **of_file: Any,
+    *,
+    n_features: int | None = None,
+    left_out: Collection[str] = (),
 ) -> Experiment:
+    """Return the experiment on one table of the user's.
+
+    Parameters
+    ----------
+    name : str
+        Of the table.
+    n_columns, n_classes
+        What it must come to; see `read_numbers_and_classes`.
+    claim : str
+        What the paper says of it.
+    effort : Effort
+        How much is done.
+    n_features : int, optional
+        As many as columns, unless some are of text.
+    left_out : collection of str
+        See `read_user_table`.
+    """
     return Experiment(
         name=f"pefs-figure-1-{name}",
         source="Embedded Feature Selection Using Probabilistic Model-Based Optimization, GECCO '18 "
@@ -178,9 +212,10 @@ def _experiment(
         read=partial(
             read_numbers_and_classes,
             name,
-            **{"n_features": n_columns, **of_file},
+            n_features=n_columns if n_features is None else n_features,
             n_columns=n_columns,
             n_classes=n_classes,
+            left_out=left_out,
         ),
         measure=partial(_measure, effort=effort),
         authors_seed=None,
@@ -203,10 +238,10 @@ def _experiment(
     )
 
 
-USPS = _experiment(
+USPS = experiment(
     "usps", 256, 10, "PEFS is better than the filters from 10 to 40 %, and better than LASSO."
 )
-ADULT = _experiment(
+ADULT = experiment(
     "adult",
     104,
     2,
@@ -214,7 +249,7 @@ ADULT = _experiment(
     n_features=14,
     left_out=("split",),
 )
-PCMAC = _experiment(
+PCMAC = experiment(
     "pcmac",
     3289,
     2,

@@ -167,5 +167,5 @@ def order_of_mrmr(rows: Rows, schema: Schema) -> Order:
 
 def as_categories(rows: Rows, schema: Schema) -> Schema:
     """Return the schema with columns of 0 and 1 as categories: bins would join a rare 0 with 1."""
-    is_either = np.isin(rows.X, (0.0, 1.0)).all(axis=0)
-    return replace(schema, n_categories=tuple(2 if one else 0 for one in is_either))
+    is_either = ((rows.X == 0) | (rows.X == 1)).all(axis=0)
+    return replace(schema, n_categories=tuple(np.where(is_either, 2, 0).tolist()))
