@@ -10,15 +10,21 @@ TITLES = {
     "target (eq 24), XGBoost",
     "alternatives-tables-3-5-6": "what is proven of alternative feature sets, and in what time",
     "alternatives-figure-5": "what alternative feature sets cost in quality, by number and tau",
-    "pefs-figure-1-pcmac": "test error against features kept by PEFS, mRMR, ReliefF and LASSO",
-    "pefs-figure-1-usps": "the same on handwritten digits",
-    "pefs-figure-1-adult": "the same on incomes",
-    "dfs-figure-2-mnist35": "AUC on features chosen by DFS of orders 1, 4 and 6, by ANOVA F and by "
-    "mutual information",
-    "dfs-figure-2-gisette": "the same on another table of the paper",
-    "dfs-figure-2-pcmac": "the same on text",
-    "dfs-figure-2-basehock": "the same on other text",
-    "dfs-figure-2-madelon": "the same on a made table of five features and their kin",
-    "dfs-figure-2-made": "the same on made tables: columns that go together, digits with noise",
+    **{
+        f"pefs-figure-1-{table}": f"test error and share of features on {table}, PEFS, mRMR, "
+        "ReliefF and LASSO"
+        for table in ("pcmac", "usps", "adult")
+    },
+    **{
+        f"dfs-figure-2-{table}": f"AUC on {what}, features by DFS, ANOVA F and mutual information"
+        for table, what in {
+            "mnist35": "mnist35",
+            "gisette": "gisette",
+            "pcmac": "pcmac",
+            "basehock": "BASEHOCK",
+            "madelon": "madelon",
+            "made": "made tables",
+        }.items()
+    },
 }
 IN_WORDS = "; ".join(f"{name}: {title}" for name, title in TITLES.items())

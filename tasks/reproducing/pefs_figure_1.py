@@ -245,7 +245,7 @@ ADULT = experiment(
     "adult",
     104,
     2,
-    "PEFS is better than the filters from 10 to 40 %, and as good as LASSO.",
+    "PEFS is better than the filters from 10 to 40 %, and as good as LASSO where few are kept.",
     n_features=14,
     left_out=("split",),
 )
