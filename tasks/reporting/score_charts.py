@@ -43,8 +43,8 @@ def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: 
     names = sorted(finite, key=lambda name: -finite[name])
     values, chosen = np.array([finite[n] for n in names]), np.array([n in kept for n in names])
     label = (
-        f"{score_name.capitalize()} of {len(names)} features, highest first; {int(chosen.sum())} of them are "
-        "kept."
+        f"{score_name.capitalize()} of {len(names)} features, highest first; "
+        f"{int(chosen.sum())} of them are kept."
     )
     height = 0.9 + 0.22 * len(names) if len(names) <= _MOST_BARS else 3.2
     with figure_of("scores", 9.0, height) as figure:

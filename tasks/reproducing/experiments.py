@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.reproducing import dfs_figure_2, pefs_figure_1
 from chaffinch.tasks.reproducing.afs_bm_synthetic import BY_LIGHTGBM, BY_XGBOOST
 from chaffinch.tasks.reproducing.alternatives import FIGURE_5, TABLES_3_5_6
 from chaffinch.tasks.reproducing.experiment import Experiment
 from chaffinch.tasks.reproducing.gbmo_sonar import BY_NETWORK, BY_TREES
 from chaffinch.tasks.reproducing.gbmo_synthetic import TABLE_2
 
-_ALL = (TABLE_2, BY_NETWORK, BY_TREES, BY_LIGHTGBM, BY_XGBOOST, TABLES_3_5_6, FIGURE_5)
+_ALL = (
+    *(TABLE_2, BY_NETWORK, BY_TREES, BY_LIGHTGBM, BY_XGBOOST, TABLES_3_5_6, FIGURE_5),
+    *pefs_figure_1.EXPERIMENTS,
+    *dfs_figure_2.EXPERIMENTS,
+)
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
 

@@ -10,5 +10,21 @@ TITLES = {
     "target (eq 24), XGBoost",
     "alternatives-tables-3-5-6": "what is proven of alternative feature sets, and in what time",
     "alternatives-figure-5": "what alternative feature sets cost in quality, by number and tau",
+    **{
+        f"pefs-figure-1-{table}": f"test error and share of features on {table}, PEFS, mRMR, "
+        "ReliefF and LASSO"
+        for table in ("pcmac", "usps", "adult")
+    },
+    **{
+        f"dfs-figure-2-{table}": f"AUC on {what}, features by DFS, ANOVA F and mutual information"
+        for table, what in {
+            "mnist35": "mnist35",
+            "gisette": "gisette",
+            "pcmac": "pcmac",
+            "basehock": "BASEHOCK",
+            "madelon": "madelon",
+            "made": "made tables",
+        }.items()
+    },
 }
 IN_WORDS = "; ".join(f"{name}: {title}" for name, title in TITLES.items())

@@ -66,7 +66,9 @@ def test_information_in_bins_is_that_of_their_joint_counts(bins):
     def labels(column):
         if column.dtype.kind not in "if":
             return column.astype(str)
-        share = column.rank(method="min").sub(1) * n_bins // column.count()
+        if column.nunique() <= n_bins:
+            return column.fillna(-1e6)
+        share = column.rank(method="average").sub(0.5) * n_bins // column.count()
         return share.fillna(-1)
 
     columns = [labels(table[name]) for name in table]
@@ -77,6 +79,15 @@ def test_information_in_bins_is_that_of_their_joint_counts(bins):
             assert quality.redundancy[i, j] == pytest.approx(expected, abs=1e-12)
     alone = qualities.binned_mutual_information(table, Y, bins=bins)
     assert np.array_equal(alone.values, quality.relevance)
+
+
+@pytest.mark.parametrize("n_values", [2, 50])
+def test_a_rare_value_below_one_that_is_frequent_has_a_bin_of_its_own(n_values):
+    frequent = np.where(np.arange(400) < 16, 0.0, 1.0)
+    ties = frequent * np.maximum(1, np.arange(400) // 2 - 200 + n_values)
+    y = np.where(frequent == 0, "rare", "frequent")
+    quality = qualities.binned_mutual_information(pd.DataFrame({"ties": ties}), y)
+    assert quality.values[0] == pytest.approx(mutual_info_score(ties == 0, y))
 
 
 @pytest.mark.parametrize("bins", [1, 0, 2.5])

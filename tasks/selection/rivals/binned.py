@@ -5,13 +5,14 @@ With n_ab rows that have the value a of one feature and b of the other, of n in 
     I = sum over a, b of n_ab / n log(n n_ab / (n_a n_b)),
 
 so that a table of c log c for c in 0..n is all that is needed. Numbers, a target of numbers too,
-are parted into bins of equal frequency; equal values share a bin. Categories are as they are.
+are parted into bins of equal frequency by the mean rank of equal values, which share a bin; values
+of which there are no more than bins have one each. Categories are as they are.
 Wherever a value is missing, that is a value of its own.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from chaffinch.tasks.selection.rivals.columns import codes_of
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
 FEWEST_BINS, MOST_BINS = 2, 10
+_ENDS: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 Codes = NDArray[np.int32]
 
@@ -42,8 +44,12 @@ def in_bins(values: NDArray[Any], *, is_category: bool, n_bins: int | None = Non
         if n_bins is None:
             n_bins = int(np.clip(np.cbrt(len(values)), FEWEST_BINS, MOST_BINS))
         in_order = np.sort(values[~np.isnan(values)])
-        below = np.searchsorted(in_order, values)
-        codes = np.where(np.isnan(values), -1, below * n_bins // max(1, len(in_order)))
+        if len(different := np.unique(in_order)) <= n_bins:
+            codes = np.searchsorted(different, values)
+        else:  # the mean rank, from 1/2, is half the sum of these
+            left, right = (np.searchsorted(in_order, values, side) for side in _ENDS)
+            codes = (left + right) * n_bins // (2 * len(in_order))
+        codes = np.where(np.isnan(values), -1, codes)
     return np.unique(codes, return_inverse=True)[1].astype(np.int32)
 
 
