@@ -67,7 +67,7 @@ def test_information_in_bins_is_that_of_their_joint_counts(bins):
         if column.dtype.kind not in "if":
             return column.astype(str)
         if column.nunique() <= n_bins:
-            return column.fillna(-1e6)
+            return pd.factorize(column, use_na_sentinel=False)[0]
         share = column.rank(method="average").sub(0.5) * n_bins // column.count()
         return share.fillna(-1)
 
