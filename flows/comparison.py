@@ -12,11 +12,11 @@ from pydantic import Field
 
 from chaffinch.flows.artifacts import ProgressArtifact, say
 from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.storage.sources import source_name
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import STEPS, compare_methods
 from chaffinch.tasks.settings import ExecutionSettings
-from chaffinch.tasks.story import source_label
 
 PROGRESS, VERDICTS = (f"comparison-{name}" for name in ("progress", "verdicts"))
 
@@ -29,7 +29,7 @@ def comparison_title() -> str:
     """Return the name of the present flow run: its tables, and how many methods and models."""
     parameters = runtime.flow_run.parameters
     settings = parameters["settings"]
-    tables = ", ".join(source_label(source) for source in parameters["data"][:3])
+    tables = ", ".join(source_name(source) for source in parameters["data"][:3])
     return f"{tables}: {len(settings.methods)} methods, {len(settings.models)} models"
 
 

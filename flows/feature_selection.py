@@ -14,10 +14,11 @@ from prefect.cache_policies import NO_CACHE
 from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, publish
+from chaffinch.storage.sources import source_name
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import steps_of
-from chaffinch.tasks.story import select_features, source_label
+from chaffinch.tasks.story import select_features
 
 # Prefect reads a parameter's words from Google docstrings only; ours follow numpydoc.
 TablePath = Annotated[
@@ -36,7 +37,7 @@ def run_title() -> str:
     """Return the name of the present flow run: its table, method and model."""
     parameters = runtime.flow_run.parameters
     settings = parameters["settings"]
-    return f"{source_label(parameters['data'])} {settings.method.kind} {settings.model.name}"
+    return f"{source_name(parameters['data'])} {settings.method.kind} {settings.model.name}"
 
 
 @flow(

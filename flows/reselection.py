@@ -11,12 +11,13 @@ from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, publish
 from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.storage.sources import source_name
 from chaffinch.tasks.former import read_former, settings_of
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.steps import steps_of
-from chaffinch.tasks.story import select_features, source_label
+from chaffinch.tasks.story import select_features
 
 FormerRun = Annotated[
     str,
@@ -33,7 +34,7 @@ FormerRun = Annotated[
 def reselection_title() -> str:
     """Return the name of the present flow run: its table and the former run."""
     parameters = runtime.flow_run.parameters
-    return f"{source_label(parameters['data'])} after {source_label(parameters['former'])}"
+    return f"{source_name(parameters['data'])} after {source_name(parameters['former'])}"
 
 
 @flow(

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.runs import Run, StageRecord, Store
-from chaffinch.storage.sources import check_source
+from chaffinch.storage.sources import check_source, source_name
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.alternatives import score_alternatives, search_alternatives
 from chaffinch.tasks.changes import judge_changes
@@ -158,7 +157,7 @@ def _begun(
         if not run.exists:
             run.describe(
                 {
-                    "source": source_label(source),
+                    "source": source_name(source),
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
@@ -208,11 +207,6 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
             check_tree_shap(model.name, model.parameters)
 
 
-def source_label(source: Any) -> str:
-    """Return a short name for a source, without its folder, which may hold more than it should."""
-    return Path(source).name if isinstance(source, str | Path) else type(source).__name__
-
-
 def run_name(
     source: Any, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
 ) -> str:
@@ -220,6 +214,6 @@ def run_name(
 
     Equal rows, settings and versions have the same name, which is how a killed run is found again.
     """
-    words = [source_label(source).split(".")[0], settings.method.kind, settings.model.name]
+    words = [source_name(source).split(".")[0], settings.method.kind, settings.model.name]
     readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
     return f"{readable}-{identity(settings, dataset.hash, estimator)[:10]}"
