@@ -86,6 +86,7 @@ def run(
     prepare(quiet=True)
     server = Server()
     from chaffinch.flows import terminal
+    from chaffinch.tasks.ingestion import each_read_once
     from chaffinch.tasks.select import method_settings
     from chaffinch.tasks.steps import steps_of
     from chaffinch.tasks.story import check
@@ -95,7 +96,7 @@ def run(
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, EXECUTION))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
-    with terminal.progress(steps) as (on_progress, warn, _):
+    with terminal.progress(steps) as (on_progress, warn, _), each_read_once():
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)

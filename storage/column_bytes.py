@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from chaffinch.storage.addresses import TEXT_ENDINGS, S3Address, kind_of_name, place_of
+from chaffinch.storage.addresses import TEXT_ENDINGS, S3Address, SqlAddress, kind_of_name, place_of
 from chaffinch.storage.delimited import bytes_of_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.parquet import parquet_files
@@ -28,7 +28,8 @@ def column_bytes(source: Source) -> Mapping[str, int]:
     -------
     mapping of str to int
         Of Parquet what its columns take in the files, compressed; of delimited text its unpacked
-        fields, each with what parts it from the next; of a table in memory its Arrow buffers.
+        fields, each with what parts it from the next; of what is in a database or in memory its
+        Arrow buffers.
 
     Raises
     ------
@@ -36,7 +37,7 @@ def column_bytes(source: Source) -> Mapping[str, int]:
         If the source cannot be read.
     """
     place = place_of(source)
-    if place is None:
+    if place is None or isinstance(place, SqlAddress):
         table = read_source(source)
         return {name: table.column(name).nbytes for name in table.column_names}
     if isinstance(place, S3Address) and kind_of_name(place.name) not in TEXT_ENDINGS:

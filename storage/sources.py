@@ -1,7 +1,8 @@
 """Sources: any table a person has at hand, read into one Arrow table.
 
-A path to delimited text or Parquet, such a file in S3, or a table in memory. Nothing is typed or
-reordered here; see `chaffinch.storage.columns` for what the columns become.
+A path to delimited text or Parquet, such a file in S3, a table or query in a database, or a table
+in memory. Nothing is typed or reordered here; see `chaffinch.storage.columns` for what the columns
+become.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from chaffinch.storage.addresses import (
     TAKEN,
     TEXT_ENDINGS,
     S3Address,
+    SqlAddress,
     kind_of_name,
     place_of,
 )
@@ -44,7 +46,9 @@ def read_source(
         A path to UTF-8 text ending in .csv, .tsv or .txt, each plain or .gz; to a .parquet or .pq
         file; or to a folder of Parquet files of one schema, taken in the order of their names.
         Or, as text, the address of such a file or folder in S3-compatible storage,
-        ``s3://bucket/key``; see `chaffinch.storage.s3`.
+        ``s3://bucket/key``; see `chaffinch.storage.s3`. Or that of a table or query in a database,
+        ``postgresql://host/database#table`` or ``sqlite:///file.db#SELECT ...``; see
+        `chaffinch.storage.sql`.
         Or a table in memory: pandas, polars, Arrow, or anything with ``__arrow_c_stream__``.
         Of a pandas index, named levels become columns, the last ones; an unnamed index or a
         range is left out. Parquet files that pandas wrote are read by the same rule.
@@ -71,12 +75,14 @@ def read_source(
     numbers with leading zeros, such as 00500, stay text.
     """
     place = place_of(source)
+    where = "the table" if place is None else place.name
     if place is None:
-        table, where = _from_memory(source), "the table"
+        table = _from_memory(source)
+    elif isinstance(place, SqlAddress):
+        table = _from_database(place)
     else:
         with on_this_disk(place) as path:
             table = _from_path(path, categorical)
-        where = place.name
     check_columns(table.column_names, where)
     if not (table.num_rows or may_be_empty):
         raise InputError(f"{where} has columns but no rows; give at least one")
@@ -96,6 +102,9 @@ def check_source(source: Source) -> None:
     if isinstance(place, Path):
         with _reading(place):
             kind_of_path(place)
+    elif isinstance(place, SqlAddress) and place.file is not None:
+        with _reading(place.file):
+            pass
 
 
 def says_what_is_text(source: Source) -> bool:
@@ -104,7 +113,12 @@ def says_what_is_text(source: Source) -> bool:
     if isinstance(place, Path):
         with _reading(place):
             return kind_of_path(place) not in TEXT_ENDINGS
-    return place is None or kind_of_name(place.name) not in TEXT_ENDINGS
+    return not isinstance(place, S3Address) or kind_of_name(place.name) not in TEXT_ENDINGS
+
+
+def is_elsewhere(source: Source) -> bool:
+    """Return whether a source is neither in memory nor on this disk, so that reading costs more."""
+    return isinstance(place_of(source), S3Address | SqlAddress)
 
 
 def source_name(source: Source) -> str:
@@ -120,11 +134,11 @@ def source_name(source: Source) -> str:
 
 
 def source_fingerprint(source: Source) -> str | None:
-    """Return 64 hexadecimal digits that change with a source's bytes; None for a table in memory.
+    """Return 64 hexadecimal digits that change with a source's bytes; None where it has none.
 
     The SHA-256 of a file's bytes; for a folder of Parquet files it covers their names and bytes in
     the order of the names. Of objects in S3 it covers what the storage says of them; None if that
-    does not tell one content from another.
+    does not tell one content from another. None for a database and a table in memory.
 
     Raises
     ------
@@ -132,7 +146,7 @@ def source_fingerprint(source: Source) -> str | None:
         If there is no such file, or the folder has no Parquet files.
     """
     place = place_of(source)
-    if place is None:
+    if place is None or isinstance(place, SqlAddress):
         return None
     if isinstance(place, S3Address):
         from chaffinch.storage import s3
@@ -179,6 +193,15 @@ def on_this_disk(place: Path | S3Address) -> Iterator[Path]:
 
         with s3.local_copy(place) as path:
             yield path
+
+
+def _from_database(place: SqlAddress) -> pa.Table:
+    from chaffinch.storage.sql import read_sql
+
+    if place.file is None:
+        return read_sql(place)
+    with _reading(place.file):
+        return read_sql(place)
 
 
 def _from_path(path: Path, categorical: Collection[str]) -> pa.Table:

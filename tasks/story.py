@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from chaffinch.storage.runs import Run, StageRecord, Store
-from chaffinch.storage.sources import check_source, source_name
+from chaffinch.storage.sources import check_source, is_elsewhere, read_source, source_name
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.alternatives import score_alternatives, search_alternatives
 from chaffinch.tasks.changes import judge_changes
@@ -146,12 +146,15 @@ def _begun(
     check_model(settings, estimator)
     store = Store.open(execution.store)
     on_progress("ingest", 0, 1)
-    dataset = through(ingest)(source, settings, store.datasets)
+    # rows that may change meanwhile are read once, where scales and made features must fit them
+    once = settings.history is not None and is_elsewhere(source)
+    rows = read_source(source, settings.columns.categorical) if once else source
+    dataset = through(ingest)(rows, settings, store.datasets)
     on_progress("ingest", 1, 1)
     run = store.run(run_name(source, settings, dataset, estimator))
     with run.lock(), open_workers(execution.cluster, execution.workers) as workers:
         context = Context(dataset, run, settings, workers, on_progress, estimator, store)
-        with rows_counted_in_the_source(source, settings):
+        with rows_counted_in_the_source(rows, settings):
             described = through(describe)(context)
         check_fit(settings, description_of(described).schema, estimator)
         if not run.exists:
@@ -161,7 +164,7 @@ def _begun(
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
-                    **_scales(source, settings),
+                    **_scales(rows, settings),
                 }
             )
         yield context, described
