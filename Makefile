@@ -10,7 +10,7 @@ export DO_NOT_TRACK := 1
 .PHONY: help run test test-e2e e2e-needs lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
 
 help:  ## What there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
 
 run: $(READY)  ## The main job on the breast-cancer table that scikit-learn bundles
 	@$(BIN)/python -m chaffinch.flows.demonstration

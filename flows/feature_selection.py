@@ -7,30 +7,19 @@ person sees them in the UI, with progress and the result as artifacts.
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
-from prefect import flow, runtime, task
+from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
-from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, publish
+from chaffinch.flows.table_flow import TablePath, from_block, table_flow
+from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import steps_of
 from chaffinch.tasks.story import select_features
-
-# Prefect reads a parameter's words from Google docstrings only; ours follow numpydoc.
-TablePath = Annotated[
-    str,
-    WithJsonSchema(
-        {
-            "type": "string",
-            "description": "The table: CSV or TSV (plain or .gz), Parquet file or folder of them, "
-            "at its path on the machine that runs it.",
-        }
-    ),
-]
 
 
 def run_title() -> str:
@@ -40,12 +29,10 @@ def run_title() -> str:
     return f"{source_name(parameters['data'])} {settings.method.kind} {settings.model.name}"
 
 
-@flow(
+@table_flow(
     name="feature-selection",
     description="A table in; the features worth keeping, a model retrained on them, a report out.",
-    flow_run_name=run_title,
-    validate_parameters=True,
-    persist_result=False,
+    title=run_title,
 )
 def feature_selection(
     data: TablePath,
@@ -57,7 +44,7 @@ def feature_selection(
     Parameters
     ----------
     data : str
-        CSV or TSV (plain or gz), Parquet file or folder of Parquet files.
+        Path or address; see `chaffinch.select`.
     settings : SelectionSettings
         Everything that can change the result.
     execution : ExecutionSettings
@@ -73,18 +60,19 @@ def feature_selection(
     InputError
         If the table or a setting cannot be used.
     """
-    run = select_features(
-        data,
-        settings,
-        execution,
-        through=as_task,
-        on_progress=ProgressArtifact(
-            steps=steps_of(
-                with_alternatives=settings.alternatives is not None,
-                with_changes=settings.method.kind == "reselect",
-            )
-        ),
-    )
+    with looked_up_too(from_block):
+        run = select_features(
+            data,
+            settings,
+            execution,
+            through=as_task,
+            on_progress=ProgressArtifact(
+                steps=steps_of(
+                    with_alternatives=settings.alternatives is not None,
+                    with_changes=settings.method.kind == "reselect",
+                )
+            ),
+        )
     result = load_result(run)
     publish(result)
     return result

@@ -6,11 +6,13 @@ Its steps are those of `chaffinch.flows.feature_selection`, and one that judges 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
 from typing import Annotated
 
-from prefect import flow, runtime
+from prefect import runtime
 from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, publish
-from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.flows.feature_selection import as_task
+from chaffinch.flows.table_flow import TablePath, from_block, table_flow
+from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.former import read_former, settings_of
 from chaffinch.tasks.reselect_settings import ReselectionSettings
@@ -37,12 +39,10 @@ def reselection_title() -> str:
     return f"{source_name(parameters['data'])} after {source_name(parameters['former'])}"
 
 
-@flow(
+@table_flow(
     name="reselection",
     description="Newer rows and a former run in; which features leave or return, and why.",
-    flow_run_name=reselection_title,
-    validate_parameters=True,
-    persist_result=False,
+    title=reselection_title,
 )
 def reselection(
     former: FormerRun,
@@ -57,7 +57,7 @@ def reselection(
     former : str
         Name of a run in the store, its folder, or its ``selection.json``.
     data : str
-        The newer rows: CSV or TSV (plain or gz), Parquet file or folder of Parquet files.
+        The newer rows: Path or address; see `chaffinch.select`.
     settings : ReselectionSettings
         What is to be otherwise than in the former run.
     execution : ExecutionSettings
@@ -73,13 +73,14 @@ def reselection(
     InputError
         If there is no such run, the newer rows do not fit it, or a setting cannot be used.
     """
-    run = select_features(
-        data,
-        settings_of(read_former(former, execution.store), settings),
-        execution,
-        through=as_task,
-        on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
-    )
+    with looked_up_too(from_block):
+        run = select_features(
+            data,
+            settings_of(read_former(former, execution.store), settings),
+            execution,
+            through=as_task,
+            on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
+        )
     result = load_result(run)
     publish(result)
     return result

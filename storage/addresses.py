@@ -26,8 +26,8 @@ TAKEN = (
     "pandas, polars or Arrow"
 )
 
+LOGIN = r"://[^:/?#\s]*:[^@\s]*@"  # a user and a password, behind the scheme of an address
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # a Path makes one slash of two
-_PASSWORD = re.compile(r"://[^:/?#\s]*:[^@\s]*@")
 _NAMED_SECRET = re.compile(
     r"(?i)(password(?!_from\b)|passwd|passphrase|pwd|secret|token|access_?key)\w*\s*(=|%3d)"
 )
@@ -149,7 +149,7 @@ def check_no_secret(text: str, what: str) -> None:
     InputError
         Which does not repeat the address.
     """
-    if _PASSWORD.search(text) or _NAMED_SECRET.search(text.partition("#")[0]):
+    if re.search(LOGIN, text) or _NAMED_SECRET.search(text.partition("#")[0]):
         raise InputError(_tells(what))
 
 

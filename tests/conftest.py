@@ -8,6 +8,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.object_storage import ObjectStorage
+    from tests.postgres import Postgres
 
 # Whatever has many kernels is tested in one process, so that they are compiled there alone.
 COMPILED_ONCE = ("test_alternatives_", "test_dfs_")
@@ -39,3 +40,15 @@ def s3(objects: "ObjectStorage", monkeypatch: pytest.MonkeyPatch) -> "ObjectStor
     for name, value in objects.environment.items():
         monkeypatch.setenv(name, value)
     return objects
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator["Postgres"]:
+    """Start PostgreSQL with an empty database; what asks for it is e2e and names an xdist group."""
+    from tests.postgres import postgres, programs
+
+    folder = programs()
+    if folder is None:
+        pytest.skip("there is no PostgreSQL here; make e2e-needs installs it")
+    with postgres(folder) as server:
+        yield server

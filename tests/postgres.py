@@ -34,9 +34,13 @@ class Postgres:
         """Return the address of a table or a query."""
         return f"{self.address}#{asked}"
 
-    def execute(self, *statements: str) -> None:
-        """Do something as its owner."""
-        _execute(self.port, "shop", *statements)
+    @contextmanager
+    def connected(self, database: str = "shop") -> Iterator[sa.Connection]:
+        """Connect as its owner; every statement is committed by itself."""
+        url = sa.URL.create("postgresql+psycopg", OWNER, PASSWORD, "127.0.0.1", self.port, database)
+        engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            yield connection
 
 
 def programs() -> Path | None:
@@ -70,7 +74,7 @@ def postgres(bin_folder: Path) -> Iterator[Postgres]:
         )
         served = ("-D", data, "-p", str(port), "-k", folder, "-h", "127.0.0.1", "-F")
         with log.open("w") as out:
-            server = subprocess.Popen(
+            program = subprocess.Popen(
                 (bin_folder / "postgres", *served, "-c", "log_statement=all"),
                 user=user,
                 cwd=folder,
@@ -79,16 +83,10 @@ def postgres(bin_folder: Path) -> Iterator[Postgres]:
             )
         try:
             eventually(lambda: "ready to accept connections" in log.read_text())
-            _execute(port, "postgres", "CREATE DATABASE shop")
-            yield Postgres(port, log)
+            server = Postgres(port, log)
+            with server.connected("postgres") as connection:
+                connection.exec_driver_sql("CREATE DATABASE shop")
+            yield server
         finally:
-            server.terminate()
-            server.wait(30)
-
-
-def _execute(port: int, database: str, *statements: str) -> None:
-    url = sa.URL.create("postgresql+psycopg", OWNER, PASSWORD, "127.0.0.1", port, database)
-    engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        for statement in statements:
-            connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
+            program.terminate()
+            program.wait(30)

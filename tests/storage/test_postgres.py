@@ -2,7 +2,6 @@
 
 import logging
 import tracemalloc
-from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 
@@ -17,13 +16,9 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import ingest
 from tests.flows.programs import free_port
-from tests.postgres import PASSWORD, Postgres, postgres, programs
+from tests.postgres import PASSWORD, Postgres
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.xdist_group("postgres"),
-    pytest.mark.skipif(programs() is None, reason="no PostgreSQL here; make e2e-needs installs it"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("postgres")]
 
 TYPES = {
     "whole": ("int", "7", pa.int64(), 7),
@@ -59,14 +54,12 @@ NO_FEATURES = {
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    folder = programs()
-    assert folder is not None
-    with postgres(folder) as server:
-        kinds = {name: row[:2] for name, row in (TYPES | NO_FEATURES).items()}
-        columns = ", ".join(f"{name} {kind}" for name, (kind, _) in kinds.items())
-        values = ", ".join(value for _, value in kinds.values())
-        server.execute(
+def server(postgres_server: Postgres) -> Postgres:
+    kinds = {name: row[:2] for name, row in (TYPES | NO_FEATURES).items()}
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in kinds.items())
+    values = ", ".join(value for _, value in kinds.values())
+    with postgres_server.connected() as connection:
+        for statement in (
             "CREATE SCHEMA web",
             "CREATE TYPE mood AS ENUM ('sad', 'fine')",
             f"CREATE TABLE web.everything ({columns})",
@@ -77,10 +70,12 @@ def server() -> Iterator[Postgres]:
             """INSERT INTO "Orders" SELECT n, sin(n), 3 * sin(n) + 0.01 * cos(7 * n)
                FROM generate_series(1, 200) AS n""",
             "CREATE TABLE none_yet (a int, b text)",
-            "CREATE TABLE eternal (d date); INSERT INTO eternal VALUES ('infinity')",
+            "CREATE TABLE eternal (d date)",
+            "INSERT INTO eternal VALUES ('infinity')",
             "CREATE SEQUENCE counter",
-        )
-        yield server
+        ):
+            connection.exec_driver_sql(statement)
+    return postgres_server
 
 
 @pytest.fixture(autouse=True)
