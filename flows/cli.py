@@ -76,6 +76,10 @@ def run(
 ) -> None:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
+    DATA may be at s3://bucket/key, or a table or query in a database, as in
+    postgresql://host/database#table or "postgresql://host/database#SELECT ...". Credentials come
+    from the environment, and never stand in the address.
+
     A run that was stopped goes on where it was when the same command is given again.
 
     Exit codes: 0 done; 1 failure; 2 bad input; stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by
@@ -219,7 +223,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 
 
 @cli.command(short_help="Serve the flow to the Prefect UI and every night.")
-@click.option("--data", metavar="PATH", help="Table of the nightly run.", required=True)
+@click.option("--data", metavar="DATA", help="Table of the nightly run.", required=True)
 @click.option("--target", metavar="NAME", help="Column to predict.", required=True)
 @click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
 @click.option("--timezone", default="UTC", show_default=True, help="Time zone of the schedule.")

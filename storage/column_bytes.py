@@ -21,7 +21,7 @@ def column_bytes(source: Source) -> Mapping[str, int]:
 
     Parameters
     ----------
-    source : path, or pandas, polars or Arrow table
+    source : path or address, or pandas, polars or Arrow table
         See `chaffinch.storage.sources.read_source`.
 
     Returns

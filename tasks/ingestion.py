@@ -48,7 +48,7 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 
     Parameters
     ----------
-    source : path, or pandas, polars or Arrow table
+    source : path or address, or pandas, polars or Arrow table
         See `chaffinch.storage.sources.read_source`.
     settings : SelectionSettings
         Says which columns are categorical or numeric whatever they look like.

@@ -55,7 +55,7 @@ def select_features(
 
     Parameters
     ----------
-    source : path, or pandas, polars or Arrow table
+    source : path or address, or pandas, polars or Arrow table
         The table.
     settings : SelectionSettings
         Everything that can change the result.
