@@ -29,7 +29,7 @@ TAKEN = (
 LOGIN = r"://[^:/?#\s]*:[^@\s]*@"  # a user and a password, behind the scheme of an address
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # a Path makes one slash of two
 _NAMED_SECRET = re.compile(
-    r"(?i)(password(?!_from\b)|passwd|passphrase|pwd|secret|token|access_?key)\w*\s*(=|%3d)"
+    r"(?i)\?.*(password(?!_from\b)|passwd|passphrase|pwd|secret|token|access_?key)\w*\s*(=|%3d)"
 )
 _TABLE = re.compile(r"[^\s.@\"'`;()]+(\.[^\s.@\"'`;()]+)?")
 _QUERY = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with)\b", re.IGNORECASE | re.DOTALL)
@@ -93,6 +93,11 @@ class SqlAddress:
         return self.url.get_backend_name()
 
     @property
+    def what(self) -> str:
+        """What is asked for, as errors call it."""
+        return "the query" if self.is_query else self.asked
+
+    @property
     def is_query(self) -> bool:
         """Whether a SELECT is asked for."""
         return _TABLE.fullmatch(self.asked) is None
@@ -102,7 +107,7 @@ class SqlAddress:
         """The table; of a query the database, and digits that tell queries apart."""
         if not self.is_query:
             return self.asked.rpartition(".")[2]
-        database = Path(self.url.database or self.backend).name
+        database = Path(self.url.database or self.backend).stem
         return f"{database}-{hashlib.sha256(self.asked.encode()).hexdigest()[:6]}"
 
     @property

@@ -75,14 +75,13 @@ def read_source(
     numbers with leading zeros, such as 00500, stay text.
     """
     place = place_of(source)
-    where = "the table" if place is None else place.name
     if place is None:
-        table = _from_memory(source)
+        table, where = _from_memory(source), "the table"
     elif isinstance(place, SqlAddress):
-        table = _from_database(place)
+        table, where = _from_database(place), place.what
     else:
         with on_this_disk(place) as path:
-            table = _from_path(path, categorical)
+            table, where = _from_path(path, categorical), place.name
     check_columns(table.column_names, where)
     if not (table.num_rows or may_be_empty):
         raise InputError(f"{where} has columns but no rows; give at least one")

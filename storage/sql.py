@@ -113,7 +113,7 @@ def _read(address: SqlAddress, connection: sa.Connection) -> pa.Table:
             sa.select(_table(address, connection)), execution_options=_STREAMED
         )
     names = list(result.keys())
-    check_columns(names, address.name)
+    check_columns(names, address.what)
     result = result.yield_per(max(1, _CELLS // len(names)))
     tables = [pa.table([pa.nulls(0)] * len(names), names)]
     try:
@@ -124,7 +124,7 @@ def _read(address: SqlAddress, connection: sa.Connection) -> pa.Table:
         raise
     except ValueError as error:  # text in SQLite that is no date, as its column says it is
         raise InputError(
-            f"{address.name} cannot be read ({error}); mend the value, or CAST it in a SELECT"
+            f"{address.what} cannot be read ({error}); mend the value, or CAST it in a SELECT"
         ) from error
     return _of_one_schema(tables)
 
@@ -188,8 +188,10 @@ def _several_types(name: str, kinds: Sequence[str]) -> str:
 
 
 def _in_words(address: SqlAddress, error: exc.SQLAlchemyError) -> str:
-    what = f"the query of {address}" if address.is_query else f"{address.asked!r} in {address}"
-    return f"{what} cannot be read ({_first_line(error)}); mend it, or ask for what you may read"
+    return (
+        f"{address.what} cannot be read from {address} ({_first_line(error)}); mend it, or ask for "
+        "what you may read"
+    )
 
 
 def _first_line(error: exc.SQLAlchemyError) -> str:

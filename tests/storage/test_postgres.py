@@ -138,9 +138,9 @@ WRONG = {
     "no table": ("#orders", "there is no table 'orders' in .*; nearest: Orders"),
     "no schema": ("#shop.orders", "there is no table 'shop.orders' in postgresql://owner@127"),
     "no column": ("#SELECT cost FROM web.everything", 'column "cost" does not exist'),
-    "no SQL": ("#SELECT FROM FROM", r"cannot be read \(syntax error at or near"),
+    "no SQL": ("#SELECT FROM FROM", r"the query cannot be read from .* \(syntax error at or near"),
     "no rows": ("#none_yet", "none_yet has columns but no rows; give at least one"),
-    "no day": ("#eternal", r"'eternal' in .* cannot be read \(date too large .*'infinity'\); mend"),
+    "no day": ("#eternal", r"eternal cannot be read from .* \(date too large .*'infinity'\); mend"),
     "division": ('#SELECT 1 / (n - 100) FROM "Orders"', "division by zero"),
     "delete": ('#DELETE FROM "Orders"', "must be a table, such as shop.orders, or begin with"),
     "hidden delete": (

@@ -79,7 +79,11 @@ def test_every_form_is_read_as_on_this_disk(
         assert read_source(f"{address}/").equals(table)
 
 
-def test_a_bucket_may_be_the_folder(s3: ObjectStorage, here: Path) -> None:
+def test_a_bucket_may_be_the_folder_and_a_folder_have_any_name(
+    s3: ObjectStorage, here: Path
+) -> None:
+    odd = s3.put(here / "orders.parquet", "token=1/a b%41:@(x)/orders.parquet")
+    assert read_source(odd).num_rows == 60
     s3.files.create_dir("whole")
     s3.files.copy_file(s3.put(here / "orders.parquet", "o.parquet")[5:], "whole/o.parquet")
     assert read_source("s3://whole").num_rows == 60
