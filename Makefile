@@ -7,10 +7,10 @@ PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgro
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test test-e2e lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
+.PHONY: help run test test-e2e e2e-needs lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
 
 help:  ## What there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
 
 run: $(READY)  ## The main job on the breast-cancer table that scikit-learn bundles
 	@$(BIN)/python -m chaffinch.flows.demonstration
@@ -20,6 +20,10 @@ test: $(READY)  ## Every test but those of whole programs
 
 test-e2e: $(READY)  ## The command line, servers and deployments as programs of their own
 	@$(PYTEST) -m e2e
+
+e2e-needs:  ## PostgreSQL for test-e2e, which skips its tests without it: Debian, as root
+	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 \
+		|| { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends postgresql; }
 
 lint: $(READY)  ## ruff, strict mypy, import contracts
 	@$(BIN)/ruff check .

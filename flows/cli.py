@@ -79,6 +79,10 @@ def run(
 ) -> None:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
+    DATA may be at s3://bucket/key, or a table or query in a database, as in
+    postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials come
+    from the environment, and never stand in the address.
+
     A run that was stopped goes on where it was when the same command is given again.
 
     Exit codes: 0 done; 1 failure; 2 bad input; stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by
@@ -89,6 +93,7 @@ def run(
     prepare(quiet=True)
     server = Server()
     from chaffinch.flows import terminal
+    from chaffinch.tasks.ingestion import each_read_once
     from chaffinch.tasks.select import method_settings
     from chaffinch.tasks.steps import steps_of
     from chaffinch.tasks.story import check
@@ -98,7 +103,7 @@ def run(
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, EXECUTION))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
-    with terminal.progress(steps, verbosity) as (on_progress, warn, _):
+    with terminal.progress(steps, verbosity) as (on_progress, warn, _), each_read_once():
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)

@@ -33,9 +33,8 @@ DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
 )
 @click.option(
     "--source",
-    metavar="PATH",
-    help="CSV or TSV (plain or .gz), a Parquet file or folder: say on standard error what of it "
-    "need not be read.",
+    metavar="DATA",
+    help="A table, as chaffinch run takes it: say on standard error what of it need not be read.",
 )
 @settings_options(ExecutionSettings, STORE)
 def columns(

@@ -6,17 +6,19 @@ The steps are told once, in `chaffinch.tasks.comparing.story`; here each becomes
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
 from typing import Annotated
 
-from prefect import flow, runtime
+from prefect import runtime
 from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
 from chaffinch.flows.artifacts import ProgressArtifact, say
-from chaffinch.flows.feature_selection import TablePath, as_task, say_where
+from chaffinch.flows.feature_selection import as_task, say_where
+from chaffinch.flows.table_flow import TablePath, from_block, table_flow
+from chaffinch.storage.credentials import looked_up_too
+from chaffinch.storage.sources import source_name
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import STEPS, compare_methods
 from chaffinch.tasks.settings import ExecutionSettings
-from chaffinch.tasks.story import source_label
 
 PROGRESS, VERDICTS = (f"comparison-{name}" for name in ("progress", "verdicts"))
 
@@ -29,16 +31,14 @@ def comparison_title() -> str:
     """Return the name of the present flow run: its tables, and how many methods and models."""
     parameters = runtime.flow_run.parameters
     settings = parameters["settings"]
-    tables = ", ".join(source_label(source) for source in parameters["data"][:3])
+    tables = ", ".join(source_name(source) for source in parameters["data"][:3])
     return f"{tables}: {len(settings.methods)} methods, {len(settings.models)} models"
 
 
-@flow(
+@table_flow(
     name="comparison",
     description="Tables in; which methods of selection help on them, over folds and seeds.",
-    flow_run_name=comparison_title,
-    validate_parameters=True,
-    persist_result=False,
+    title=comparison_title,
 )
 def comparison(
     data: list[TablePath],
@@ -51,7 +51,7 @@ def comparison(
     Parameters
     ----------
     data : list of str
-        Tables: CSV or TSV (plain or gz), Parquet files or folders of them.
+        Tables: paths or addresses; see `chaffinch.select`.
     settings : ComparisonSettings
         Everything that can change the result.
     execution : ExecutionSettings
@@ -69,15 +69,16 @@ def comparison(
         If a table or a setting cannot be used.
     """
     say_where()
-    run = compare_methods(
-        data,
-        settings,
-        execution,
-        time_budget=None if time_budget is None else 60 * time_budget,
-        through=as_task,
-        on_progress=ProgressArtifact(PROGRESS, "Comparison", STEPS),
-        say=say,
-    )
+    with looked_up_too(from_block):
+        run = compare_methods(
+            data,
+            settings,
+            execution,
+            time_budget=None if time_budget is None else 60 * time_budget,
+            through=as_task,
+            on_progress=ProgressArtifact(PROGRESS, "Comparison", STEPS),
+            say=say,
+        )
     result = load_comparison(run)
     lines = "\n".join(f"    {line}" for line in result.lines)
     create_markdown_artifact(

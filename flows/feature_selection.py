@@ -8,30 +8,20 @@ person sees them in the UI, with progress and the result as artifacts.
 import logging
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
-from prefect import flow, runtime, task
+from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
-from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, publish
+from chaffinch.flows.table_flow import TablePath, from_block, table_flow
+from chaffinch.storage.credentials import looked_up_too
+from chaffinch.storage.sources import source_name
 from chaffinch.tasks.log_context import ContextFilter
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import steps_of
-from chaffinch.tasks.story import select_features, source_label
-
-# Prefect reads a parameter's words from Google docstrings only; ours follow numpydoc.
-TablePath = Annotated[
-    str,
-    WithJsonSchema(
-        {
-            "type": "string",
-            "description": "The table: CSV or TSV (plain or .gz), Parquet file or folder of them, "
-            "at its path on the machine that runs it.",
-        }
-    ),
-]
+from chaffinch.tasks.story import select_features
 
 _in_context = ContextFilter()
 
@@ -40,15 +30,13 @@ def run_title() -> str:
     """Return the name of the present flow run: its table, method and model."""
     parameters = runtime.flow_run.parameters
     settings = parameters["settings"]
-    return f"{source_label(parameters['data'])} {settings.method.kind} {settings.model.name}"
+    return f"{source_name(parameters['data'])} {settings.method.kind} {settings.model.name}"
 
 
-@flow(
+@table_flow(
     name="feature-selection",
     description="A table in; the features worth keeping, a model retrained on them, a report out.",
-    flow_run_name=run_title,
-    validate_parameters=True,
-    persist_result=False,
+    title=run_title,
 )
 def feature_selection(
     data: TablePath,
@@ -60,7 +48,7 @@ def feature_selection(
     Parameters
     ----------
     data : str
-        CSV or TSV (plain or gz), Parquet file or folder of Parquet files.
+        Path or address; see `chaffinch.select`.
     settings : SelectionSettings
         Everything that can change the result.
     execution : ExecutionSettings
@@ -77,18 +65,19 @@ def feature_selection(
         If the table or a setting cannot be used.
     """
     say_where()
-    run = select_features(
-        data,
-        settings,
-        execution,
-        through=as_task,
-        on_progress=ProgressArtifact(
-            steps=steps_of(
-                with_alternatives=settings.alternatives is not None,
-                with_changes=settings.method.kind == "reselect",
-            )
-        ),
-    )
+    with looked_up_too(from_block):
+        run = select_features(
+            data,
+            settings,
+            execution,
+            through=as_task,
+            on_progress=ProgressArtifact(
+                steps=steps_of(
+                    with_alternatives=settings.alternatives is not None,
+                    with_changes=settings.method.kind == "reselect",
+                )
+            ),
+        )
     result = load_result(run)
     publish(result)
     return result

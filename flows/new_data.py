@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
+from chaffinch.storage.addresses import place_of
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import check_source
+from chaffinch.storage.sources import check_source, source_name
 
 NEW_DATA = "chaffinch.new-data"
 
@@ -15,7 +16,7 @@ def announce(data: str, name: str | None = None) -> str:
     Parameters
     ----------
     data : str
-        Path of the new table, on the machine that runs the flow.
+        Where the new table is: a path on the machine that runs the flow, or an address.
     name : str, optional
         Of the data set that they belong to; by default the table's name without its ending.
 
@@ -29,7 +30,7 @@ def announce(data: str, name: str | None = None) -> str:
     from prefect.settings import PREFECT_API_URL
 
     check_source(data)
-    resource = resource_of(data, name)
+    resource, place = resource_of(data, name), place_of(data)
     if not PREFECT_API_URL.value():
         raise InputError(
             "new data are announced to a Prefect server: set PREFECT_API_URL to the one that the "
@@ -38,7 +39,7 @@ def announce(data: str, name: str | None = None) -> str:
     event = Event(
         event=NEW_DATA,
         resource=Resource({"prefect.resource.id": resource}),
-        payload={"path": str(Path(data).absolute())},
+        payload={"path": str(place.absolute() if isinstance(place, Path) else data)},
     )
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
@@ -57,16 +58,16 @@ def resource_of(data: str, name: str | None = None) -> str:
     Parameters
     ----------
     data : str
-        Path of a table.
+        Path or address of a table.
     name : str, optional
-        In place of the table's own, which is its file's up to the first dot.
+        In place of the table's own, up to its first dot.
 
     Raises
     ------
     InputError
         If the name holds anything but letters, digits, and ``_ -``.
     """
-    called = Path(data).name.split(".")[0] if name is None else name
+    called = source_name(data).split(".")[0] if name is None else name
     if not re.fullmatch(r"[\w-]+", called):
         raise InputError(
             f"the name of a data set must be letters, digits, _ and - but is {called!r}; give it "

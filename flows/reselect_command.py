@@ -30,13 +30,15 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     server = Server()
     from chaffinch.flows import terminal
     from chaffinch.tasks.former import read_former, settings_of
+    from chaffinch.tasks.ingestion import each_read_once
     from chaffinch.tasks.steps import steps_of
     from chaffinch.tasks.story import check
 
     asked = ReselectionSettings(**nested(given, RESELECTION))
     execution = ExecutionSettings(**nested(given, EXECUTION))
     settings = settings_of(read_former(run, execution.store), asked)
-    with terminal.progress(steps_of(with_changes=True), verbosity) as (on_progress, warn, _):
+    steps = steps_of(with_changes=True)
+    with terminal.progress(steps, verbosity) as (on_progress, warn, _), each_read_once():
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)

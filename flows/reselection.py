@@ -6,17 +6,20 @@ Its steps are those of `chaffinch.flows.feature_selection`, and one that judges 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
 from typing import Annotated
 
-from prefect import flow, runtime
+from prefect import runtime
 from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, publish
-from chaffinch.flows.feature_selection import TablePath, as_task, say_where
+from chaffinch.flows.feature_selection import as_task, say_where
+from chaffinch.flows.table_flow import TablePath, from_block, table_flow
+from chaffinch.storage.credentials import looked_up_too
+from chaffinch.storage.sources import source_name
 from chaffinch.tasks.former import read_former, settings_of
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.steps import steps_of
-from chaffinch.tasks.story import select_features, source_label
+from chaffinch.tasks.story import select_features
 
 FormerRun = Annotated[
     str,
@@ -33,15 +36,13 @@ FormerRun = Annotated[
 def reselection_title() -> str:
     """Return the name of the present flow run: its table and the former run."""
     parameters = runtime.flow_run.parameters
-    return f"{source_label(parameters['data'])} after {source_label(parameters['former'])}"
+    return f"{source_name(parameters['data'])} after {source_name(parameters['former'])}"
 
 
-@flow(
+@table_flow(
     name="reselection",
     description="Newer rows and a former run in; which features leave or return, and why.",
-    flow_run_name=reselection_title,
-    validate_parameters=True,
-    persist_result=False,
+    title=reselection_title,
 )
 def reselection(
     former: FormerRun,
@@ -56,7 +57,7 @@ def reselection(
     former : str
         Name of a run in the store, its folder, or its ``selection.json``.
     data : str
-        The newer rows: CSV or TSV (plain or gz), Parquet file or folder of Parquet files.
+        The newer rows: Path or address; see `chaffinch.select`.
     settings : ReselectionSettings
         What is to be otherwise than in the former run.
     execution : ExecutionSettings
@@ -73,13 +74,14 @@ def reselection(
         If there is no such run, the newer rows do not fit it, or a setting cannot be used.
     """
     say_where()
-    run = select_features(
-        data,
-        settings_of(read_former(former, execution.store), settings),
-        execution,
-        through=as_task,
-        on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
-    )
+    with looked_up_too(from_block):
+        run = select_features(
+            data,
+            settings_of(read_former(former, execution.store), settings),
+            execution,
+            through=as_task,
+            on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
+        )
     result = load_result(run)
     publish(result)
     return result

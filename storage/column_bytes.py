@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from chaffinch.storage.delimited import ENDINGS, bytes_of_columns
+from chaffinch.storage.addresses import TEXT_ENDINGS, S3Address, SqlAddress, kind_of_name, place_of
+from chaffinch.storage.delimited import bytes_of_columns
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import Source, kind_of_path, parquet_files, read_source
+from chaffinch.storage.parquet import parquet_files
+from chaffinch.storage.sources import Source, kind_of_path, on_this_disk, read_source
 
 
 def column_bytes(source: Source) -> Mapping[str, int]:
@@ -20,42 +21,58 @@ def column_bytes(source: Source) -> Mapping[str, int]:
 
     Parameters
     ----------
-    source : path, or pandas, polars or Arrow table
+    source : path or address, or pandas, polars or Arrow table
         See `chaffinch.storage.sources.read_source`.
 
     Returns
     -------
     mapping of str to int
         Of Parquet what its columns take in the files, compressed; of delimited text its unpacked
-        fields, each with what parts it from the next; of a table in memory its Arrow buffers.
+        fields, each with what parts it from the next; of what is in a database or in memory its
+        Arrow buffers.
 
     Raises
     ------
     InputError
         If the source cannot be read.
     """
-    if not isinstance(source, str | os.PathLike):
+    place = place_of(source)
+    if place is None or isinstance(place, SqlAddress):
         table = read_source(source)
         return {name: table.column(name).nbytes for name in table.column_names}
-    path = Path(source)
-    kind = kind_of_path(path)
-    if kind in ENDINGS:
-        return bytes_of_columns(path, kind)
-    return _of_parquet(parquet_files(path) if path.is_dir() else [path])
+    if isinstance(place, S3Address) and kind_of_name(place.name) not in TEXT_ENDINGS:
+        from chaffinch.storage import s3
+
+        return _of_parquet(s3.opened(place))  # footers alone: no copy
+    with on_this_disk(place) as path:
+        kind = kind_of_path(path)
+        if kind in TEXT_ENDINGS:
+            return bytes_of_columns(path, kind)
+        files = parquet_files(path) if path.is_dir() else [path]
+        return _of_parquet((file.name, file) for file in files)
 
 
-def _of_parquet(files: list[Path]) -> Mapping[str, int]:
-    """Return what footers say; of a nested column, of all that it is stored as."""
+def _of_parquet(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
+    """Return what footers say; of a nested column, of all that it is stored as.
+
+    Parameters
+    ----------
+    files : iterable of (str, Path or file)
+        Each with its name, for the errors.
+    """
     found: Counter[str] = Counter()
-    for path in files:
+    for name, file in files:
         try:
-            metadata, schema = pa.parquet.read_metadata(path), pa.parquet.read_schema(path)
+            with pa.parquet.ParquetFile(file) as parquet:
+                metadata, schema = parquet.metadata, parquet.schema_arrow
+        except PermissionError:
+            raise
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
-        names = [field.name for field in schema for _ in range(_n_stored(field.type))]
+            raise InputError(f"{name} is no readable Parquet file: {error}") from error
+        columns = [field.name for field in schema for _ in range(_n_stored(field.type))]
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            for i, name in enumerate(names):
-                found[name] += group.column(i).total_compressed_size
+            for i, column in enumerate(columns):
+                found[column] += group.column(i).total_compressed_size
     return found
 
 

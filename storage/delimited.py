@@ -22,8 +22,6 @@ import pyarrow.csv
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns
 
-ENDINGS = (".csv", ".tsv", ".txt")
-
 # bytes a thread parses at a time: each block makes a chunk of every column, and some are in work
 _LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
 _MOST_GUESSES = 8

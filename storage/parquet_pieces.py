@@ -14,8 +14,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.parquet import check_same_columns
 from chaffinch.storage.pieces import Piece
-from chaffinch.storage.sources import check_same_columns
 
 _VALUES_AT_A_TIME, _MOST_ROWS = 2**21, 65_536
 

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns, check_known
+from chaffinch.storage.parquet import parquet_files
 from chaffinch.storage.parquet_pieces import common_type, opened, parquet_pieces
 from chaffinch.storage.pieces import Kind, Piece
 from chaffinch.storage.shuffled_tables import ShuffledTable
 from chaffinch.storage.shuffled_writing import write_shuffled
-from chaffinch.storage.sources import parquet_files, reading
+from chaffinch.storage.sources import reading
 from chaffinch.storage.svmlight import svmlight_pieces
 
 

@@ -1,36 +1,38 @@
 """Sources: any table a person has at hand, read into one Arrow table.
 
-A path to delimited text or Parquet, or a table in memory. Nothing is typed or reordered here;
-see `chaffinch.storage.columns` for what the columns become.
+A path to delimited text or Parquet, such a file in S3, a table or query in a database, or a table
+in memory. Nothing is typed or reordered here; see `chaffinch.storage.columns` for what the columns
+become.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 
-from chaffinch.storage.delimited import ENDINGS, read_delimited
+from chaffinch.storage.addresses import (
+    PARQUET_ENDINGS,
+    TAKEN,
+    TEXT_ENDINGS,
+    S3Address,
+    SqlAddress,
+    kind_of_name,
+    place_of,
+)
+from chaffinch.storage.delimited import read_delimited
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import sha256_of_file
 from chaffinch.storage.names import check_columns, nearest
+from chaffinch.storage.parquet import parquet_files, read_parquet, without_unnamed_index
 
-Source = Any  # a path, or a table in memory; see read_source
-
-_TAKEN = (
-    "a path to .csv, .tsv, .txt (each plain or .gz) or Parquet, a folder of Parquet files, or a "
-    "table of pandas, polars or Arrow"
-)
-_PARQUET = (".parquet", ".pq")
+Source = Any  # a path, an address, or a table in memory; see read_source
 
 
 def read_source(
@@ -43,6 +45,10 @@ def read_source(
     source : str, os.PathLike, or table
         A path to UTF-8 text ending in .csv, .tsv or .txt, each plain or .gz; to a .parquet or .pq
         file; or to a folder of Parquet files of one schema, taken in the order of their names.
+        Or, as text, the address of such a file or folder in S3-compatible storage,
+        ``s3://bucket/key``; see `chaffinch.storage.s3`. Or that of a table or query in a database,
+        ``postgresql://host/database#table`` or ``sqlite:///file.db#SELECT ...``; see
+        `chaffinch.storage.sql`.
         Or a table in memory: pandas, polars, Arrow, or anything with ``__arrow_c_stream__``.
         Of a pandas index, named levels become columns, the last ones; an unnamed index or a
         range is left out. Parquet files that pandas wrote are read by the same rule.
@@ -68,13 +74,14 @@ def read_source(
     as NA, NaN, None and null. A column's type is the narrowest that all its rows allow, but whole
     numbers with leading zeros, such as 00500, stay text.
     """
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        with reading(path):
-            table = _from_path(path, categorical)
-        where = path.name
-    else:
+    place = place_of(source)
+    if place is None:
         table, where = _from_memory(source), "the table"
+    elif isinstance(place, SqlAddress):
+        table, where = _from_database(place), place.what
+    else:
+        with on_this_disk(place) as path:
+            table, where = _from_path(path, categorical), place.name
     check_columns(table.column_names, where)
     if not (table.num_rows or may_be_empty):
         raise InputError(f"{where} has columns but no rows; give at least one")
@@ -87,45 +94,81 @@ def check_source(source: Source) -> None:
     Raises
     ------
     InputError
-        If there is no such file or folder, its ending is unknown, or it is no table.
+        If there is no such file or folder, its ending is unknown, an address cannot be one or holds
+        a secret, or it is no table. Whoever an address leads to is not asked.
     """
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        kind_of_path(path)
+    place = place_of(source)
+    if isinstance(place, Path):
+        with reading(place):
+            kind_of_path(place)
+    elif isinstance(place, SqlAddress) and place.file is not None:
+        with reading(place.file):
+            pass
 
 
 def says_what_is_text(source: Source) -> bool:
     """Return whether a source tells text from numbers by itself, as CSV and TSV do not."""
-    if not isinstance(source, str | os.PathLike):
-        return True
-    return kind_of_path(Path(source)) not in ENDINGS
+    place = place_of(source)
+    if isinstance(place, Path):
+        with reading(place):
+            return kind_of_path(place) not in TEXT_ENDINGS
+    return not isinstance(place, S3Address) or kind_of_name(place.name) not in TEXT_ENDINGS
+
+
+def is_elsewhere(source: Source) -> bool:
+    """Return whether a source is neither in memory nor on this disk, so that reading costs more."""
+    return isinstance(place_of(source), S3Address | SqlAddress)
+
+
+def source_name(source: Source) -> str:
+    """Return a short name for a source, without its folder, which may hold more than it should.
+
+    Raises
+    ------
+    InputError
+        If it is an address that cannot be one, or holds a secret.
+    """
+    place = place_of(source)
+    return type(source).__name__ if place is None else place.name
 
 
 def source_fingerprint(source: Source) -> str | None:
-    """Return the SHA-256 of a source's bytes, 64 hexadecimal digits; None for a table in memory.
+    """Return 64 hexadecimal digits that change with a source's bytes; None where it has none.
 
-    For a folder of Parquet files it covers their names and bytes in the order of the names.
+    The SHA-256 of a file's bytes; for a folder of Parquet files it covers their names and bytes in
+    the order of the names. Of objects in S3 it covers what the storage says of them; None if that
+    does not tell one content from another. None for a database and a table in memory.
 
     Raises
     ------
     InputError
         If there is no such file, or the folder has no Parquet files.
     """
-    if not isinstance(source, str | os.PathLike):
+    place = place_of(source)
+    if place is None or isinstance(place, SqlAddress):
         return None
-    path = Path(source)
-    with reading(path):
-        if not path.is_dir():
-            return sha256_of_file(path)
+    if isinstance(place, S3Address):
+        from chaffinch.storage import s3
+
+        return s3.fingerprint(place)
+    with reading(place):
+        if not place.is_dir():
+            return sha256_of_file(place)
         digest = hashlib.sha256()
-        for part in parquet_files(path):
+        for part in parquet_files(place):
             digest.update(f"{part.name}\0{sha256_of_file(part)}\n".encode())
         return digest.hexdigest()
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise InputError for a path that is missing or may not be read, and say so."""
+    """Say what is wrong with a path that is missing or may not be read.
+
+    Raises
+    ------
+    InputError
+        If it is; a name that is near is told.
+    """
     try:
         if not path.exists():
             folder = path.parent
@@ -136,11 +179,41 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"reading {path} is not allowed; change its permissions") from error
 
 
+@contextmanager
+def on_this_disk(place: Path | S3Address) -> Iterator[Path]:
+    """Give the path of a file or folder, or of a copy of what is elsewhere, as long as needed.
+
+    Raises
+    ------
+    InputError
+        If there is no such thing, or it may not be read.
+    StorageError
+        If there is no space for a copy.
+    """
+    if isinstance(place, Path):
+        with reading(place):
+            yield place
+    else:
+        from chaffinch.storage import s3
+
+        with s3.local_copy(place) as path:
+            yield path
+
+
+def _from_database(place: SqlAddress) -> pa.Table:
+    from chaffinch.storage.sql import read_sql
+
+    if place.file is None:
+        return read_sql(place)
+    with reading(place.file):
+        return read_sql(place)
+
+
 def _from_path(path: Path, categorical: Collection[str]) -> pa.Table:
-    kind = _kind_of(path)
-    if kind in ENDINGS:
+    kind = kind_of_path(path)
+    if kind in TEXT_ENDINGS:
         return read_delimited(path, kind, categorical)
-    return _read_parquet(parquet_files(path) if path.is_dir() else [path])
+    return read_parquet(parquet_files(path) if path.is_dir() else [path])
 
 
 def kind_of_path(path: Path) -> str:
@@ -151,19 +224,13 @@ def kind_of_path(path: Path) -> str:
     InputError
         If its ending is unknown, or the folder has no Parquet files.
     """
-    with reading(path):
-        return _kind_of(path)
-
-
-def _kind_of(path: Path) -> str:
     if path.is_dir():
         parquet_files(path)
-        return _PARQUET[0]
-    endings = [ending.lower() for ending in path.suffixes]
-    kind = endings[-2:-1] if endings[-1:] == [".gz"] else endings[-1:]
-    if kind and (kind[0] in ENDINGS or endings[-1] in _PARQUET):
-        return kind[0]
-    raise InputError(f"{path.name} has no known ending; give {_TAKEN}")
+        return PARQUET_ENDINGS[0]
+    kind = kind_of_name(path.name)
+    if kind is None:
+        raise InputError(f"{path.name} has no known ending; give {TAKEN}")
+    return kind
 
 
 def _from_memory(source: Any) -> pa.Table:
@@ -174,7 +241,7 @@ def _from_memory(source: Any) -> pa.Table:
             # names of mixed types become text, as every name does here
             warnings.filterwarnings("ignore", "The DataFrame has column names of mixed type")
             try:
-                return _without_unnamed_index(pa.Table.from_pandas(source))
+                return without_unnamed_index(pa.Table.from_pandas(source))
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise InputError(_unreadable(error)) from error
     if hasattr(source, "__arrow_c_stream__"):
@@ -182,62 +249,9 @@ def _from_memory(source: Any) -> pa.Table:
             return pa.table(source)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise InputError(_unreadable(error)) from error
-    raise InputError(f"a source must be {_TAKEN} but is {type(source).__name__}")
+    raise InputError(f"a source must be {TAKEN} but is {type(source).__name__}")
 
 
 def _unreadable(error: Exception) -> str:
     reasons = "; ".join(str(reason) for reason in error.args)
     return f"the table cannot be read ({reasons}); give each column values of one type"
-
-
-def _without_unnamed_index(table: pa.Table) -> pa.Table:
-    named = [n for n in table.column_names if not re.fullmatch(r"__index_level_\d+__", n)]
-    return table.select(named)
-
-
-def parquet_files(folder: Path) -> list[Path]:
-    """Return a folder's Parquet files by their names; InputError if it has none, or folders."""
-    seen = sorted(p for p in folder.iterdir() if p.name[0] not in "._")
-    inner = [p.name for p in seen if p.is_dir()]
-    if inner:
-        raise InputError(
-            f"folder {folder} holds the folder {inner[0]}, and partitions are not read; "
-            "name a folder that holds its Parquet files directly"
-        )
-    files = [p for p in seen if p.suffix.lower() in _PARQUET]
-    if not files:
-        raise InputError(f"folder {folder} has no .parquet files; name one that holds some")
-    return files
-
-
-def _read_parquet(files: Sequence[Path]) -> pa.Table:
-    tables: list[pa.Table] = []
-    for path in files:
-        try:
-            # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
-            # pre_buffer would hold the whole file besides, and a local one gains nothing by it
-            with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
-                check_columns(file.schema_arrow.names, path.name)
-                table = _without_unnamed_index(file.read()).replace_schema_metadata(None)
-        except PermissionError:
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
-        if tables:
-            check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
-        tables.append(table)
-    return pa.concat_tables(tables, promote_options="permissive")
-
-
-def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
-    """Refuse two files of one table whose columns differ; InputError names the first that does."""
-    if first.names == other.names and first.types == other.types:
-        return
-    for column in dict.fromkeys([*first.names, *other.names]):
-        a, b = (s.field(column).type if column in s.names else "missing" for s in (first, other))
-        if a != b:
-            raise InputError(
-                f"column {column!r} is {a} in {first_name} but {b} in {name}; "
-                "write both with one schema"
-            )
-    raise InputError(f"{first_name} and {name} order their columns differently; write both alike")

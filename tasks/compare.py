@@ -55,7 +55,7 @@ def compare(
 
     Parameters
     ----------
-    data : path, or pandas, polars or Arrow table, or a list of them
+    data : path or address, or pandas, polars or Arrow table, or a list of them
         Each as for `chaffinch.select`.
     target : str
         Column to predict, in every table.

@@ -70,7 +70,7 @@ class FeatureContract(dict[str, Any]):
 
         Parameters
         ----------
-        table : path, or pandas, polars or Arrow table
+        table : path or address, or pandas, polars or Arrow table
             Newer rows, with the `columns` of the contract; others are not looked at.
 
         Raises
@@ -104,7 +104,7 @@ class FeatureContract(dict[str, Any]):
 
         Parameters
         ----------
-        source : path, or pandas, polars or Arrow table
+        source : path or address, or pandas, polars or Arrow table
             Of Parquet the compressed columns count, of delimited text its fields, of a table in
             memory its buffers.
 

@@ -52,7 +52,7 @@ def with_history(
 
     Parameters
     ----------
-    data : path, or pandas, polars or Arrow table
+    data : path or address, or pandas, polars or Arrow table
         See `chaffinch.select`.
     column : str
         Column of numbers that they are made of.
@@ -98,7 +98,7 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
 
     Parameters
     ----------
-    source : path, or pandas, polars or Arrow table
+    source : path or address, or pandas, polars or Arrow table
         See `chaffinch.storage.sources.read_source`.
     settings : SelectionSettings
         Ask for history, in time order.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter
 from chaffinch.storage import tables
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import StageRecord, StageWriter
-from chaffinch.storage.sources import read_source
+from chaffinch.storage.sources import is_elsewhere, read_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.dealing import Index
@@ -29,6 +30,17 @@ from chaffinch.tasks.splits import PARTS, split_rows
 from chaffinch.tasks.stage import Context, stage
 
 _DESCRIPTION = TypeAdapter(TableDescription)
+_read_before: ContextVar[dict[str, Dataset] | None] = ContextVar("read_before", default=None)
+
+
+@contextmanager
+def each_read_once() -> Iterator[None]:
+    """Ask nobody elsewhere twice for the same table inside: a check comes before its run."""
+    before = _read_before.set({})
+    try:
+        yield
+    finally:
+        _read_before.reset(before)
 
 
 def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
@@ -36,7 +48,7 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 
     Parameters
     ----------
-    source : path, or pandas, polars or Arrow table
+    source : path or address, or pandas, polars or Arrow table
         See `chaffinch.storage.sources.read_source`.
     settings : SelectionSettings
         Says which columns are categorical or numeric whatever they look like.
@@ -48,6 +60,16 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
     InputError
         If the source cannot be read as a table.
     """
+    before = _read_before.get()
+    if before is None or not is_elsewhere(source):
+        return _ingested(source, settings, datasets)
+    asked = f"{source} {settings.model_dump_json()}"
+    if asked not in before:
+        before[asked] = _ingested(source, settings, datasets)
+    return before[asked]
+
+
+def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
     columns = settings.columns
     source = _with_history(source, settings)
     with _fit_for_the_former_run(source, settings):

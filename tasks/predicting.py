@@ -78,7 +78,7 @@ class SelectedModel:
 
         Parameters
         ----------
-        table : path, or pandas, polars or Arrow table
+        table : path or address, or pandas, polars or Arrow table
             Must hold every kept feature; other columns are not looked at. A category that was not
             seen in training counts as missing, unless just one was that means the same, such as
             00500 for the number 500.

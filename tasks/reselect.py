@@ -44,7 +44,7 @@ def reselect(
     ----------
     former : SelectionResult, str or Path
         A result; or the name of a run in the store, its folder, or its ``selection.json``.
-    data : path, or pandas, polars or Arrow table
+    data : path or address, or pandas, polars or Arrow table
         The newer rows, with every column that the former run kept. Others are candidates as well.
     target : str, optional
         Column to predict; by default the former run's.

@@ -65,8 +65,10 @@ def select(
 
     Parameters
     ----------
-    data : path, or pandas, polars or Arrow table
-        CSV or TSV (plain or gz), a Parquet file or folder, or a table in memory.
+    data : path or address, or pandas, polars or Arrow table
+        CSV or TSV (plain or gz), a Parquet file or folder, here or at ``"s3://bucket/key"``; a
+        table or a query in a database, ``"postgresql://host/database#table"`` or ``"...#SELECT
+        ..."``; or a table in memory. No address holds a password: that comes from the environment.
     target : str
         Column to predict.
     method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv

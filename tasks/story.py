@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.runs import Run, StageRecord, Store
-from chaffinch.storage.sources import check_source
+from chaffinch.storage.sources import check_source, is_elsewhere, read_source, source_name
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.alternatives import score_alternatives, search_alternatives
 from chaffinch.tasks.changes import judge_changes
@@ -57,7 +56,7 @@ def select_features(
 
     Parameters
     ----------
-    source : path, or pandas, polars or Arrow table
+    source : path or address, or pandas, polars or Arrow table
         The table.
     settings : SelectionSettings
         Everything that can change the result.
@@ -148,7 +147,10 @@ def _begun(
     check_model(settings, estimator)
     store = Store.open(execution.store)
     on_progress("ingest", 0, 1)
-    dataset = through(ingest)(source, settings, store.datasets)
+    # rows that may change meanwhile are read once, where scales and made features must fit them
+    once = settings.history is not None and is_elsewhere(source)
+    rows = read_source(source, settings.columns.categorical) if once else source
+    dataset = through(ingest)(rows, settings, store.datasets)
     on_progress("ingest", 1, 1)
     run = store.run(run_name(source, settings, dataset, estimator))
     with (
@@ -157,17 +159,17 @@ def _begun(
         open_workers(execution.cluster, execution.workers) as workers,
     ):
         context = Context(dataset, run, settings, workers, on_progress, estimator, store)
-        with rows_counted_in_the_source(source, settings):
+        with rows_counted_in_the_source(rows, settings):
             described = through(describe)(context)
         check_fit(settings, description_of(described).schema, estimator)
         if not run.exists:
             run.describe(
                 {
-                    "source": source_label(source),
+                    "source": source_name(source),
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
-                    **_scales(source, settings),
+                    **_scales(rows, settings),
                 }
             )
         yield context, described
@@ -213,11 +215,6 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
             check_tree_shap(model.name, model.parameters)
 
 
-def source_label(source: Any) -> str:
-    """Return a short name for a source, without its folder, which may hold more than it should."""
-    return Path(source).name if isinstance(source, str | Path) else type(source).__name__
-
-
 def run_name(
     source: Any, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
 ) -> str:
@@ -225,6 +222,6 @@ def run_name(
 
     Equal rows, settings and versions have the same name, which is how a killed run is found again.
     """
-    words = [source_label(source).split(".")[0], settings.method.kind, settings.model.name]
+    words = [source_name(source).split(".")[0], settings.method.kind, settings.model.name]
     readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
     return f"{readable}-{identity(settings, dataset.hash, estimator)[:10]}"

@@ -1,8 +1,14 @@
-"""What holds for all tests: which of them share a process."""
+"""What holds for all tests: which of them share a process, and what is started once."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.object_storage import ObjectStorage
+    from tests.postgres import Postgres
 
 # Whatever has many kernels is tested in one process, so that they are compiled there alone.
 COMPILED_ONCE = ("test_alternatives_", "test_dfs_")
@@ -15,3 +21,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kernels = [start for start in COMPILED_ONCE if name.startswith(start)]
         if kernels and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(kernels[0]))
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator["ObjectStorage"]:
+    """Start S3-compatible storage; what asks for it names the xdist group "objects"."""
+    from tests.object_storage import object_storage
+
+    with object_storage(tmp_path_factory.mktemp("objects")) as storage:
+        yield storage
+
+
+@pytest.fixture
+def s3(objects: "ObjectStorage", monkeypatch: pytest.MonkeyPatch) -> "ObjectStorage":
+    """Return the storage, with all that it takes to read from it in the environment."""
+    for name in ("AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in objects.environment.items():
+        monkeypatch.setenv(name, value)
+    return objects
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator["Postgres"]:
+    """Start PostgreSQL with an empty database; what asks for it is e2e and names an xdist group."""
+    from tests.postgres import postgres, programs
+
+    folder = programs()
+    if folder is None:
+        pytest.skip("there is no PostgreSQL here; make e2e-needs installs it")
+    with postgres(folder) as server:
+        yield server

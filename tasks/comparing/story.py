@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import Run, StageRecord, Store
-from chaffinch.storage.sources import check_source
+from chaffinch.storage.sources import check_source, source_name
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
@@ -30,7 +30,7 @@ from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
 from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.stage import OnProgress, Say, digest, say_nothing, tell_nobody, versions
-from chaffinch.tasks.story import Through, check_fit, check_model, source_label
+from chaffinch.tasks.story import Through, check_fit, check_model
 
 STEPS = ("read_table", "measure_cells", "conclude")
 
@@ -237,7 +237,7 @@ def _labels(sources: Sequence[Any]) -> list[str]:
     """Return what each table is called; InputError if there is none, or two are called the same."""
     if not sources:
         raise InputError("there is no table to compare on; name one")
-    labels = [_label(source_label(source)) for source in sources]
+    labels = [_label(source_name(source)) for source in sources]
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(

@@ -1,6 +1,7 @@
 """The run form that the UI makes of the flow's parameters, read as the UI reads it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,22 @@ def test_the_form_asks_for_data_settings_and_execution_in_this_order(schema):
     assert asked == ["data", "settings", "execution"]
     assert schema["required"] == ["data", "settings"]
     assert "Parquet" in schema["properties"]["data"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("data", "is_taken"),
+    [
+        ("table.csv", True),
+        ("/srv/a:b@c.csv", True),
+        ("s3://shop/orders.parquet", True),
+        ("postgresql://me@host:5432/shop#orders", True),
+        ("postgresql://host:5432/shop#SELECT * FROM orders WHERE mail LIKE '%@x'\n", True),
+        ("postgresql://me:hidden@host/shop#orders", False),
+        ("s3://KEY:hid/den@shop/orders.csv", False),
+    ],
+)
+def test_the_form_takes_no_password(schema, data, is_taken):
+    assert bool(re.search(schema["properties"]["data"]["pattern"], data)) == is_taken
 
 
 def test_every_field_has_a_title_a_description_and_a_position(schema):

@@ -137,6 +137,14 @@ def test_a_wrong_value_is_refused_with_the_reason(
     assert reason in response.text
 
 
+def test_a_password_in_the_form_is_refused(deployments, server, small):
+    response = server.start(
+        deployments["on-demand"]["id"], {"data": "postgresql://me:pw@h/d#t", "settings": small}
+    )
+    assert response.status_code == 409
+    assert "does not match" in response.text
+
+
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1:{port}/api"])
 def test_without_a_server_there_is_one_line_with_the_remedy(url, table, tmp_path):
     env = environment(tmp_path, PREFECT_API_URL=url.format(port=free_port()))

@@ -1,0 +1,92 @@
+"""What all flows of tables share: how a table is named, and that no secret of it reaches Prefect.
+
+Prefect records the parameters of a run before it begins, and for good. So an address that holds a
+password is refused before that: by the form, which knows what it looks like, and by the flow.
+Credentials come from the environment, or from a Secret block of Prefect.
+"""
+
+# No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+from collections.abc import Callable
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
+
+from prefect import Flow
+from prefect.blocks.system import Secret
+from pydantic import WithJsonSchema
+
+from chaffinch.storage.addresses import LOGIN
+from chaffinch.storage.sources import source_name
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Prefect reads a parameter's words from Google docstrings only; ours follow numpydoc.
+TablePath = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": f"^(?![A-Za-z0-9+.-]+{LOGIN})",
+            "description": "The table: CSV or TSV (plain or .gz), Parquet file or folder of them, "
+            "at its path on the machine that runs it or at s3://bucket/key; or "
+            "postgresql://host/database#table, where a SELECT may stand in place of the table. "
+            "Never with a password.",
+        }
+    ),
+]
+
+
+class TableFlow(Flow[P, R]):
+    """A flow whose parameter ``data`` is a table, or several."""
+
+    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters as Prefect records them.
+
+        Raises
+        ------
+        InputError
+            If the address of a table holds a secret.
+        """
+        data = parameters.get("data")
+        for source in data if isinstance(data, list) else [data]:
+            if isinstance(source, str):
+                source_name(source)
+        return super().serialize_parameters(parameters)
+
+
+def table_flow(
+    name: str, description: str, title: Callable[[], str]
+) -> Callable[[Callable[P, R]], TableFlow[P, R]]:
+    """Return a decorator that makes such a flow of a function.
+
+    Parameters
+    ----------
+    name, description : str
+        As the UI shows them.
+    title : callable
+        Gives the name of the present run.
+    """
+
+    def decorate(function: Callable[P, R]) -> TableFlow[P, R]:
+        return TableFlow(
+            function,
+            name=name,
+            description=description,
+            flow_run_name=title,
+            validate_parameters=True,
+            persist_result=False,
+        )
+
+    return decorate
+
+
+def from_block(variable: str) -> str | None:
+    """Return the value of the Secret block that is named as a variable, if there is one.
+
+    A block's name has small letters and dashes: ``AWS_SECRET_ACCESS_KEY`` is kept in
+    ``aws-secret-access-key``, and ``PGPASSWORD`` in ``pgpassword``.
+    """
+    try:
+        block = cast(Secret[Any], Secret.load(variable.lower().replace("_", "-")))
+    except ValueError:
+        return None
+    return str(block.get())

@@ -1,0 +1,101 @@
+"""Parquet files, one or a folder of them, as one Arrow table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from chaffinch.storage.addresses import PARQUET_ENDINGS
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import check_columns
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder in the order of their names.
+
+    Raises
+    ------
+    InputError
+        If it has none, or holds folders.
+    """
+    entries = ((path.name, path.is_dir()) for path in folder.iterdir())
+    return [folder / name for name in parquet_names(str(folder), entries)]
+
+
+def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]:
+    """Return those names in a folder that are of Parquet files, in order.
+
+    Parameters
+    ----------
+    folder : str
+        What it is called, for the errors.
+    entries : iterable of (str, bool)
+        Each name in it, and whether that is a folder again. Names that begin with a dot or an
+        underscore are no data.
+
+    Raises
+    ------
+    InputError
+        If there are none, or there are folders.
+    """
+    seen = sorted(entry for entry in entries if entry[0][0] not in "._")
+    inner = [name for name, is_folder in seen if is_folder]
+    if inner:
+        raise InputError(
+            f"folder {folder} holds the folder {inner[0]}, and partitions are not read; "
+            "name a folder that holds its Parquet files directly"
+        )
+    names = [name for name, _ in seen if Path(name).suffix.lower() in PARQUET_ENDINGS]
+    if not names:
+        raise InputError(f"folder {folder} has no .parquet files; name one that holds some")
+    return names
+
+
+def read_parquet(files: Sequence[Path]) -> pa.Table:
+    """Read files of one schema, one after the other.
+
+    Raises
+    ------
+    InputError
+        If one is no Parquet file, or they do not have the same columns.
+    """
+    tables: list[pa.Table] = []
+    for path in files:
+        try:
+            # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
+            # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+            with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
+                check_columns(file.schema_arrow.names, path.name)
+                table = without_unnamed_index(file.read()).replace_schema_metadata(None)
+        except PermissionError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
+        if tables:
+            check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
+        tables.append(table)
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def without_unnamed_index(table: pa.Table) -> pa.Table:
+    """Return a table that pandas wrote without the columns of an index that has no name."""
+    named = [n for n in table.column_names if not re.fullmatch(r"__index_level_\d+__", n)]
+    return table.select(named)
+
+
+def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
+    """Refuse two files of one table whose columns differ; InputError names the first that does."""
+    if first.names == other.names and first.types == other.types:
+        return
+    for column in dict.fromkeys([*first.names, *other.names]):
+        a, b = (s.field(column).type if column in s.names else "missing" for s in (first, other))
+        if a != b:
+            raise InputError(
+                f"column {column!r} is {a} in {first_name} but {b} in {name}; "
+                "write both with one schema"
+            )
+    raise InputError(f"{first_name} and {name} order their columns differently; write both alike")

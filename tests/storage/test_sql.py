@@ -1,0 +1,302 @@
+"""A table or query in a database is read as it is, or refused in one line; nothing is written."""
+
+import sqlite3
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import chaffinch
+from chaffinch.storage.column_bytes import column_bytes
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import (
+    check_source,
+    read_source,
+    says_what_is_text,
+    source_fingerprint,
+    source_name,
+)
+from chaffinch.storage.tables import ingest
+from chaffinch.tasks.ingestion import each_read_once
+from chaffinch.tasks.ingestion import ingest as ingest_as_asked
+from chaffinch.tasks.settings import SelectionSettings
+
+FRAME = pd.DataFrame(
+    {
+        "n": np.arange(60),
+        "x": np.arange(60) / 8,
+        "code": ["00500", "10001", None] * 20,
+        "yes": [True, False] * 30,
+        "day": pd.date_range("2024-01-01", periods=60, freq="h"),
+    }
+)
+
+
+def at(shop: str, asked: str) -> str:
+    """Return the address of a table or a query."""
+    return f"{shop}#{asked}"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of a database with the table ``orders`` and whatever is odd."""
+    path = tmp_path_factory.mktemp("sqlite") / "shop.db"
+    with sqlite3.connect(path) as database:
+        columns = "n INT, x REAL, code TEXT, yes BOOLEAN, day DATETIME"
+        database.execute(f"CREATE TABLE orders ({columns})")
+        FRAME.to_sql("orders", database, index=False, if_exists="append")
+        database.executescript(
+            """
+            CREATE VIEW late_orders AS SELECT * FROM orders WHERE n >= 30;
+            CREATE TABLE none_yet (a INT, b TEXT);
+            CREATE TABLE mixed (whole_then_real, number_then_text, photo BLOB, d DATE);
+            INSERT INTO mixed VALUES (NULL, 1, x'00ff', '2024-01-01'), (7, 2, NULL, NULL);
+            INSERT INTO mixed VALUES (1.5, 'red', x'01', NULL);
+            CREATE TABLE bad_day (a INT, d DATE);
+            INSERT INTO bad_day VALUES (1, 'yesterday');
+            CREATE TABLE "50% (of all)" ("a:b" INT);
+            INSERT INTO "50% (of all)" VALUES (1);
+            """
+        )
+    database.close()
+    return f"sqlite:///{path}"
+
+
+@pytest.mark.parametrize("asked", ["orders", "main.orders", "SELECT * FROM orders ORDER BY n"])
+def test_a_table_or_a_query_is_read(shop: str, asked: str) -> None:
+    table = read_source(f"{shop}#{asked}")
+    expected = (
+        FRAME
+        if asked.endswith("orders")
+        else FRAME.assign(yes=FRAME["yes"].astype(int), day=FRAME["day"].astype(str))
+    )
+    assert table.column_names == list(FRAME.columns)
+    for name in FRAME.columns:
+        assert (
+            table[name].to_pylist()
+            == expected[name].astype(object).where(expected[name].notna(), None).tolist()
+        ), name
+
+
+def test_a_table_is_the_same_dataset_as_in_memory_whatever_the_order_of_its_rows(
+    shop: str, tmp_path: Path
+) -> None:
+    expected = ingest(FRAME, tmp_path).hash
+    assert ingest(f"{shop}#orders", tmp_path).hash == expected
+    by_chance = at(shop, "WITH o AS (SELECT * FROM orders) SELECT * FROM o ORDER BY random()")
+    in_order = at(shop, " select n, x, code, yes, day from orders order by n ")
+    assert ingest(by_chance, tmp_path).hash == ingest(in_order, tmp_path).hash
+    late = ingest(f"{shop}#late_orders", tmp_path)
+    assert late.hash == ingest(FRAME[30:], tmp_path).hash
+
+
+def test_batches_make_one_table(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = read_source(f"{shop}#orders")
+    monkeypatch.setattr("chaffinch.storage.sql._CELLS", 5)  # one row each
+    parts = read_source(f"{shop}#orders")
+    assert parts["x"].num_chunks > 50
+    assert parts.combine_chunks().equals(whole.combine_chunks())
+
+
+@pytest.mark.parametrize("cells", [1, 200_000], ids=["in batches", "at once"])
+def test_values_of_several_types(
+    shop: str, cells: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("chaffinch.storage.sql._CELLS", cells)
+    table = read_source(at(shop, "SELECT whole_then_real, photo FROM mixed"))
+    assert table["whole_then_real"].to_pylist() == [None, 7.0, 1.5]
+    with pytest.raises(InputError, match="'photo' is of type binary, which is no feature; drop it"):
+        ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path)
+    dataset = ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path, drop=["photo"])
+    assert dataset.columns == {"whole_then_real": "float64"}
+    with pytest.raises(InputError, match=r"'number_then_text' holds values of int.* and str"):
+        read_source(f"{shop}#mixed")
+    cast = read_source(at(shop, "SELECT CAST(number_then_text AS TEXT) AS t FROM mixed"))
+    assert cast["t"].to_pylist() == ["1", "2", "red"]
+
+
+def test_a_query_is_sent_as_it_is(shop: str) -> None:
+    query = """SELECT 'a # 50% :n ?' AS "x:y%", 7 % 4 AS rest FROM "50% (of all)" -- a remark"""
+    assert read_source(f"{shop}#{query}").to_pylist() == [{"x:y%": "a # 50% :n ?", "rest": 3}]
+    assert read_source(at(shop, "-- one\n/* two */ select 1 AS a")).num_rows == 1
+
+
+def test_what_it_is_called_and_that_it_is_read_anew_each_time(shop: str) -> None:
+    assert source_name(f"{shop}#main.orders") == "orders"
+    one, other = (source_name(at(shop, f"SELECT {i} AS n")) for i in (1, 2))
+    assert one.startswith("shop-")
+    assert one != other
+    assert source_fingerprint(f"{shop}#orders") is None
+    assert says_what_is_text(f"{shop}#orders")
+    table = read_source(f"{shop}#orders")
+    assert column_bytes(f"{shop}#orders") == {name: table[name].nbytes for name in FRAME.columns}
+
+
+def test_inside_one_command_it_is_read_once(tmp_path: Path) -> None:
+    path, settings = tmp_path / "x.db", SelectionSettings(target="y")
+    address = f"sqlite:///{path}#t"
+
+    def n_rows(given: SelectionSettings = settings) -> int:
+        return ingest_as_asked(address, given, tmp_path).n_rows
+
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE t (y INT)")
+        database.execute("INSERT INTO t VALUES (1)")
+        database.commit()
+        with each_read_once():
+            assert n_rows() == 1
+            database.execute("INSERT INTO t VALUES (2)")
+            database.commit()
+            assert n_rows() == 1
+            assert n_rows(SelectionSettings(target="y", columns={"numeric": ["y"]})) == 2
+        assert n_rows() == 2
+    database.close()
+
+
+def test_a_selection_its_model_and_its_contract(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.normal(size=(200, 3)).round(6), columns=list("abc"))
+    frame["y"] = (3 * frame["a"]).round(6)
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        frame.to_sql("orders", database, index=False)
+    database.close()
+    address = f"sqlite:///{tmp_path / 'shop.db'}#orders"
+    model = chaffinch.ModelSettings(name="linear", tuning="none")
+    result = chaffinch.select(address, "y", model=model, store=tmp_path / "store")
+    assert result.run.startswith("orders-gbmo-linear-")
+    np.testing.assert_array_equal(result.model.predict(address), result.model.predict(frame))
+    result.contract.validate(address)
+    assert result.contract.bytes_in(address).all > 0
+
+
+def test_scales_and_made_features_are_of_the_rows_that_were_read(tmp_path: Path) -> None:
+    days = pd.DataFrame({"day": range(200), "y": np.sin(np.arange(200)).round(6)})
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        days.to_sql("days", database, index=False)
+    database.close()
+    found = [
+        chaffinch.select(
+            source, "y", model="linear", time="day", lags=[1, 2], scale="series", seed=3
+        ).contract
+        for source in (days, f"sqlite:///{tmp_path / 'shop.db'}#days")
+    ]
+    assert found[0] == found[1]
+    assert found[0]["scales"]
+
+
+WRONG = {
+    "no table": ("#order", r"there is no table 'order' in sqlite:///.*shop.db; nearest: orders"),
+    "no schema": (
+        "#web.orders",
+        r"web.orders cannot be read from .* \(unknown database .web.\)",
+    ),
+    "no column": (
+        "#SELECT price FROM orders",
+        r"the query cannot be read from .* \(no such column: price\); mend",
+    ),
+    "no SQL": ("#SELECT FROM FROM", r"cannot be read from .* \(near .*syntax error\); mend it"),
+    "no rows": ("#none_yet", "none_yet has columns but no rows; give at least one"),
+    "none match": ("#SELECT n FROM orders WHERE n < 0", "the query has columns but no rows"),
+    "twice": ("#SELECT n, n FROM orders", "the query names column 'n' twice, at positions 1 and 2"),
+    "no date": ("#bad_day", r"bad_day cannot be read \(.*yesterday.*\); mend the value, or CAST"),
+    "nothing asked": (
+        "",
+        "is a whole database; put a table or a SELECT behind it, as in",
+    ),
+    "delete": (
+        "#DELETE FROM orders",
+        "or begin with SELECT or WITH, but begins with 'DELETE'",
+    ),
+    "pragma": ("#PRAGMA user_version = 7", "begins with 'PRAGMA'"),
+    "hidden delete": ("#WITH a AS (SELECT 1) DELETE FROM orders", r"attempt to write a readonly"),
+    "two": ("#SELECT 1 AS a; DELETE FROM orders", "one statement at a time"),
+}
+
+
+@pytest.mark.parametrize(("asked", "message"), WRONG.values(), ids=WRONG.keys())
+def test_what_cannot_be_answered_or_writes_is_one_line(shop: str, asked: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_source(f"{shop}{asked}")
+    assert "\n" not in str(caught.value)
+    assert read_source(f"{shop}#orders").num_rows == 60
+
+
+def test_a_file_that_is_none_is_not_made(tmp_path: Path) -> None:
+    (tmp_path / "shop.db").write_bytes(b"no database, but long enough to be taken for one" * 100)
+    for ask in (read_source, check_source):
+        with pytest.raises(InputError, match=r"there is no file .*/shp.db; nearest: shop.db"):
+            ask(f"sqlite:///{tmp_path / 'shp.db'}#orders")
+    assert not (tmp_path / "shp.db").exists()
+    with pytest.raises(InputError, match=r"\(file is not a database\)"):
+        read_source(f"sqlite:///{tmp_path / 'shop.db'}#orders")
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("sqlite://#orders", "sqlite must name a file, as in sqlite:///shop.db#orders"),
+        ("sqlite:///:memory:#orders", "sqlite must name a file"),
+        ("postgresql+asyncpg://host/shop#orders", r"asynchronous programs; write postgresql://"),
+        ("postgresql://host:port/shop#orders", "the address of a database cannot be read; write"),
+        ("oracl://host/shop#orders", "nothing is read from oracl: addresses; give a path"),
+    ],
+)
+def test_addresses_that_cannot_be_are_refused_before_anyone_is_asked(
+    address: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        check_source(address)
+
+
+def test_a_missing_driver_and_a_missing_password_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        InputError, match=r"mysql://host/shop needs a driver .*; install it, or name"
+    ):
+        read_source("mysql://host/shop#orders")
+    monkeypatch.delenv("SHOP_PASSWORD", raising=False)
+    with pytest.raises(InputError, match=r"of postgresql://me@host/shop is to be in SHOP_PASSW"):
+        read_source("postgresql://me@host/shop?password_from=SHOP_PASSWORD#orders")
+
+
+SECRETS = [
+    "postgresql://me:hidden@host/shop#orders",
+    "postgresql+psycopg://me:hid den@host/shop#orders",
+    "postgresql://:hidden@host/shop",
+    "postgresql://me:12#hidden@host/shop#orders",
+    "postgresql://me:1/2#hidden@host/shop#orders",
+    "postgresql://host/shop?user=me&password=hidden#orders",
+    "postgresql://host/shop?sslpassword=hidden#orders",
+    "mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BUID%3Dme%3BPWD%3Dhidden#orders",
+]
+
+
+@pytest.mark.parametrize("address", SECRETS)
+@pytest.mark.parametrize(
+    "ask", [read_source, check_source, source_fingerprint, source_name, column_bytes]
+)
+def test_a_secret_in_an_address_is_refused_and_not_repeated(ask: Any, address: str) -> None:
+    with pytest.raises(InputError, match="holds a password or another secret") as caught:
+        ask(address)
+    # nor by a log of the whole traceback
+    lines = traceback.TracebackException.from_exception(caught.value, lookup_lines=False).format()
+    assert "hid" not in "".join(lines)
+
+
+def test_half_of_a_password_is_not_repeated_either() -> None:
+    with pytest.raises(InputError, match="the address of a database cannot be read") as caught:
+        check_source("postgresql://me:hid#den")
+    assert caught.value.__suppress_context__
+    assert "hid" not in str(caught.value)
+
+
+def test_a_query_may_speak_of_mail_and_passwords(shop: str) -> None:
+    query = "SELECT count(*) AS n FROM orders WHERE code = 'password=x' OR code LIKE 'me:x@host'"
+    assert read_source(f"{shop}#{query}").to_pylist() == [{"n": 0}]
+
+
+def test_a_column_of_nothing_has_no_type_yet(shop: str) -> None:
+    assert read_source(at(shop, "SELECT NULL AS a, 1 AS b")).schema.types == [pa.null(), pa.int64()]
