@@ -80,8 +80,8 @@ def run(
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
     DATA may be at s3://bucket/key, or a table or query in a database, as in
-    postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials come
-    from the environment, and never stand in the address.
+    postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials
+    come from the environment, and never stand in the address.
 
     A run that was stopped goes on where it was when the same command is given again.
 
