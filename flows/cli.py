@@ -19,6 +19,7 @@ import click
 from chaffinch.flows.columns_command import columns
 from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, WORKERS
 from chaffinch.flows.options import json_flag, nested, settings_options
+from chaffinch.flows.promotion_commands import diff, promote, promoted, rollback
 from chaffinch.flows.reselect_command import reselect
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.storage.errors import InputError, StorageError
@@ -242,7 +243,7 @@ def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -
     )
 
 
-for command in (reselect, columns):
+for command in (reselect, columns, diff, promote, promoted, rollback):
     cli.add_command(command)
 
 

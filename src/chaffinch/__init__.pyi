@@ -4,12 +4,15 @@ from .flows.feature_selection import feature_selection as feature_selection
 from .flows.reselection import reselection as reselection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
+from .storage.promotions import Promotion as Promotion
 from .tasks.alternative_settings import AlternativeSettings as AlternativeSettings
 from .tasks.column_settings import ColumnSettings as ColumnSettings
 from .tasks.compare import compare as compare
 from .tasks.comparing.result import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.contract import FeatureContract as FeatureContract
+from .tasks.differences import Difference as Difference
+from .tasks.differences import difference as difference
 from .tasks.former import load_contract as load_contract
 from .tasks.given_model import masked_loss as masked_loss
 from .tasks.history import with_history as with_history
@@ -20,6 +23,11 @@ from .tasks.mask_settings import Gbmo as Gbmo
 from .tasks.pefs_settings import Pefs as Pefs
 from .tasks.probabilistic_selection import ProbabilisticSelection as ProbabilisticSelection
 from .tasks.probabilistic_selection import probabilistic_selection as probabilistic_selection
+from .tasks.promoting import promote as promote
+from .tasks.promoting import promoted as promoted
+from .tasks.promoting import promotions as promotions
+from .tasks.promoting import rollback as rollback
+from .tasks.promotion_settings import PromotionSettings as PromotionSettings
 from .tasks.ranking_settings import Dfs as Dfs
 from .tasks.ranking_settings import Ranking as Ranking
 from .tasks.refit_settings import ParticleSwarm as ParticleSwarm
