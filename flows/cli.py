@@ -26,6 +26,7 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import Stopped, stop_once, stopped_by_signals
+from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.reproducing.names import IN_WORDS
 from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING
@@ -96,7 +97,7 @@ def run(
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, EXECUTION))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
-    with terminal.progress(steps) as (on_progress, warn, _):
+    with terminal.progress(steps) as (on_progress, warn, say):
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -107,7 +108,7 @@ def run(
         # What every run needs later is loaded while the server starts.
         for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
             import_module(library)
-        with watching(on_progress), server.in_use():
+        with watching(on_progress, say), server.in_use():
             result = feature_selection(data, settings, execution)
     terminal.show(result, as_json=as_json, with_warnings=False)
 
@@ -223,8 +224,15 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 @click.option("--target", metavar="NAME", help="Column to predict.", required=True)
 @click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
 @click.option("--timezone", default="UTC", show_default=True, help="Time zone of the schedule.")
+@click.option(
+    "--promote-as",
+    metavar="NAME",
+    help="Promote the nightly contract under this name of a data set where it passes the gate.",
+)
 @settings_options(ExecutionSettings, STORE)
-def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -> None:
+def serve(
+    data: str, target: str, cron: str, timezone: str, promote_as: str | None, store: str | None
+) -> None:
     """Serve the flow, so that it can be started from the Prefect UI and every night.
 
     Needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL.
@@ -240,6 +248,7 @@ def serve(data: str, target: str, cron: str, timezone: str, store: str | None) -
         ExecutionSettings() if store is None else ExecutionSettings(store=Path(store)),
         cron=cron,
         timezone=timezone,
+        promotion=None if promote_as is None else PromotionSettings(name=promote_as),
     )
 
 

@@ -11,7 +11,8 @@ from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
 from chaffinch.flows.artifacts import ProgressArtifact, say
-from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.flows.feature_selection import TablePath
+from chaffinch.flows.step_tasks import as_task
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import STEPS, compare_methods

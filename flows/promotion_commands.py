@@ -56,7 +56,7 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
 
     kept = kept_run(run, _store(store))
     against = against_promoted(kept, name or default_name(kept))
-    entry = promote_by(kept, against.name, "by hand", reason)
+    entry = promote_by(kept, against.name, "by hand", reason, seen=len(against.history))
     found = against.difference
     lines = ["Nothing was promoted before."] if found is None else lines_of_difference(found)
     _say(

@@ -35,7 +35,7 @@ def reselect(run: str, data: str, as_json: bool, **given: Any) -> None:
     asked = ReselectionSettings(**nested(given, RESELECTION))
     execution = ExecutionSettings(**nested(given, EXECUTION))
     settings = settings_of(read_former(run, execution.store), asked)
-    with terminal.progress(steps_of(with_changes=True)) as (on_progress, warn, _):
+    with terminal.progress(steps_of(with_changes=True)) as (on_progress, warn, say):
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -43,6 +43,6 @@ def reselect(run: str, data: str, as_json: bool, **given: Any) -> None:
         from chaffinch.flows.artifacts import watching
         from chaffinch.flows.reselection import reselection
 
-        with watching(on_progress), server.in_use():
+        with watching(on_progress, say), server.in_use():
             result = reselection(run, data, asked, execution)
     terminal.show(result, as_json=as_json, with_warnings=False)

@@ -9,9 +9,12 @@ from typing import Annotated
 from prefect import flow, runtime
 from pydantic import WithJsonSchema
 
-from chaffinch.flows.artifacts import ProgressArtifact, publish
-from chaffinch.flows.feature_selection import TablePath, as_task
+from chaffinch.flows.artifacts import ProgressArtifact
+from chaffinch.flows.feature_selection import TablePath
+from chaffinch.flows.governance import check_promotion, conclude
+from chaffinch.flows.step_tasks import as_task
 from chaffinch.tasks.former import read_former, settings_of
+from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings
@@ -48,6 +51,7 @@ def reselection(
     data: TablePath,
     settings: ReselectionSettings = ReselectionSettings(),  # noqa: B008 - frozen
     execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
+    promotion: PromotionSettings | None = None,
 ) -> SelectionResult:
     """Begin with the features of a former run, and change them where newer rows say so.
 
@@ -61,6 +65,9 @@ def reselection(
         What is to be otherwise than in the former run.
     execution : ExecutionSettings
         Store, cluster and workers.
+    promotion : PromotionSettings, optional
+        When the contract is promoted. Without, the run is compared with the promoted contract of
+        its table, if there is one, and nothing is promoted.
 
     Returns
     -------
@@ -70,15 +77,18 @@ def reselection(
     Raises
     ------
     InputError
-        If there is no such run, the newer rows do not fit it, or a setting cannot be used.
+        If there is no such run, the newer rows do not fit it, a setting cannot be used, or another
+        target was promoted under the table's name.
     """
+    selection = settings_of(read_former(former, execution.store), settings)
+    check_promotion(data, selection.target, execution.store, promotion)
     run = select_features(
         data,
-        settings_of(read_former(former, execution.store), settings),
+        selection,
         execution,
         through=as_task,
         on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
     )
     result = load_result(run)
-    publish(result)
+    conclude(result, promotion)
     return result

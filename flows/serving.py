@@ -12,6 +12,7 @@ from prefect.types.entrypoint import EntrypointType
 from chaffinch.flows.feature_selection import feature_selection
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source
+from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 ON_DEMAND, NIGHTLY = "on-demand", "nightly"
@@ -24,6 +25,7 @@ def serve_feature_selection(
     *,
     cron: str = "0 2 * * *",
     timezone: str = "UTC",
+    promotion: PromotionSettings | None = None,
 ) -> None:
     """Register both deployments and run what is started, until stopped.
 
@@ -39,6 +41,8 @@ def serve_feature_selection(
         When the nightly run starts: minute, hour, day of month, month, day of week.
     timezone : str
         Of the schedule, such as ``"Europe/Vienna"``.
+    promotion : PromotionSettings, optional
+        When the contract of the nightly run is promoted; without, none is.
 
     Raises
     ------
@@ -52,7 +56,9 @@ def serve_feature_selection(
         "settings": settings.model_dump(mode="json"),
         "execution": execution.model_dump(mode="json"),
     }
-    nightly: dict[str, Any] = {}
+    nightly: dict[str, Any] = {"parameters": parameters}
+    if promotion is not None:
+        nightly["parameters"] = {**parameters, "promotion": promotion.model_dump(mode="json")}
     try:
         nightly["schedule"] = Cron(cron, timezone=timezone)
     except ValueError as error:
@@ -60,12 +66,11 @@ def serve_feature_selection(
     served = [
         feature_selection.to_deployment(
             name,
-            parameters=parameters,
             tags=["chaffinch"],
             entrypoint_type=EntrypointType.MODULE_PATH,
             **when,
         )
-        for name, when in ((ON_DEMAND, {}), (NIGHTLY, nightly))
+        for name, when in ((ON_DEMAND, {"parameters": parameters}), (NIGHTLY, nightly))
     ]
     serve(*cast(list[RunnerDeployment], served))
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "rollback": ("NAME", "--reason", "--store", "--json"),
     "runs": ("--store", "--json"),
     "show": ("RUN", "--store", "--json"),
-    "serve": ("--data", "--target", "--cron", "--timezone", "--store"),
+    "serve": ("--data", "--target", "--cron", "--timezone", "--promote-as", "--store"),
 }  # fmt: skip
 
 

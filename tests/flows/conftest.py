@@ -58,6 +58,12 @@ class Server:
         assert isinstance(found, list)
         return found
 
+    def events(self, resource: str) -> list[dict[str, Any]]:
+        """Return the events of a resource, the oldest first."""
+        wanted = {"resource": {"id": [resource]}, "order": "ASC"}
+        found = self._http.post("/events/filter", json={"filter": wanted}).raise_for_status()
+        return list(found.json()["events"])
+
     def deployments(self) -> dict[str, dict[str, Any]]:
         """Return the on-demand and the nightly deployment, or nothing while either is missing."""
         found = {d["name"]: d for d in self.find("deployments")}
