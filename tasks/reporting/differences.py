@@ -31,9 +31,11 @@ def lines_of_difference(found: Difference) -> list[str]:
     elif not found.is_same:
         lines.append(f"What that does to the loss cannot be said: {found.why_no_loss}.")
     moved = sorted(found.drift, key=_distance, reverse=True)[:_MOST_MOVED]
-    if moved:
+    if moved and not _distance(moved[0]):
+        lines.append("No feature of either moved between the tables.")
+    elif moved:
         lines.append(
-            f"Moved most between the tables (0 not at all, 1 no value in common): "
+            "Moved most between the tables (0 not at all, 1 no value in common): "
             f"{', '.join(map(_of_drift, moved))}."
         )
     elif found.why_no_drift:
