@@ -18,6 +18,8 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
 
 from chaffinch.flows.terminal import STARTING_PREFECT
 from chaffinch.tasks.result import SelectionResult
@@ -88,16 +90,25 @@ class ProgressArtifact:
         )
 
 
-def publish(result: SelectionResult) -> None:
-    """Put the result into the UI: the verdict, the losses of each part, and what was kept."""
-    n_kept, n_candidates = len(result.features), len(result.candidates)
-    report = "" if result.folder is None else f"\n\nReport: `{result.folder / 'report.html'}`"
-    warnings = "".join(f"\n\n**Warning:** {_literal(warning)}" for warning in result.warnings)
-    changes = "" if result.changes is None else f"{result.changes['sentence']}\n\n"
-    create_markdown_artifact(
-        f"{changes}{result.verdict}{warnings}{report}",
+def publish(result: SelectionResult, governance: Sequence[str] = ()) -> UUID:
+    """Put the result into the UI: the verdict, the losses of each part, and what was kept.
+
+    Parameters
+    ----------
+    result : SelectionResult
+        What the flow found.
+    governance : sequence of str
+        How it differs from what is promoted, in lines.
+
+    Returns
+    -------
+    UUID
+        Of the artifact with the verdict, for `publish_again`.
+    """
+    verdict = create_markdown_artifact(
+        _verdict(result, governance),
         key=VERDICT,
-        description=f"{n_kept} of {n_candidates} features kept",
+        description=f"{len(result.features)} of {len(result.candidates)} features kept",
     )
     losses = [
         {
@@ -125,6 +136,30 @@ def publish(result: SelectionResult) -> None:
         key=FEATURES,
         description="Every feature in the table's order; the later it was removed, the more useful",
     )
+    return cast(UUID, verdict)  # a coroutine only where there is an event loop
+
+
+def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:
+    """Change what `publish` said of governance, after a person has decided.
+
+    Parameters
+    ----------
+    artifact : UUID
+        What `publish` returned.
+    result, governance
+        As there.
+    """
+    with get_client(sync_client=True) as client:
+        client.update_artifact(artifact, ArtifactUpdate(data=_verdict(result, governance)))
+
+
+def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
+    """Return all that a person should read first, in markdown."""
+    changes = [] if result.changes is None else [result.changes["sentence"]]
+    compared = [_literal(line) for line in governance]
+    warnings = [f"**Warning:** {_literal(warning)}" for warning in result.warnings]
+    report = [] if result.folder is None else [f"Report: `{result.folder / 'report.html'}`"]
+    return "\n\n".join([*changes, result.verdict, *compared, *warnings, *report])
 
 
 def _literal(text: str) -> str:

@@ -19,6 +19,7 @@ import click
 from chaffinch.flows.columns_command import columns
 from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, WORKERS
 from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
+from chaffinch.flows.promotion_commands import diff, promote, promoted, rollback
 from chaffinch.flows.reselect_command import reselect
 from chaffinch.flows.serve_commands import announce, serve
 from chaffinch.flows.server import Server, ServerError
@@ -103,7 +104,7 @@ def run(
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, EXECUTION))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
-    with terminal.progress(steps, verbosity) as (on_progress, warn, _), each_read_once():
+    with terminal.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -114,7 +115,7 @@ def run(
         # What every run needs later is loaded while the server starts.
         for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
             import_module(library)
-        with watching(on_progress), server.in_use():
+        with watching(on_progress, say), server.in_use():
             result = feature_selection(data, settings, execution)
     terminal.show(result, as_json=as_json, with_warnings=False)
 
@@ -240,7 +241,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         terminal.show(load_result(existing.existing(run)), as_json=as_json)
 
 
-for command in (reselect, columns, serve, announce):
+for command in (reselect, columns, diff, promote, promoted, rollback, serve, announce):
     cli.add_command(command)
 
 

@@ -11,7 +11,7 @@ from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
 from chaffinch.flows.artifacts import ProgressArtifact, say
-from chaffinch.flows.feature_selection import as_task, say_where
+from chaffinch.flows.step_tasks import as_task, say_where
 from chaffinch.flows.table_flow import TablePath, from_block, table_flow
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name

@@ -5,25 +5,19 @@ person sees them in the UI, with progress and the result as artifacts.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
-import logging
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+from prefect import runtime
 
-from prefect import runtime, task
-from prefect.cache_policies import NO_CACHE
-
-from chaffinch.flows.artifacts import ProgressArtifact, publish
+from chaffinch.flows.artifacts import ProgressArtifact
+from chaffinch.flows.governance import check_promotion, conclude
+from chaffinch.flows.step_tasks import as_task, say_where
 from chaffinch.flows.table_flow import TablePath, from_block, table_flow
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
-from chaffinch.tasks.log_context import ContextFilter
+from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import steps_of
 from chaffinch.tasks.story import select_features
-
-_in_context = ContextFilter()
 
 
 def run_title() -> str:
@@ -42,6 +36,7 @@ def feature_selection(
     data: TablePath,
     settings: SelectionSettings,
     execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
+    promotion: PromotionSettings | None = None,
 ) -> SelectionResult:
     """Select the features of a table that are worth keeping, and retrain a model on them.
 
@@ -53,6 +48,9 @@ def feature_selection(
         Everything that can change the result.
     execution : ExecutionSettings
         Store, cluster and workers.
+    promotion : PromotionSettings, optional
+        When the contract is promoted. Without, the run is compared with the promoted contract of
+        its table, if there is one, and nothing is promoted.
 
     Returns
     -------
@@ -62,8 +60,9 @@ def feature_selection(
     Raises
     ------
     InputError
-        If the table or a setting cannot be used.
+        If the table or a setting cannot be used, or another target was promoted under its name.
     """
+    check_promotion(data, settings.target, execution.store, promotion)
     say_where()
     with looked_up_too(from_block):
         run = select_features(
@@ -79,26 +78,5 @@ def feature_selection(
             ),
         )
     result = load_result(run)
-    publish(result)
+    conclude(result, promotion)
     return result
-
-
-def say_where() -> None:
-    """Let log lines go to the server, with their run, stage and data set in front."""
-    log = logging.getLogger("chaffinch")
-    for handler in log.handlers:
-        handler.addFilter(_in_context)
-    if log.handlers and log.level == logging.NOTSET:
-        log.setLevel(logging.INFO)
-
-
-@cache
-def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the Prefect task around a plain step.
-
-    Not cached by Prefect: a step keeps its own finished work in the run's folder, verified by
-    content hash, where every door to the story finds it again.
-    """
-    name = step.__name__.replace("_", "-")
-    make_task = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
-    return make_task(step)

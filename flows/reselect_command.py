@@ -38,7 +38,7 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     execution = ExecutionSettings(**nested(given, EXECUTION))
     settings = settings_of(read_former(run, execution.store), asked)
     steps = steps_of(with_changes=True)
-    with terminal.progress(steps, verbosity) as (on_progress, warn, _), each_read_once():
+    with terminal.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
         server.check()
         warn(check(data, settings, execution, on_progress=on_progress))
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -46,6 +46,6 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
         from chaffinch.flows.artifacts import watching
         from chaffinch.flows.reselection import reselection
 
-        with watching(on_progress), server.in_use():
+        with watching(on_progress, say), server.in_use():
             result = reselection(run, data, asked, execution)
     terminal.show(result, as_json=as_json, with_warnings=False)

@@ -9,12 +9,14 @@ from typing import Annotated
 from prefect import runtime
 from pydantic import WithJsonSchema
 
-from chaffinch.flows.artifacts import ProgressArtifact, publish
-from chaffinch.flows.feature_selection import as_task, say_where
+from chaffinch.flows.artifacts import ProgressArtifact
+from chaffinch.flows.governance import check_promotion, conclude
+from chaffinch.flows.step_tasks import as_task, say_where
 from chaffinch.flows.table_flow import TablePath, from_block, table_flow
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.former import read_former, settings_of
+from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings
@@ -49,6 +51,7 @@ def reselection(
     data: TablePath,
     settings: ReselectionSettings = ReselectionSettings(),  # noqa: B008 - frozen
     execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
+    promotion: PromotionSettings | None = None,
 ) -> SelectionResult:
     """Begin with the features of a former run, and change them where newer rows say so.
 
@@ -62,6 +65,9 @@ def reselection(
         What is to be otherwise than in the former run.
     execution : ExecutionSettings
         Store, cluster and workers.
+    promotion : PromotionSettings, optional
+        When the contract is promoted. Without, the run is compared with the promoted contract of
+        its table, if there is one, and nothing is promoted.
 
     Returns
     -------
@@ -71,17 +77,20 @@ def reselection(
     Raises
     ------
     InputError
-        If there is no such run, the newer rows do not fit it, or a setting cannot be used.
+        If there is no such run, the newer rows do not fit it, a setting cannot be used, or another
+        target was promoted under the table's name.
     """
+    selection = settings_of(read_former(former, execution.store), settings)
+    check_promotion(data, selection.target, execution.store, promotion)
     say_where()
     with looked_up_too(from_block):
         run = select_features(
             data,
-            settings_of(read_former(former, execution.store), settings),
+            selection,
             execution,
             through=as_task,
             on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
         )
     result = load_result(run)
-    publish(result)
+    conclude(result, promotion)
     return result

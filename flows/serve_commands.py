@@ -6,6 +6,7 @@ import click
 
 from chaffinch.flows.option_fields import STORE
 from chaffinch.flows.options import settings_options
+from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 
@@ -14,10 +15,24 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 @click.option("--target", metavar="NAME", help="Column to predict.", required=True)
 @click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
 @click.option("--timezone", default="UTC", show_default=True, help="Time zone of the schedule.")
-@click.option("--name", help="What new data are announced as.  [default: the table's name]")
+@click.option(
+    "--name",
+    help="Of the data set: what newer ones are announced as.  [default: the table's name]",
+)
+@click.option(
+    "--promote",
+    is_flag=True,
+    help="Promote the contracts of runs that nobody asked for where they pass the gate.",
+)
 @settings_options(ExecutionSettings, STORE)
 def serve(
-    data: str, target: str, cron: str, timezone: str, name: str | None, store: str | None
+    data: str,
+    target: str,
+    cron: str,
+    timezone: str,
+    name: str | None,
+    promote: bool,
+    store: str | None,
 ) -> None:
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
 
@@ -33,6 +48,7 @@ def serve(
         SelectionSettings(target=target),
         ExecutionSettings() if store is None else ExecutionSettings(store=Path(store)),
         name=name,
+        promotion=PromotionSettings() if promote else None,
         cron=cron,
         timezone=timezone,
     )

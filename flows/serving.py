@@ -17,6 +17,7 @@ from chaffinch.flows.new_data import NEW_DATA, resource_of
 from chaffinch.flows.reselection import reselection
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source
+from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 ON_DEMAND, NIGHTLY, ON_NEW_DATA = "on-demand", "nightly", "on-new-data"
@@ -35,6 +36,7 @@ def serve_flows(
     name: str | None = None,
     cron: str = "0 2 * * *",
     timezone: str = "UTC",
+    promotion: PromotionSettings | None = None,
 ) -> None:
     """Register the deployments of all flows and run what is started, until stopped.
 
@@ -53,6 +55,8 @@ def serve_flows(
         When the nightly run starts: minute, hour, day of month, month, day of week.
     timezone : str
         Of the schedule, such as ``"Europe/Vienna"``.
+    promotion : PromotionSettings, optional
+        When the contracts of the runs that nobody asked for are promoted; without, none is.
 
     Raises
     ------
@@ -65,6 +69,10 @@ def serve_flows(
     common: dict[str, Any] = {"execution": execution.model_dump(mode="json")}
     selecting = {**common, "data": data, "settings": settings.model_dump(mode="json")}
     comparing = {**common, "data": [data], "settings": {"target": settings.target}}
+    unasked = dict(selecting)
+    if promotion is not None:
+        called = promotion.name or resource.rpartition(".")[2]
+        unasked["promotion"] = {**promotion.model_dump(mode="json"), "name": called}
     try:
         schedule = Cron(cron, timezone=timezone)
     except ValueError as error:
@@ -78,8 +86,8 @@ def serve_flows(
     limit = {"concurrency_limit": _ONE_AFTER_THE_OTHER}
     serve(
         _deployment(feature_selection, ON_DEMAND, selecting),
-        _deployment(feature_selection, NIGHTLY, selecting, schedule=schedule, **limit),
-        _deployment(feature_selection, ON_NEW_DATA, selecting, triggers=[new_data], **limit),
+        _deployment(feature_selection, NIGHTLY, unasked, schedule=schedule, **limit),
+        _deployment(feature_selection, ON_NEW_DATA, unasked, triggers=[new_data], **limit),
         _deployment(comparison, ON_DEMAND, comparing),
         _deployment(reselection, ON_DEMAND, {**common, "data": data}),
     )

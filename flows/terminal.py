@@ -143,7 +143,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
 
     The contract always holds the warnings; the table is followed by them unless they were said.
     """
-    console = _console()
+    console = console_of_results()
     if as_json:
         where = {"run": result.run, "folder": str(result.folder)}
         console.out(json.dumps({**where, **result.contract}, indent=2), highlight=False)
@@ -206,7 +206,7 @@ def _print_alternatives(console: Console, found: dict[str, Any], loss_name: str)
 
 def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:
     """Print what a comparison found: in lines, or every scored set in JSON."""
-    console = _console()
+    console = console_of_results()
     if as_json:
         found = {"comparison": result.name, "folder": str(result.folder)}
         console.out(
@@ -221,7 +221,7 @@ def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:
 
 def show_reproduction(found: Reproduction, *, as_json: bool) -> None:
     """Print published figures beside ours: as a table, or with every seed's in JSON."""
-    console = _console()
+    console = console_of_results()
     if as_json:
         console.out(json.dumps(found.as_json(), indent=2), highlight=False)
         return
@@ -254,7 +254,7 @@ def show_reproduction(found: Reproduction, *, as_json: bool) -> None:
 
 def show_runs(store: Store, *, as_json: bool) -> None:
     """Print the runs of a store, newest first, and the names of its comparisons."""
-    console = _console()
+    console = console_of_results()
     compared = [comparison.name for comparison in store.comparisons()]
     catalog = [summary(run) for run in store.runs()]
     if as_json:
@@ -298,7 +298,7 @@ def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
         console.print(Text(f"Warning: {warning}"), soft_wrap=True)
 
 
-def _console() -> Console:
+def console_of_results() -> Console:
     """Return where results go: as wide as the terminal, or wide enough for a file or a pipe."""
     console = Console()
     return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)

@@ -25,6 +25,8 @@ from chaffinch.storage.errors import InputError, StorageError
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
+_SEAL = "sha256"
+_AGAIN = "remove it and run again"
 _ASIDE = ".aside-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _FULL = {
@@ -173,7 +175,22 @@ def to_json(data: dict[str, Any]) -> bytes:
     return f"{text}\n".encode()
 
 
-def read_json(path: Path, fields: Mapping[str, type]) -> dict[str, Any]:
+def sealed(data: dict[str, Any]) -> bytes:
+    """Return JSON whose last field is the SHA-256 of all the others, so that a change shows."""
+    return to_json({**data, _SEAL: _seal_of(data)})
+
+
+def is_sealed(data: Mapping[str, Any]) -> bool:
+    """Return whether an object that was written by `sealed` is still as it was written."""
+    said = {field: value for field, value in data.items() if field != _SEAL}
+    return data.get(_SEAL) == _seal_of(said)
+
+
+def _seal_of(data: dict[str, Any]) -> str:
+    return hashlib.sha256(to_json(data)).hexdigest()
+
+
+def read_json(path: Path, fields: Mapping[str, type], remedy: str = _AGAIN) -> dict[str, Any]:
     """Return the object in a JSON file of the store.
 
     Raises
@@ -183,10 +200,12 @@ def read_json(path: Path, fields: Mapping[str, type]) -> dict[str, Any]:
     StorageError
         As `parse_json`.
     """
-    return parse_json(path.read_bytes(), path, fields)
+    return parse_json(path.read_bytes(), path, fields, remedy)
 
 
-def parse_json(content: bytes, path: Path, fields: Mapping[str, type]) -> dict[str, Any]:
+def parse_json(
+    content: bytes, path: Path, fields: Mapping[str, type], remedy: str = _AGAIN
+) -> dict[str, Any]:
     """Return the object in the bytes of a JSON file of the store.
 
     Parameters
@@ -197,6 +216,8 @@ def parse_json(content: bytes, path: Path, fields: Mapping[str, type]) -> dict[s
         Where it lies, for the errors.
     fields : mapping of str to type
         What it must hold besides ``format_version``.
+    remedy : str
+        What to do about a damaged one.
 
     Raises
     ------
@@ -206,7 +227,7 @@ def parse_json(content: bytes, path: Path, fields: Mapping[str, type]) -> dict[s
     try:
         data = json.loads(content, parse_constant=_refuse_constant)
     except ValueError as error:
-        raise StorageError(f"{path} is damaged ({error}); remove it and run again") from error
+        raise StorageError(f"{path} is damaged ({error}); {remedy}") from error
     version = data.get("format_version") if isinstance(data, dict) else None
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise StorageError(
@@ -215,14 +236,11 @@ def parse_json(content: bytes, path: Path, fields: Mapping[str, type]) -> dict[s
         )
     if version != FORMAT_VERSION:
         raise StorageError(
-            f"{path} must have format_version {FORMAT_VERSION} but has {version}; "
-            "remove it and run again"
+            f"{path} must have format_version {FORMAT_VERSION} but has {version}; {remedy}"
         )
     for field, kind in fields.items():
         if not isinstance(data.get(field), kind):
-            raise StorageError(
-                f"{path} is damaged (no {kind.__name__} {field}); remove it and run again"
-            )
+            raise StorageError(f"{path} is damaged (no {kind.__name__} {field}); {remedy}")
     return dict(data)
 
 

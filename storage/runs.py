@@ -26,6 +26,7 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.names import nearest
+from chaffinch.storage.promotions import Promotions
 from chaffinch.storage.stages import (
     StageRecord,
     StageWriter,
@@ -141,6 +142,11 @@ class Store:
         dependencies = Run(self.path / "dependencies")
         make_folder(dependencies.folder)
         return dependencies
+
+    @property
+    def promotions(self) -> Promotions:
+        """Which contract of each data set is the one in use, and which ones were."""
+        return Promotions(self.path / "promotions")
 
     def existing(self, name: str) -> Run:
         """Return the run of that name.

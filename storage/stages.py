@@ -21,18 +21,18 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     check_name,
+    is_sealed,
     path_in,
     read_json,
     remove_file,
+    sealed,
     sha256_of_file,
-    to_json,
     write_file,
 )
 from chaffinch.storage.names import nearest
 
 logger = logging.getLogger(__name__)
 
-_OWN_DIGEST = "sha256"
 _FIELDS = {"stage": str, "key": str, "result": dict, "files": dict, "seconds": float}
 
 
@@ -166,7 +166,7 @@ class StageWriter:
             "seconds": seconds,
             "finished": now(),
         }
-        document = to_json({**manifest, _OWN_DIGEST: _digest(manifest)})
+        document = sealed(manifest)
         write_file(_manifest(self._folder, stage), document)
         # as it will be read again, so that a fresh stage and a resumed one give the same
         result = json.loads(document)["result"]
@@ -240,16 +240,9 @@ def now() -> str:
 
 def _read(manifest: Path, folder: Path) -> StageRecord:
     content = read_json(manifest, _FIELDS)
-    said = {field: value for field, value in content.items() if field != _OWN_DIGEST}
-    digest = _digest(said)
-    if content["stage"] != manifest.stem or content.get(_OWN_DIGEST) != digest:
+    if content["stage"] != manifest.stem or not is_sealed(content):
         raise StorageError(f"{manifest} is damaged (it was changed); remove it and run again")
     return StageRecord(**{field: content[field] for field in _FIELDS}, folder=folder)
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of a manifest without the field that holds it."""
-    return hashlib.sha256(to_json(manifest)).hexdigest()
 
 
 def _outdated(record: StageRecord, key: str) -> str:

@@ -6,7 +6,6 @@ on the newer rows, the training and mask-validation parts, so that the sets alon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,20 +14,18 @@ from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.checking import TableDescription
 from chaffinch.tasks.comparison import FEWEST_UNITS, is_decisive
-from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
+from chaffinch.tasks.ingestion import description_of
+from chaffinch.tasks.judging import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.masking import mask_of
-from chaffinch.tasks.paired_bootstrap import Interval, paired_interval, resampling_units
-from chaffinch.tasks.refitting import Refit
+from chaffinch.tasks.paired_bootstrap import Interval
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.selection.vocabulary import Mask
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.stage import Context, stage
-from chaffinch.tasks.training import loss_of, read_model, tuned_recipe
+from chaffinch.tasks.training import read_model
 
 CHANGES_FILE = "changes.json"
-_CONFIDENCE = 0.95
 
 ChangeVerdict = Literal["change", "keep the former set", "cannot tell"]
 
@@ -48,7 +45,7 @@ def judge_changes(
     description, new = description_of(described), mask_of(chosen)
     schema, method = description.schema, former_of(context.settings)
     former = np.isin(schema.features, list(method.former))
-    judge = _judge(context, described, divided, trained)
+    judge = judge_of(context, described, divided, trained)
     kind, X = retrained.result["kind"], judge.refit.held_out.X
     everything = read_model(context, retrained, "all_features_model", kind, schema)
     selected = read_model(context, retrained, "model", kind, schema.select(new))
@@ -56,7 +53,7 @@ def judge_changes(
     changed = np.flatnonzero(former != new).tolist()
     undone = [_undone(new, j) for j in changed]
     fitted = context.workers.map(
-        _predicted,
+        predicted,
         judge.refit,
         [former, *(mask for mask in undone if mask.any())],
         lambda done, total: context.on_progress("judge_changes", done, total),
@@ -98,45 +95,13 @@ def judge_changes(
             {"set": one, "against": other, **judge.difference(predictions[one], predictions[other])}
             for one, other in (("new", "former"), ("new", "all"), ("former", "all"))
         ],
-        "confidence": _CONFIDENCE,
+        "confidence": CONFIDENCE,
         "units": judge.n_units,
         "verdict": verdict,
         "sentence": _sentence(verdict, scores, against, judge, is_same=not len(changed)),
     }
     writer.write(CHANGES_FILE, to_json(content))
     writer.result = content
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """Judges predictions of the test rows."""
-
-    refit: Refit
-    units: Index
-    seed: int
-
-    @property
-    def n_units(self) -> int:
-        """How many rows, groups or blocks of time there are."""
-        return int(self.units.max()) + 1
-
-    def loss(self, prediction: Floats) -> float:
-        """Return the test loss."""
-        rows = self.refit.held_out
-        return self.refit.loss(rows.y, prediction, rows.weight)
-
-    def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
-        """Return how much lower or higher the first loss is, with its interval."""
-        interval: Interval = paired_interval(
-            self.refit.loss,
-            self.refit.held_out,
-            other,
-            prediction,
-            self.units,
-            confidence=_CONFIDENCE,
-            seed=self.seed,
-        )
-        return {"difference": self.loss(prediction) - self.loss(other), "interval": interval}
 
 
 def former_of(settings: SelectionSettings) -> Reselect:
@@ -150,27 +115,6 @@ def former_of(settings: SelectionSettings) -> Reselect:
     if not isinstance(settings.method, Reselect):
         raise ValueError(f"method {settings.method.kind} begins with no former set")
     return settings.method
-
-
-def _judge(
-    context: Context, described: StageRecord, divided: StageRecord, trained: StageRecord
-) -> _Judge:
-    schema = description_of(described).schema
-    test = part_rows(context, described, divided, "test")
-    roles = part_roles(context, described, divided, "test")
-    refit = Refit(
-        part_rows(context, described, divided, "train", "mask_validation"),
-        test,
-        schema,
-        tuned_recipe(context, trained),
-        loss_of(context.settings, schema),
-    )
-    units = resampling_units(len(test), groups=roles.groups, times=roles.times)
-    return _Judge(refit, units, context.settings.seed)
-
-
-def _predicted(refit: Refit, mask: Mask) -> Floats:
-    return refit.model(mask).predict(refit.held_out.X[:, mask])
 
 
 def _undone(mask: Mask, feature: int) -> Mask:
@@ -214,7 +158,7 @@ def _sentence(
     verdict: ChangeVerdict,
     scores: dict[str, dict[str, Any]],
     against: dict[str, Any],
-    judge: _Judge,
+    judge: Judge,
     *,
     is_same: bool,
 ) -> str:
@@ -229,7 +173,7 @@ def _sentence(
         f"with the new {_counted(new['n_features'])} the test loss "
         f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "
         f"{former['test_loss']:.4g} with the former {former['n_features']}; difference "
-        f"{against['difference']:+.4g}, {_CONFIDENCE:.0%} interval [{low:+.4g}, {high:+.4g}]."
+        f"{against['difference']:+.4g}, {CONFIDENCE:.0%} interval [{low:+.4g}, {high:+.4g}]."
     )
     if judge.n_units < FEWEST_UNITS:
         return (

@@ -12,10 +12,15 @@ from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.contract import FeatureContract
 from chaffinch.tasks.reselect_settings import Reselect, ReselectionSettings
-from chaffinch.tasks.result import CONTRACT_FIELDS, SelectionResult, load_result, load_run
+from chaffinch.tasks.result import (
+    CONTRACT_FIELDS,
+    CONTRACT_FILE,
+    SelectionResult,
+    load_result,
+    load_run,
+)
 from chaffinch.tasks.settings import ModelSettings, SelectionSettings
 
-_CONTRACT = "selection.json"
 _OURS = ("lightgbm", "xgboost", "mlp", "linear")
 
 
@@ -29,10 +34,13 @@ class Former:
         Its name; empty where a contract came by itself.
     contract : mapping
         As in ``selection.json``.
+    folder : Path or None
+        Where the run is kept; None where it is not, or a contract came by itself.
     """
 
     run: str
     contract: Mapping[str, Any]
+    folder: Path | None = None
 
 
 def read_former(given: SelectionResult | str | Path, store: str | Path) -> Former:
@@ -53,7 +61,7 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
         If the run is damaged, or a later release wrote it.
     """
     if isinstance(given, SelectionResult):
-        return Former(given.run, given.contract)
+        return Former(given.run, given.contract, given.folder)
     path = Path(given)
     if path.is_dir():
         home = path.absolute()
@@ -62,7 +70,7 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
         return Former("", _read_contract(path))
     else:
         result = load_run(str(given), store=store)
-    return Former(result.run, result.contract)
+    return Former(result.run, result.contract, result.folder)
 
 
 def _read_contract(path: Path) -> dict[str, Any]:
@@ -71,7 +79,7 @@ def _read_contract(path: Path) -> dict[str, Any]:
     except StorageError as error:
         raise InputError(
             f"{path.name} is no feature contract ({error}); give a run's name, its folder or its "
-            f"{_CONTRACT}"
+            f"{CONTRACT_FILE}"
         ) from error
 
 
@@ -156,9 +164,14 @@ def _model_of(before: ModelSettings, asked: str | None) -> ModelSettings:
     """Return the model's settings; InputError if the contract leaves open what it was."""
     if asked is not None:
         return before if asked == before.name else ModelSettings(name=asked)
-    if before.tuning == "none" and before.name not in _OURS:
+    if may_be_ones_own(before):
         raise InputError(
             f"the former run's model {before.name} may have been an estimator of your own, which "
             "a contract does not hold; give model, the estimator or its name"
         )
     return before
+
+
+def may_be_ones_own(model: ModelSettings) -> bool:
+    """Return whether the settings leave open if an estimator was given in place of a name."""
+    return model.tuning == "none" and model.name not in _OURS

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ALTERNATIVES, _CHANGES = "alternatives.json", "changes.json"
-_CONTRACT = "selection.json"
+CONTRACT_FILE = "selection.json"
 CONTRACT_FIELDS = {
     "target": dict,
     "features": list,
@@ -266,7 +266,9 @@ def load_result(
     if next_stage(run, stages):
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
     evaluated, retrained = stages["evaluate"], stages["retrain"]
-    contract = parse_json(evaluated.read(_CONTRACT), evaluated.path(_CONTRACT), CONTRACT_FIELDS)
+    contract = parse_json(
+        evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE), CONTRACT_FIELDS
+    )
     eliminated = stages["optimise_mask"]
     elimination = pq.read_table(pa.BufferReader(eliminated.read(PATH_FILE)))
     model_files = {

@@ -102,7 +102,7 @@ def stage(body: StageBody) -> Stage:
             return done(context, *records)
 
     def done(context: Context, *records: StageRecord) -> StageRecord:
-        key = _key(name, context, records)
+        key = stage_key(name, context, records)
         finished = context.run.finished(name, key)
         if finished is not None:
             logger.info("finished before, read back")
@@ -149,7 +149,8 @@ def identity(settings: SelectionSettings, dataset_hash: str, estimator: Any = No
     )
 
 
-def _key(name: str, context: Context, records: tuple[StageRecord, ...]) -> str:
+def stage_key(name: str, context: Context, records: tuple[StageRecord, ...] = ()) -> str:
+    """Return the key under which a stage is recorded that builds on `records`."""
     return digest(
         {
             "stage": name,

@@ -22,9 +22,13 @@ COMMANDS = {
     "reproduce": ("PAPER_TABLE", "gbmo-table-2", "--seeds", "--data", "--json"),
     "columns": ("RUN", "--as", "--table", "--dialect", "--source", "--store"),
     "announce": ("DATA", "--name"),
+    "diff": ("BEFORE", "AFTER", "--store", "--json"),
+    "promote": ("RUN", "--as", "--reason", "--store", "--json"),
+    "promoted": ("NAME", "--store", "--json"),
+    "rollback": ("NAME", "--reason", "--store", "--json"),
     "runs": ("--store", "--json"),
     "show": ("RUN", "--store", "--json"),
-    "serve": ("--data", "--target", "--cron", "--timezone", "--store"),
+    "serve": ("--data", "--target", "--cron", "--timezone", "--name", "--promote", "--store"),
 }  # fmt: skip
 
 

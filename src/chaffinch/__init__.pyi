@@ -4,6 +4,7 @@ from .flows.feature_selection import feature_selection as feature_selection
 from .flows.reselection import reselection as reselection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
+from .storage.promotions import Promotion as Promotion
 from .storage.shuffle import shuffle_parquet as shuffle_parquet
 from .storage.shuffle import shuffle_pieces as shuffle_pieces
 from .storage.shuffle import shuffle_svmlight as shuffle_svmlight
@@ -15,6 +16,8 @@ from .tasks.compare import compare as compare
 from .tasks.comparing.result import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.contract import FeatureContract as FeatureContract
+from .tasks.differences import Difference as Difference
+from .tasks.differences import difference as difference
 from .tasks.differentiable_selection import differentiable_path as differentiable_path
 from .tasks.differentiable_selection import differentiable_selection as differentiable_selection
 from .tasks.differentiable_selection import save_state as save_state
@@ -28,6 +31,11 @@ from .tasks.mask_settings import Gbmo as Gbmo
 from .tasks.pefs_settings import Pefs as Pefs
 from .tasks.probabilistic_selection import ProbabilisticSelection as ProbabilisticSelection
 from .tasks.probabilistic_selection import probabilistic_selection as probabilistic_selection
+from .tasks.promoting import promote as promote
+from .tasks.promoting import promoted as promoted
+from .tasks.promoting import promotions as promotions
+from .tasks.promoting import rollback as rollback
+from .tasks.promotion_settings import PromotionSettings as PromotionSettings
 from .tasks.ranking_settings import Dfs as Dfs
 from .tasks.ranking_settings import Ranking as Ranking
 from .tasks.refit_settings import ParticleSwarm as ParticleSwarm

@@ -63,6 +63,12 @@ class Server:
         assert isinstance(found, list)
         return found
 
+    def events(self, resource: str) -> list[dict[str, Any]]:
+        """Return the events of a resource, the oldest first."""
+        wanted = {"resource": {"id": [resource]}, "order": "ASC"}
+        found = self._http.post("/events/filter", json={"filter": wanted}).raise_for_status()
+        return list(found.json()["events"])
+
     def deployments(self) -> dict[str, dict[str, Any]]:
         """Return all deployments by flow and name, or nothing while one is missing."""
         found = {

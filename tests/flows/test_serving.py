@@ -24,7 +24,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def deployments(server: Server, table: Path, store: Path) -> Iterator[dict[str, Any]]:
     """Serve, and return the deployments by their names."""
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
-    with started(*command, "--store", str(store), env=server.env, log=store / "serve.log"):
+    more = ("--name", "harvest", "--promote", "--store", str(store))
+    with started(*command, *more, env=server.env, log=store / "serve.log"):
         yield eventually(server.deployments)
     server.forget_deployments()
 
@@ -53,6 +54,13 @@ def test_only_the_nightly_one_has_a_schedule_and_the_server_makes_runs_of_it(dep
     assert all(run["auto_scheduled"] and run["state_name"] == "Scheduled" for run in runs)
     assert all(run["next_scheduled_start_time"][11:16] == "02:00" for run in runs)
     assert runs[0]["parameters"]["settings"]["target"] == "yield"
+
+
+def test_the_runs_that_nobody_asked_for_promote_where_they_pass_the_gate(deployments):
+    promoted = {name: d["parameters"].get("promotion") for name, d in deployments.items()}
+    gate = {"name": "harvest", "most_changed": 0.3, "tolerance": 0.05, "wait": None}
+    unasked = ("feature_selection/nightly", "feature_selection/on-new-data")
+    assert promoted == dict.fromkeys(DEPLOYMENTS) | dict.fromkeys(unasked, gate)
 
 
 def test_a_run_started_from_the_form_gives_the_features(deployments, server, table, small, store):

@@ -1,0 +1,127 @@
+"""``chaffinch diff``, ``promote``, ``promoted`` and ``rollback``, gathered by `flows.cli`."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaffinch.flows.option_fields import STORE
+from chaffinch.flows.options import json_flag, settings_options
+from chaffinch.tasks.settings import ExecutionSettings
+
+reason_option = click.option("--reason", default="", help="Why, for the history.")
+
+
+@click.command(short_help="Say what differs between two runs.")
+@click.argument("before")
+@click.argument("after")
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
+    """Say what differs between the runs BEFORE and AFTER of one target.
+
+    Which features were gained and lost, what that does to the loss on the test rows of AFTER, with
+    both sets refitted on its rows, and how far each feature moved from one table to the other.
+    BEFORE and AFTER are names of finished runs in the store, folders of runs, or selection.json
+    files; the losses need AFTER to be a run.
+    """
+    from chaffinch.tasks.differences import difference
+    from chaffinch.tasks.reporting.differences import lines_of_difference
+
+    found = difference(before, after, store=_store(store))
+    _say(lines_of_difference(found), found.as_json(), as_json=as_json)
+
+
+@click.command(short_help="Make the contract of a run the one in use.")
+@click.argument("run")
+@click.option(
+    "--as",
+    "name",
+    metavar="NAME",
+    help="Of the data set. By default the table's, without its ending.",
+)
+@reason_option
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def promote(run: str, name: str | None, reason: str, store: str | None, as_json: bool) -> None:
+    """Make the contract of RUN the one in use for its data set, and say what that changes.
+
+    This is for a person to decide, and so it is carried out whatever changes. Where a Prefect
+    server is configured, it is told by the event chaffinch.promoted.
+    """
+    from chaffinch.tasks.promoting import against_promoted, default_name, kept_run, promote_by
+    from chaffinch.tasks.reporting.differences import lines_of_difference
+
+    kept = kept_run(run, _store(store))
+    against = against_promoted(kept, name or default_name(kept))
+    entry = promote_by(kept, against.name, "by hand", reason, seen=len(against.history))
+    found = against.difference
+    lines = ["Nothing was promoted before."] if found is None else lines_of_difference(found)
+    _say(
+        [*lines, f"Promoted {run} as {against.name}."],
+        {
+            "name": against.name,
+            "promotion": asdict(entry),
+            "difference": None if found is None else found.as_json(),
+        },
+        as_json=as_json,
+    )
+    _tell_prefect(against.name, _store(store))
+
+
+@click.command(short_help="Say which contracts are in use, and which ones were.")
+@click.argument("name", required=False)
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def promoted(name: str | None, store: str | None, as_json: bool) -> None:
+    """Say what was promoted for the data set NAME, the newest first; without it, for every one."""
+    from chaffinch.flows.promotion_tables import show_history, show_names
+    from chaffinch.storage.runs import Store
+
+    histories = Store.find(_store(store)).promotions
+    if name is None:
+        show_names(histories, as_json=as_json)
+    else:
+        show_history(histories, name, as_json=as_json)
+
+
+@click.command(short_help="Go back to the contract that was in use before.")
+@click.argument("name")
+@reason_option
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
+    """Go back to the contract that was in use for the data set NAME before the present one.
+
+    Given again, it goes further back. Until a person promotes a run, nothing is promoted
+    automatically after that. Where a Prefect server is configured, it is told by the event
+    chaffinch.promoted.
+    """
+    from chaffinch.tasks import promoting
+
+    entry = promoting.rollback(name, reason=reason, store=_store(store))
+    said = {"name": name, "promotion": asdict(entry)}
+    _say([f"The contract of {entry.run} is in use again for {name}."], said, as_json=as_json)
+    _tell_prefect(name, _store(store))
+
+
+def _say(lines: list[str], found: dict[str, Any], *, as_json: bool) -> None:
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
+
+
+def _store(given: str | None) -> Path:
+    return Path(given) if given else ExecutionSettings().store
+
+
+def _tell_prefect(name: str, store: Path) -> None:
+    """Send the event where a server is configured; say on standard error if that cannot be."""
+    from chaffinch.flows.prefect_environment import prepare
+
+    prepare()
+    from chaffinch.flows.promotion_events import announce_from_outside
+
+    problem = announce_from_outside(name, store)
+    if problem is not None:
+        click.echo(f"Warning: {problem}", err=True)

@@ -1,0 +1,24 @@
+"""Quick runs of made-up tables whose target some of eight numbers make."""
+
+import numpy as np
+import pandas as pd
+
+import chaffinch
+from chaffinch import ModelSettings
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+
+
+def causes(*names, n=600, seed=0, **columns):
+    """Return eight numbers x1 to x8 and a target y that is made of those named."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 8)).round(6)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(1, 9)])
+    y = sum(2 * frame[name] for name in names) + random.normal(size=n)
+    return frame.assign(**columns, y=y.round(6))
+
+
+def run_of(table, store, **options):
+    """Select features of a table by a model that takes no time."""
+    options = {"model": LINEAR, "method": "flbmo", "n_features": 2, **options}
+    return chaffinch.select(table, options.pop("target", "y"), store=store, **options)
