@@ -192,7 +192,7 @@ def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_f
     start = np.insert(start, 0, 0, axis=1)
     at_most = np.array([overlap + n_fixed] * 6 + [2])
     options = (start.astype(np.int32), n_fixed, np.arange(n_fixed, 40), given_sets, at_most)
-    is_found, sets = annealed(gains, costs, *options, 1.0, 200_000)
+    is_found, sets = annealed(gains, costs, *options, 1.0, 200_000, 1)
     assert is_found
     for features in sets.tolist():
         assert len(set(features)) == 5
@@ -200,7 +200,7 @@ def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_f
         assert sum(feature < 6 for feature in features) <= 2
     for one, other in combinations(sets.tolist(), 2):
         assert len({*one} & {*other}) <= overlap + n_fixed
-    again = annealed(gains, costs, *options, 1.0, 200_000)[1]
+    again = annealed(gains, costs, *options, 1.0, 200_000, 1)[1]
     assert again.tolist() == sets.tolist()
 
 
@@ -209,10 +209,12 @@ def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_f
     [(30, 10, 21, 8, 0.01), (30, 5, 21, 2, 0.03), (170, 10, 21, 2, 0.01), (170, 5, 21, 1, 0.01)],
 )
 def test_many_sets_come_near_to_a_bound(n, k, n_sets, overlap, gap) -> None:
-    """Annealed before anything else; the search after it is given no time here."""
+    """Annealed before anything else; what goes on after it is given no time here."""
     values = np.random.default_rng(0).random(n)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiplicities, "table_of_uses", lambda *what: None)
+        patch.setattr(multiplicities, "_ROUNDS", 0)
+        patch.setattr(multiplicities, "_ROUNDS_BEFORE_PRICES", 0)
         found = best_sum(values, k, n_sets, overlap)
     assert_is_a_design(found, values, k, n_sets, overlap, math.fsum)
     assert found.bound <= (1 + gap) * found.value
