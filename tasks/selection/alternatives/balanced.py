@@ -42,6 +42,7 @@ from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.feature_prices import (
     Prices,
     Question,
+    best_uses_for,
     prices_of_uses,
     sets_in_budget,
 )
@@ -55,7 +56,6 @@ from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
-from chaffinch.tasks.selection.alternatives.uses import Uses, best_uses
 from chaffinch.tasks.selection.alternatives.whole_numbers import (
     Integers,
     sums_of_sets,
@@ -73,7 +73,7 @@ _MOST_SUMS = 3_000
 _FIRST_STEP = 2.0**-16  # down from the bound, relative to it
 _SHORTER = 64  # where there are too many sets
 _SWAPS = 1_000_000
-_MANY_PLACES = 50  # of as many a proof is not to be hoped for in moments
+_MANY_PLACES = 42  # of as many a proof is not to be hoped for in moments
 _HOPES = (
     (1.0, 8),
     (1.0, 4),
@@ -82,7 +82,7 @@ _HOPES = (
     (0.5, 4),
 )  # of what the bound leaves, and at which price
 _LONGER, _OF_ALL_SETS = 5_000_000, 100_000_000  # swaps; of these each looks at all sets
-_ROUNDS_OF_ANNEALING, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 24, 8, 6
+_ROUNDS_OF_ANNEALING, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 30, 8, 10
 
 
 def best_min(
@@ -166,7 +166,7 @@ class _Search:
         closest = max(1, int(high * _FIRST_STEP))
         while high - low > closest and not is_late(self.deadline):
             middle = (low + high) // 2
-            uses = self._uses(self._question(middle))
+            uses = best_uses_for(self._question(middle))
             if uses.bound >= self.n_sets * middle:
                 low = middle
             else:
@@ -199,7 +199,7 @@ class _Search:
         if self.best is None or left <= 0 or is_late(self.deadline):
             return
         share, times = _HOPES[seed % len(_HOPES)]
-        price = float(max(1, times * self._uses(self._question(self.upper)).price))
+        price = float(max(1, times * best_uses_for(self._question(self.upper)).price))
         hoped = max(1, int(left * share))
         self._take(
             balanced_by_annealing(self.units, self.best, self.overlap, hoped, price, n_swaps, seed)
@@ -223,9 +223,8 @@ class _Search:
             return False
         if is_late(self.deadline) or not is_priced(len(self.units), self.k, self.overlap):
             return False
-        found = by_prices(
-            self.values[self.whole.order], self.best, self.overlap, "min", self.deadline
-        )
+        values = self.values[self.whole.order]
+        found = by_prices(values, self.best, self.overlap, "min", self.deadline)
         if found.sets is not None:
             self._take(found.sets.astype(np.int64))
         lost = self.k * int(self.whole.units[-1])
@@ -264,7 +263,7 @@ class _Search:
             target = self._reachable(lowest)
             if target <= self.upper:
                 question = self._question(target)
-                prices = prices_of_uses(question, self._uses(question))
+                prices = prices_of_uses(question, best_uses_for(question))
                 found = sets_in_budget(question, prices, _MOST_SETS, most_work, self.deadline)
                 if found is None and is_first and step >= _SHORTER:
                     step //= _SHORTER
@@ -303,12 +302,6 @@ class _Search:
     def _question(self, target: int) -> Question:
         worth = np.minimum(self.units, target)
         return Question(worth, self.k, self.n_sets, self.n_pairs, target)
-
-    def _uses(self, question: Question) -> Uses:
-        uses = best_uses(question.worth, self.n_sets, self.n_sets * self.k, self.n_pairs)
-        if uses is None:
-            raise ValueError("no uses although there are sets")
-        return uses
 
     def _take(self, places: Integers | Sets) -> None:
         worth = int(self.units[places].sum(axis=1).min())

@@ -54,11 +54,11 @@ _PAIRS_BETWEEN_LOOKS = 4_000_000  # at the clock; of sets, all of which a step l
 _SWAPS = 300_000
 _ATTEMPTS = 9
 _FEWER = 0.85
-_MANY_PLACES = 50  # of as many a proof is not to be hoped for, and annealing comes first
+_MANY_PLACES = 42  # of as many a proof is not to be hoped for, and annealing comes first
 _MOVES_OF_A_PLACE, _MOST_MOVES = 8_000, 1_000_000
 _DEARER = (4, 8, 2)  # times the price at which the best uses share what they may
-_LONGER, _OF_ALL_SETS = 5_000_000, 100_000_000  # moves; of these each looks at all sets
-_ROUNDS, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 12, 4, 3
+_LONGER, _OF_ALL_SETS = 5_000_000, 50_000_000  # moves; of these each looks at all sets
+_ROUNDS, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 32, 5, 8
 _OF_PRICES = 0.75  # of the time that is left then
 _SO_DEAR, _SHORTER = (100, 1000), 10  # for any sets rather than good ones
 
