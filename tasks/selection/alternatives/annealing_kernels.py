@@ -14,7 +14,7 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 0.6, 0.15  # of pairs shared too often
-_HOT, _COLD = 1.0, 0.01  # where worth counts
+_HOT, _COLD = 1.0, 1e-3  # where worth counts
 _FACTOR, _TERM = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
 

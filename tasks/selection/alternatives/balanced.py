@@ -74,13 +74,8 @@ _FIRST_STEP = 2.0**-16  # down from the bound, relative to it
 _SHORTER = 64  # where there are too many sets
 _SWAPS = 1_000_000
 _MANY_PLACES = 42  # of as many a proof is not to be hoped for in moments
-_HOPES = (
-    (1.0, 8),
-    (1.0, 4),
-    (1.0, 2),
-    (0.5, 2),
-    (0.5, 4),
-)  # of what the bound leaves, and at which price
+_HOPES = (1.0, 1.0, 0.5, 0.25, 0.1)  # shares of what the bound leaves
+_DEARER = (4, 2, 8)  # times the price at which the best uses share what they may
 _LONGER, _OF_ALL_SETS = 5_000_000, 100_000_000  # swaps; of these each looks at all sets
 _ROUNDS_OF_ANNEALING, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 30, 8, 10
 
@@ -198,7 +193,7 @@ class _Search:
         left = self.upper - self.worth
         if self.best is None or left <= 0 or is_late(self.deadline):
             return
-        share, times = _HOPES[seed % len(_HOPES)]
+        share, times = _HOPES[seed % len(_HOPES)], _DEARER[seed % len(_DEARER)]
         price = float(max(1, times * best_uses_for(self._question(self.upper)).price))
         hoped = max(1, int(left * share))
         self._take(
@@ -219,7 +214,9 @@ class _Search:
 
     def _search_by_prices(self) -> bool:
         """Lower the bound by prices of subsets; return whether the best sets are proven by it."""
-        if self.best is None or self.deadline is None:  # without a limit there would be no end
+        if self.best is None or self.upper <= self.worth + self.blur:
+            return self.best is not None
+        if self.deadline is None:  # no end to prices is known
             return False
         if is_late(self.deadline) or not is_priced(len(self.units), self.k, self.overlap):
             return False

@@ -1,11 +1,17 @@
 """Several sets of univariate worth by prices of subsets, where their uses leave too much open.
 
-What `uses.py` and `prefixes.py` bound is how often each feature is used. Where a few features are
-worth far more than all others, that is too little: they are together in nearly all sets, so that
-these have next to no room for more in common, and the sets that lack them are poor. It shows where
-pairs of features, and larger subsets, have prices (`prices.py`, which holds the proof): no more
-sets can have a subset than share the rest of their features by as much less. So what is open after
-annealing goes on from there by `price_and_enumerate.py`.
+With c_R sets that have all of the features R, over all R of one size r (`designs.py`),
+
+    sum of c_R (c_R - 1) / 2  <=  m (m - 1) / 2 * K! / (r! (K - r)!).
+
+`uses.py` holds the uses of features to this for r = 1, and `prefixes.py` to r = K + 1 among the
+best. Where a few features are worth far more than all others, that is too little: these are
+together in nearly all sets, which then have next to no room for more in common, and sets that lack
+them are poor. A linear program over sets sees both, as it is held to every r from 1 to K + 1; any
+prices of subsets bound what designs are worth, by the proof in `prices.py`, and its dual values are
+the prices to take. So what is open after annealing goes on from there by `price_and_enumerate.py`.
+
+For the smallest worth, a set counts for no more than the bound itself (`bounding.py`).
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class _Search:
             if not are_many:
                 bound = self._anneal(bound, uses)
                 return bound, self._is_settled(bound)
-            return self._search_longer(bound, uses, are_prices_asked=self.deadline is not None)
+            return self._search_longer(bound, uses)
         promise = int(table[0, -1, -1])
         if promise == NONE:
             return bound, True
@@ -184,7 +184,7 @@ class _Search:
                 if not are_many:
                     bound = self._anneal(bound, uses)
                 else:
-                    bound, is_proven = self._search_longer(bound, uses, are_prices_asked=True)
+                    bound, is_proven = self._search_longer(bound, uses)
         if ended == DONE:
             return self.worth + blur, True
         return bound, is_proven
@@ -267,13 +267,13 @@ class _Search:
             if n_pairs in (least, most):
                 return
 
-    def _search_longer(self, bound: int, uses: Uses, *, are_prices_asked: bool) -> tuple[int, bool]:
+    def _search_longer(self, bound: int, uses: Uses) -> tuple[int, bool]:
         """Look for better designs and a lower bound; return it, and whether it is proven."""
         self._anneal_longer(bound, uses)
-        are_few = is_priced(len(self.whole.units), self.k, self.overlap)
-        is_settled = self._is_settled(bound)
-        if is_settled or self.best is None or self._is_enough() or not are_few & are_prices_asked:
-            return bound, is_settled
+        if self.best is None or self._is_settled(bound) or self._is_enough():
+            return bound, self._is_settled(bound)
+        if self.deadline is None or not is_priced(len(self.whole.units), self.k, self.overlap):
+            return bound, False  # no end to prices is known
         values = self.values[self.whole.order]
         deadline = share_of_time(self.deadline, _OF_PRICES)
         found = by_prices(values, self.best, self.overlap, "sum", deadline)
