@@ -8,19 +8,21 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import balanced, multiplicities, use_table
+from chaffinch.tasks.selection.alternatives.annealing_kernels import balanced_by_annealing
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.balanced import best_min
+from chaffinch.tasks.selection.alternatives.by_prices import by_prices
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_balancing,
     greedy_depth_search,
     greedy_replacement,
 )
-from chaffinch.tasks.selection.alternatives.multiplicities import best_sum
+from chaffinch.tasks.selection.alternatives.multiplicities import any_sets, best_sum
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.prefixes import bound_of_prefixes, most_uses_of
 from chaffinch.tasks.selection.alternatives.search_state import PAUSED
@@ -180,6 +182,74 @@ def test_a_few_features_that_outweigh_the_others_lower_the_bound() -> None:
     assert bound_of_prefixes(units, 5, 6, 1) == 12_000 + 18 < of_pairs.bound
 
 
+@pytest.mark.parametrize("aggregate", SEARCHES)
+@settings(max_examples=90, deadline=None)
+@given(questions())
+def test_prices_prove_the_best_from_any_design(aggregate, question) -> None:
+    values, k, n_sets, overlap = question
+    start = any_sets(-np.arange(float(len(values))), k, n_sets, min(overlap, k - 1), None).sets
+    assume(overlap < k and start is not None)
+    best = best_by_trying_all(values, k, n_sets, overlap, COUNTS[aggregate])
+    rounding = 1e-13 * n_sets * k * np.abs(values).max()
+    found = by_prices(values, start, overlap, aggregate, None)
+    assert found.complete
+    assert_is_a_design(found, values, k, n_sets, overlap, COUNTS[aggregate])
+    assert best == pytest.approx(found.value, abs=rounding, rel=0)
+    assert best <= found.bound <= found.value + 1e-9 * (k * np.abs(values).max() or 1)
+    in_no_time = by_prices(values, start, overlap, aggregate, time.monotonic() - 1)
+    assert in_no_time.bound >= best
+    assert_is_a_design(in_no_time, values, k, n_sets, overlap, COUNTS[aggregate])
+
+
+@pytest.mark.parametrize("aggregate", SEARCHES)
+@settings(max_examples=60, deadline=None)
+@given(questions())
+def test_prices_prove_the_best_where_no_other_way_leads_to_it(aggregate, question) -> None:
+    values, k, n_sets, overlap = question
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (multiplicities, balanced):
+            patch.setattr(module, "_MANY_PLACES", 0)
+            patch.setattr(module, "_LONGER", 0)
+            patch.setattr(module, "table_of_uses", lambda *what: None)
+        patch.setattr(multiplicities._Search, "_anneal", lambda self, bound, uses: bound)
+        patch.setattr(balanced._Search, "_lower_target", lambda self, most_work: False)
+        patch.setattr(balanced._Search, "_anneal", lambda self, n_swaps, seed: None)
+        deadline = time.monotonic() + 600
+        found = SEARCHES[aggregate](values, k, n_sets, overlap, deadline=deadline)
+    assume(overlap < k and found.sets is not None)
+    best = best_by_trying_all(values, k, n_sets, overlap, COUNTS[aggregate])
+    rounding = 1e-13 * n_sets * k * np.abs(values).max()
+    assert found.complete
+    assert found.value == pytest.approx(best, abs=rounding, rel=0)
+    assert found.bound >= best
+
+
+@pytest.mark.parametrize(("n_sets", "seed"), [(11, 12), (11, 38), (12, 19)])
+def test_prices_prove_what_uses_leave_open_where_few_features_outweigh_all(n_sets, seed) -> None:
+    values = np.sort(np.random.default_rng(seed).pareto(1, 60))[::-1][: 4 * n_sets]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiplicities, "table_of_uses", lambda *what: None)
+        patch.setattr(multiplicities, "_ROUNDS_BEFORE_PRICES", 0)
+        by_uses = best_sum(values, 4, n_sets, 2)
+    found = by_prices(values, by_uses.sets.astype(np.int64), 2, "sum", None)
+    assert_is_a_design(found, values, 4, n_sets, 2, math.fsum)
+    assert by_uses.bound > 1.04 * found.value
+    assert found.complete
+    assert found.value <= found.bound <= (1 + 1e-9) * found.value
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_annealing_for_the_worst_set_never_makes_it_worse(seed) -> None:
+    units = np.sort(np.random.default_rng(seed).integers(0, 10**9, 60))[::-1]
+    start = greedy_balancing(units.astype(float), 5, 11, 2).astype(np.int64)
+    hoped = int(units[start].sum(axis=1).min()) // 10
+    sets = balanced_by_annealing(units, start, 2, hoped, hoped / 2, 300_000, seed)
+    for one, other in combinations(sets.tolist(), 2):
+        assert len(set(one)) == 5
+        assert len({*one} & {*other}) <= 2
+    assert units[sets].sum(axis=1).min() > 1.005 * units[start].sum(axis=1).min()
+
+
 @pytest.mark.parametrize("overlap", [0, 1, 3])
 @pytest.mark.parametrize("n_fixed", [0, 1])
 def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_fixed) -> None:
@@ -192,7 +262,7 @@ def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_f
     start = np.insert(start, 0, 0, axis=1)
     at_most = np.array([overlap + n_fixed] * 6 + [2])
     options = (start.astype(np.int32), n_fixed, np.arange(n_fixed, 40), given_sets, at_most)
-    is_found, sets = annealed(gains, costs, *options, 1.0, 200_000)
+    is_found, sets = annealed(gains, costs, *options, 1.0, 200_000, 1)
     assert is_found
     for features in sets.tolist():
         assert len(set(features)) == 5
@@ -200,7 +270,7 @@ def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_f
         assert sum(feature < 6 for feature in features) <= 2
     for one, other in combinations(sets.tolist(), 2):
         assert len({*one} & {*other}) <= overlap + n_fixed
-    again = annealed(gains, costs, *options, 1.0, 200_000)[1]
+    again = annealed(gains, costs, *options, 1.0, 200_000, 1)[1]
     assert again.tolist() == sets.tolist()
 
 
@@ -209,10 +279,12 @@ def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_f
     [(30, 10, 21, 8, 0.01), (30, 5, 21, 2, 0.03), (170, 10, 21, 2, 0.01), (170, 5, 21, 1, 0.01)],
 )
 def test_many_sets_come_near_to_a_bound(n, k, n_sets, overlap, gap) -> None:
-    """Annealed before anything else; the search after it is given no time here."""
+    """Annealed before anything else; what goes on after it is given no time here."""
     values = np.random.default_rng(0).random(n)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiplicities, "table_of_uses", lambda *what: None)
+        patch.setattr(multiplicities, "_ROUNDS", 0)
+        patch.setattr(multiplicities, "_ROUNDS_BEFORE_PRICES", 0)
         found = best_sum(values, k, n_sets, overlap)
     assert_is_a_design(found, values, k, n_sets, overlap, math.fsum)
     assert found.bound <= (1 + gap) * found.value

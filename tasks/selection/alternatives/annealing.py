@@ -18,6 +18,7 @@ _MANY_PLACES = 25
 _MOVES_OF_A_PLACE, _MOST_MOVES = 4_000, 1_000_000
 _PRICES = (0.5, 0.12, 2.0)  # of what is shared too often, in terms of the largest number
 _OF_CONFLICT = 8.0
+_SEED = 1
 
 
 def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> Iterator[Sets]:
@@ -64,6 +65,7 @@ def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> I
             at_most,
             price * size or 1.0,
             min(_MOVES_OF_A_PLACE * m * k, _MOST_MOVES),
+            _SEED,
         )
         if is_found:
             yield np.sort(sets, axis=1)

@@ -15,7 +15,7 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 0.6, 0.15  # of pairs shared too often
-_COLDEST = 1e-9  # of the first temperature, where worth counts
+_HOT, _COLD = 1.0, 1e-3  # where worth counts
 _FACTOR, _TERM = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
 
@@ -154,15 +154,21 @@ def _excess_of_exchange(design: Any, overlap: int, one: int, i: int, j: int) -> 
 
 
 @compiled
-def _shortfall(worth: int, target: int) -> float:
-    """Return how bad it is that a set is not worth the target: 1 at worst, convex."""
-    share = max(0, target - worth) / target
+def _shortfall(worth: int, target: int, hoped: int) -> float:
+    """Return how bad it is that a set is not worth the target: convex, 1 without what is hoped."""
+    share = max(0, target - worth) / hoped
     return float(share * share)
 
 
 @compiled
 def balanced_by_annealing(
-    units: Integers, start: Integers, overlap: int, target: int, most_swaps: int, seed: int
+    units: Integers,
+    start: Integers,
+    overlap: int,
+    hoped: int,
+    price: float,
+    most_swaps: int,
+    seed: int,
 ) -> Integers:
     """Look for a design of which the worst set is worth more.
 
@@ -174,8 +180,10 @@ def balanced_by_annealing(
         A design.
     overlap : int
         K.
-    target : int, at least 1
-        What every set had better be worth.
+    hoped : int, at least 1
+        By how much every set had better be worth more than the worst of them.
+    price : float, above 0
+        What a pair of sets that shares too much is to cost, as worth of a set.
     most_swaps : int
         How often to exchange features.
     seed : int
@@ -196,10 +204,11 @@ def balanced_by_annealing(
             _move(design, s, -1, j)
             worth[s] += units[j]
     best_worth = worth.min()
+    target, of_worth = best_worth + hoped, hoped / price
     random = np.array([seed], np.uint64)
     excess = _excess(shared, overlap)
     for swap in range(most_swaps):
-        temperature = _FIRST_TEMPERATURE * _COLDEST ** (swap / most_swaps)
+        temperature = _HOT * (_COLD / _HOT) ** (swap / most_swaps)
         one, other = below(random, n_sets), below(random, n_sets)
         a, b = below(random, k), below(random, k)
         i, j = sets[one, a], sets[other, b]
@@ -209,13 +218,14 @@ def balanced_by_annealing(
         if has[one, j] or (is_swap and has[other, i]):
             continue
         gain = units[j] - units[i]
-        cost = _shortfall(worth[one] + gain, target) - _shortfall(worth[one], target)
+        cost = _shortfall(worth[one] + gain, target, hoped) - _shortfall(worth[one], target, hoped)
         if is_swap:
             change = _excess_of_swap(design, overlap, one, other, i, j)
-            cost += _shortfall(worth[other] - gain, target) - _shortfall(worth[other], target)
+            cost += _shortfall(worth[other] - gain, target, hoped)
+            cost -= _shortfall(worth[other], target, hoped)
         else:
             change = _excess_of_exchange(design, overlap, one, i, j)
-        cost += change
+        cost = cost * of_worth + change
         if cost > 0 and below(random, 2**30) >= 2.0**30 * np.exp(-cost / temperature):
             continue
         _move(design, -1, one, i)

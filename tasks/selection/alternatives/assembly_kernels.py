@@ -51,6 +51,26 @@ class Parts(NamedTuple):
     blur: int
 
 
+def parts_of(
+    sets: Integers,
+    price: Integers,
+    units: Integers,
+    penalties: Integers,
+    budget: int,
+    overlap: int,
+    blur: int,
+) -> Parts:
+    """Return what designs are made of: `units` (p,) are what the features are worth."""
+    n, n_words = len(sets), -(-len(units) // 64)
+    has = np.zeros((n, len(units)), dtype=np.bool_)
+    np.put_along_axis(has, sets, values=True, axis=1)
+    padded = np.zeros((n, 64 * n_words), dtype=np.uint8)
+    padded[:, : has.shape[1]] = has
+    bits = np.packbits(padded, axis=1).view(np.uint64)
+    worth = units[sets].sum(axis=1)
+    return Parts(sets, has, bits, worth, price, penalties, budget, overlap, blur)
+
+
 class Assembly(NamedTuple):
     """Where the search is. One row for each set that a design may have so far.
 

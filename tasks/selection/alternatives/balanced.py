@@ -18,26 +18,31 @@ Two ways lead to the best design, and they are tried in turn, for longer and lon
 - *Up from the best design known*, found by annealing: one that is better is searched for, feature
   by feature (`balance_kernels.py`). This is fast where a few features are worth so much that the
   bound is out of reach.
+
+Sets of many places are annealed for longer, and prices of subsets (`by_prices.py`) lower the bound.
 """
 
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.annealing_kernels import balanced_by_annealing
 from chaffinch.tasks.selection.alternatives.assembly_kernels import (
-    Parts,
     assemble,
     fresh_assembly,
+    parts_of,
 )
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
+from chaffinch.tasks.selection.alternatives.by_prices import by_prices, is_priced
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.feature_prices import (
     Prices,
     Question,
+    best_uses_for,
     prices_of_uses,
     sets_in_budget,
 )
@@ -51,7 +56,6 @@ from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
-from chaffinch.tasks.selection.alternatives.uses import Uses, best_uses
 from chaffinch.tasks.selection.alternatives.whole_numbers import (
     Integers,
     sums_of_sets,
@@ -69,6 +73,11 @@ _MOST_SUMS = 3_000
 _FIRST_STEP = 2.0**-16  # down from the bound, relative to it
 _SHORTER = 64  # where there are too many sets
 _SWAPS = 1_000_000
+_MANY_PLACES = 42  # of as many a proof is not to be hoped for in moments
+_HOPES = (1.0, 1.0, 0.5, 0.25, 0.1)  # shares of what the bound leaves
+_DEARER = (4, 2, 8)  # times the price at which the best uses share what they may
+_LONGER, _OF_ALL_SETS = 5_000_000, 100_000_000  # swaps; of these each looks at all sets
+_ROUNDS_OF_ANNEALING, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 30, 8, 10
 
 
 def best_min(
@@ -136,7 +145,8 @@ class _Search:
     def _start(self) -> bool:
         """Take any sets to start from; return whether there may be some."""
         order = -np.arange(float(len(self.units)))
-        places: NDArray[np.integer] = greedy_balancing(order, self.k, self.n_sets, self.overlap)
+        worth = self.units.astype(np.float64)
+        places: NDArray[np.integer] = greedy_balancing(worth, self.k, self.n_sets, self.overlap)
         if not len(places):
             found = any_sets(order, self.k, self.n_sets, self.overlap, self.deadline)
             if found.sets is None:
@@ -151,7 +161,7 @@ class _Search:
         closest = max(1, int(high * _FIRST_STEP))
         while high - low > closest and not is_late(self.deadline):
             middle = (low + high) // 2
-            uses = self._uses(self._question(middle))
+            uses = best_uses_for(self._question(middle))
             if uses.bound >= self.n_sets * middle:
                 low = middle
             else:
@@ -167,6 +177,10 @@ class _Search:
         for rounds in range(_ROUNDS if table is None else _ENDLESS):
             if is_proven or self.best is None or is_late(self.deadline):
                 break
+            if rounds == 1 and self.n_sets * self.k >= _MANY_PLACES:
+                self._anneal_longer()
+                if self._search_by_prices():
+                    return True
             self._anneal(_SWAPS * (rounds + 1), rounds + 1)
             is_proven = table is not None and self._raise_target(
                 table, _STEPS_AT_FIRST * _MORE_STEPS**rounds
@@ -175,12 +189,44 @@ class _Search:
         return is_proven
 
     def _anneal(self, n_swaps: int, seed: int) -> None:
-        if self.best is not None and not is_late(self.deadline):
-            self._take(
-                balanced_by_annealing(
-                    self.units, self.best, self.overlap, self.upper, n_swaps, seed
-                )
-            )
+        """Look for a better design, hoping for much at a low price, or less, as the seed says."""
+        left = self.upper - self.worth
+        if self.best is None or left <= 0 or is_late(self.deadline):
+            return
+        share, times = _HOPES[seed % len(_HOPES)], _DEARER[seed % len(_DEARER)]
+        price = float(max(1, times * best_uses_for(self._question(self.upper)).price))
+        hoped = max(1, int(left * share))
+        self._take(
+            balanced_by_annealing(self.units, self.best, self.overlap, hoped, price, n_swaps, seed)
+        )
+
+    def _anneal_longer(self) -> None:
+        """Look for better designs, and on, until that has been in vain a few times in a row."""
+        in_vain, seconds = 0, 0.0
+        is_last = not is_priced(len(self.units), self.k, self.overlap)
+        for seed in range(_ROUNDS_OF_ANNEALING if is_last else _ROUNDS_BEFORE_PRICES):
+            if in_vain == _IN_VAIN or is_late(self.deadline, seconds):
+                return
+            before, start = self.worth, time.monotonic()
+            self._anneal(min(_LONGER, _OF_ALL_SETS // self.n_sets + 1), seed)
+            seconds = time.monotonic() - start
+            in_vain = 0 if self.worth > before else in_vain + 1
+
+    def _search_by_prices(self) -> bool:
+        """Lower the bound by prices of subsets; return whether the best sets are proven by it."""
+        if self.best is None or self.upper <= self.worth + self.blur:
+            return self.best is not None
+        if self.deadline is None:  # no end to prices is known
+            return False
+        if is_late(self.deadline) or not is_priced(len(self.units), self.k, self.overlap):
+            return False
+        values = self.values[self.whole.order]
+        found = by_prices(values, self.best, self.overlap, "min", self.deadline)
+        if found.sets is not None:
+            self._take(found.sets.astype(np.int64))
+        lost = self.k * int(self.whole.units[-1])
+        self.upper = min(self.upper, self.whole.units_at_most(found.bound, self.k) - lost)
+        return found.complete
 
     def _raise_target(self, table: Integers, most_steps: int) -> bool:
         """Search for better designs than the best; return whether there are no more."""
@@ -214,7 +260,7 @@ class _Search:
             target = self._reachable(lowest)
             if target <= self.upper:
                 question = self._question(target)
-                prices = prices_of_uses(question, self._uses(question))
+                prices = prices_of_uses(question, best_uses_for(question))
                 found = sets_in_budget(question, prices, _MOST_SETS, most_work, self.deadline)
                 if found is None and is_first and step >= _SHORTER:
                     step //= _SHORTER
@@ -231,7 +277,9 @@ class _Search:
         """Take the best design of some sets that is worth the target; False if too much work."""
         if len(sets) < self.n_sets:
             return True
-        parts = self._parts(sets, costs, prices)
+        parts = parts_of(
+            sets, costs, self.units, prices.penalties, prices.budget, self.overlap, self.blur
+        )
         state = fresh_assembly(parts, self.n_sets, max(self.worth + self.blur, question.least - 1))
         ended, work = PAUSED, 0
         while ended == PAUSED and work < most_work and not is_late(self.deadline):
@@ -240,24 +288,6 @@ class _Search:
         if state.best[0] >= 0:
             self._take(parts.sets[state.best])
         return ended == DONE
-
-    def _parts(self, sets: Integers, price: Integers, prices: Prices) -> Parts:
-        n, n_words = len(sets), -(-len(self.units) // 64)
-        has = np.zeros((n, len(self.units)), dtype=np.bool_)
-        np.put_along_axis(has, sets, values=True, axis=1)
-        padded = np.zeros((n, 64 * n_words), dtype=np.uint8)
-        padded[:, : has.shape[1]] = has
-        return Parts(
-            sets,
-            has,
-            np.packbits(padded, axis=1).view(np.uint64),
-            self.units[sets].sum(axis=1),
-            price,
-            prices.penalties,
-            prices.budget,
-            self.overlap,
-            self.blur,
-        )
 
     def _reachable(self, target: int) -> int:
         """Return the least that a set can be worth, from the target up, as far as it is known."""
@@ -269,12 +299,6 @@ class _Search:
     def _question(self, target: int) -> Question:
         worth = np.minimum(self.units, target)
         return Question(worth, self.k, self.n_sets, self.n_pairs, target)
-
-    def _uses(self, question: Question) -> Uses:
-        uses = best_uses(question.worth, self.n_sets, self.n_sets * self.k, self.n_pairs)
-        if uses is None:
-            raise ValueError("no uses although there are sets")
-        return uses
 
     def _take(self, places: Integers | Sets) -> None:
         worth = int(self.units[places].sum(axis=1).min())

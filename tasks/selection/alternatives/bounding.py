@@ -34,7 +34,7 @@ _ROUNDS_OF_PAIRS = 12
 _BEYOND = 1e-6
 _DEARER = 1e3
 _ROUNDS_FURTHER = 40
-_MOST_ENUMERATED = 100_000
+_MOST_ENUMERATED = 400_000
 _WORTHWHILE = 1e-4
 
 
@@ -113,7 +113,9 @@ def best_beside(
     )
 
 
-def price(designs: Designs, first: Sets, deadline: float | None) -> tuple[Bound, Master | None]:
+def price(
+    designs: Designs, first: Sets, deadline: float | None, *, is_short: bool = False
+) -> tuple[Bound, Master | None]:
     """Return the least bound on the sum that prices of features and pairs give.
 
     Parameters
@@ -124,6 +126,9 @@ def price(designs: Designs, first: Sets, deadline: float | None) -> tuple[Bound,
         Sets to start from.
     deadline : float, optional
         On the clock of `time.monotonic`.
+    is_short : bool
+        Whether larger subsets will be priced in any case, so that pairs are once at most, if two
+        sets can share more than one feature.
 
     Returns
     -------
@@ -148,7 +153,7 @@ def price(designs: Designs, first: Sets, deadline: float | None) -> tuple[Bound,
         master.add(known)
         master.penalty *= _DEARER
         bound, solution = close(master, bound, find)
-    for _ in range(_ROUNDS_OF_PAIRS):
+    for _ in range(1 if is_short and designs.overlap > 1 else _ROUNDS_OF_PAIRS):
         if solution is None or not master.price_subsets(solution, 2):
             break
         bound, solution = close(master, bound, find)

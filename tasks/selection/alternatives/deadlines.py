@@ -5,6 +5,12 @@ from __future__ import annotations
 import time
 
 
-def is_late(deadline: float | None) -> bool:
-    """Return whether a deadline on the clock of `time.monotonic` is over; None never is."""
-    return deadline is not None and time.monotonic() >= deadline
+def is_late(deadline: float | None, in_seconds: float = 0.0) -> bool:
+    """Return whether a deadline on the clock of `time.monotonic` is over, or soon; None never."""
+    return deadline is not None and time.monotonic() + in_seconds >= deadline
+
+
+def share_of_time(deadline: float, share: float) -> float:
+    """Return when so much of the time that is left will be over."""
+    now = time.monotonic()
+    return now + share * (deadline - now)

@@ -60,6 +60,22 @@ class Designs:
     constraints: Constraints
     cap: float = math.inf
 
+    @classmethod
+    def checked(
+        cls,
+        form: Form,
+        k: int,
+        n_sets: int,
+        overlap: int,
+        limits: Limits | None,
+        constraints: Constraints | None,
+    ) -> Designs:
+        """Refuse an overlap that is out of range with ValueError."""
+        if not 0 <= overlap < k:
+            raise ValueError(f"overlap must be in 0..{k - 1}, less than k, but is {overlap}")
+        limits = limits or Limits.none(len(form.gains))
+        return cls(form, k, n_sets, overlap, limits, constraints or Constraints())
+
     @property
     def n_features(self) -> int:
         """How many features there are."""

@@ -100,6 +100,7 @@ def annealed(
     at_most: Integers,
     price: float,
     n_moves: int,
+    seed: int,
 ) -> tuple[bool, Sets]:
     """Look for a design that is worth much in all.
 
@@ -121,6 +122,7 @@ def annealed(
         Of a feature that is shared beyond that.
     n_moves : int
         How often to exchange.
+    seed : int
 
     Returns
     -------
@@ -138,7 +140,7 @@ def annealed(
     shared = _shared(has, n_sets)
     excess = _all_excess(shared, at_most)
     is_found, worth, best_worth = excess == 0, 0.0, 0.0  # more than the start
-    random = np.array([1], np.uint64)
+    random = np.array([seed], np.uint64)
     for move in range(n_moves):
         temperature = _HOT * (_COLD / _HOT) ** (move / n_moves)
         one, a = below(random, n_sets), n_fixed + below(random, k - n_fixed)

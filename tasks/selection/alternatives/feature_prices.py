@@ -31,7 +31,7 @@ from chaffinch.tasks.selection.alternatives.affordable_kernels import (
 )
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
-from chaffinch.tasks.selection.alternatives.uses import Uses
+from chaffinch.tasks.selection.alternatives.uses import Uses, best_uses
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 
 _STEPS_BETWEEN_LOOKS = 500_000  # at the clock: some milliseconds
@@ -72,6 +72,15 @@ class Prices:
     of_features: Integers
     penalties: Integers
     budget: int
+
+
+def best_uses_for(question: Question) -> Uses:
+    """Return the best uses; ValueError if even the most even ones make too many pairs."""
+    n_places = question.n_sets * question.k
+    uses = best_uses(question.worth, question.n_sets, n_places, question.n_pairs)
+    if uses is None:
+        raise ValueError("no uses although there are sets")
+    return uses
 
 
 def prices_of_uses(question: Question, uses: Uses) -> Prices:

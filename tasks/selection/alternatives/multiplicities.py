@@ -19,17 +19,20 @@ Given sets, or a limit to some features, would tell features apart, and the firs
 
 `multiplicity_kernels.py` searches c and the sets together, feature by feature. What it cannot end
 in time is compared with designs by annealing: for c that make fewer and fewer pairs, and with c
-left open (`exchange_kernels.py`). `prefixes.py` then lowers the bound.
+left open (`exchange_kernels.py`). `prefixes.py` then lowers the bound. Sets of many places are
+annealed first, for longer if that helps, and prices of subsets (`by_prices.py`) lower their bound.
 """
 
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.annealing_kernels import realised
-from chaffinch.tasks.selection.alternatives.deadlines import is_late
+from chaffinch.tasks.selection.alternatives.by_prices import by_prices, is_priced
+from chaffinch.tasks.selection.alternatives.deadlines import is_late, share_of_time
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicity_kernels import search
@@ -46,14 +49,17 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import (
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 
-_STEPS_BEFORE_ANNEALING = 1_000_000
+_STEPS_BEFORE_ANNEALING, _LOOKS_BEFORE_PRICES = 1_000_000, 10
 _PAIRS_BETWEEN_LOOKS = 4_000_000  # at the clock; of sets, all of which a step looks at
 _SWAPS = 300_000
 _ATTEMPTS = 9
 _FEWER = 0.85
-_MANY_PLACES = 50  # of as many a proof is not to be hoped for, and annealing comes first
+_MANY_PLACES = 42  # of as many a proof is not to be hoped for, and annealing comes first
 _MOVES_OF_A_PLACE, _MOST_MOVES = 8_000, 1_000_000
 _DEARER = (4, 8, 2)  # times the price at which the best uses share what they may
+_LONGER, _OF_ALL_SETS = 5_000_000, 50_000_000  # moves; of these each looks at all sets
+_ROUNDS, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 32, 5, 8
+_OF_PRICES = 0.75  # of the time that is left then
 _SO_DEAR, _SHORTER = (100, 1000), 10  # for any sets rather than good ones
 
 NO_SETS = Solved(None, -math.inf, -math.inf, complete=True)
@@ -139,48 +145,53 @@ class _Search:
 
     def _improve(self, uses: Uses) -> tuple[int, bool]:
         """Search until it is proven or too late; return a bound, and whether it is proven."""
-        bound, blur = uses.bound, self.whole.blur(self.n_places)
-        if self.best is not None and bound <= self.worth + blur:
-            return bound, True
-        if self._is_enough():
-            return bound, False
-        is_annealed = self.n_places >= _MANY_PLACES
-        if is_annealed:
+        bound, are_many = uses.bound, self.n_places >= _MANY_PLACES
+        if are_many and not self._is_settled(bound):
             bound = self._anneal(bound, uses)
-            if self.best is not None and bound <= self.worth + blur:
-                return bound, True
+        if self._is_settled(bound) or self._is_enough():
+            return bound, self._is_settled(bound)
         table = table_of_uses(
             self.whole.units, self.n_sets, self.n_places, self.n_pairs, self.deadline
         )
         if table is None:
-            bound = bound if is_annealed else self._anneal(bound, uses)
-            return bound, self.best is not None and bound <= self.worth + blur
+            if not are_many:
+                bound = self._anneal(bound, uses)
+                return bound, self._is_settled(bound)
+            return self._search_longer(bound, uses)
         promise = int(table[0, -1, -1])
         if promise == NONE:
             return bound, True
-        bound = min(bound, -(-promise // self.scale))
-        return self._search(table, bound, None if is_annealed else uses)
+        return self._search(table, min(bound, -(-promise // self.scale)), uses, are_many)
 
-    def _search(self, table: Integers, bound: int, uses: Uses | None) -> tuple[int, bool]:
-        """Search through all; if it takes long anneal by the best uses, if they are given."""
+    def _search(self, table: Integers, bound: int, uses: Uses, are_many: bool) -> tuple[int, bool]:
+        """Search through all; if it takes long, first anneal, or longer if that has been done."""
         units, blur = self.whole.units, self.whole.blur(self.n_places)
         sums = np.concatenate([[0], np.cumsum(units)])
         problem = Problem(units, sums, table, self.scale, blur, self.k, self.overlap)
         state = fresh_state(len(units), self.n_sets, self.n_places)
         at_once = _PAIRS_BETWEEN_LOOKS // self.n_sets**2 + 1
-        ended, steps = PAUSED, 0
-        while ended == PAUSED and not self._is_enough():
+        steps_before = _LOOKS_BEFORE_PRICES * at_once if are_many else _STEPS_BEFORE_ANNEALING
+        ended, steps, is_long, is_proven = PAUSED, 0, False, False
+        while ended == PAUSED and not is_proven and not self._is_enough():
             if self.best is not None:
                 state.best_worth[:] = self.worth, (self.worth + blur) * self.scale
             ended = search(problem, state, at_once)
             steps += at_once
             if state.best_worth[0] > self.worth:
                 self._take(np.nonzero(state.best.T)[1].reshape(self.n_sets, self.k))
-            if steps >= _STEPS_BEFORE_ANNEALING and uses is not None and ended == PAUSED:
-                bound, uses = self._anneal(bound, uses), None
+            if ended == PAUSED and not is_long and steps >= steps_before:
+                is_long = True
+                if not are_many:
+                    bound = self._anneal(bound, uses)
+                else:
+                    bound, is_proven = self._search_longer(bound, uses)
         if ended == DONE:
             return self.worth + blur, True
-        return bound, False
+        return bound, is_proven
+
+    def _is_settled(self, bound: int) -> bool:
+        """Return whether the best sets come up to a bound."""
+        return self.best is not None and bound <= self.worth + self.whole.blur(self.n_places)
 
     def _is_enough(self) -> bool:
         is_found = self.is_any_enough and self.best is not None
@@ -197,29 +208,47 @@ class _Search:
 
     def _anneal_with_open_uses(self, uses: Uses) -> None:
         """Look for designs by exchanges of features, at some prices of what is shared too often."""
-        n_features = len(self.whole.units)
-        start = self.best
-        if start is None:
-            start = np.arange(self.n_places).reshape(self.n_sets, self.k) % n_features
         n_moves = min(_MOVES_OF_A_PLACE * self.n_places, _MOST_MOVES)
         if self.is_any_enough:
             n_moves //= _SHORTER
         for factor in _SO_DEAR if self.is_any_enough else _DEARER:
-            if self._is_enough():
+            if not self._is_enough():
+                self._exchange(factor * uses.price, n_moves, 1)
+
+    def _anneal_longer(self, bound: int, uses: Uses) -> None:
+        """Look for better designs, and on, until that has been in vain a few times in a row."""
+        in_vain, seconds = 0, 0.0
+        is_last = not is_priced(len(self.whole.units), self.k, self.overlap)
+        for rounds in range(_ROUNDS if is_last else _ROUNDS_BEFORE_PRICES):
+            is_soon = is_late(self.deadline, seconds)
+            if in_vain == _IN_VAIN or self._is_settled(bound) or self._is_enough() or is_soon:
                 return
-            is_found, sets = annealed(
-                self.whole.units.astype(np.float64),
-                np.empty((0, 0)),
-                start.astype(np.int32),
-                0,
-                np.arange(n_features),
-                np.zeros((0, n_features), dtype=bool),
-                np.full(self.n_sets, self.overlap),
-                float(max(1, factor * uses.price)),
-                n_moves,
-            )
-            if is_found:
-                self._take(sets)
+            before, start = self.worth, time.monotonic()
+            n_moves = min(_LONGER, _OF_ALL_SETS // self.n_sets + 1)
+            self._exchange(_DEARER[rounds % 2] * uses.price, n_moves, rounds + 2)
+            seconds = time.monotonic() - start
+            in_vain = 0 if self.worth > before else in_vain + 1
+
+    def _exchange(self, price: int, n_moves: int, seed: int) -> None:
+        """Anneal by exchanges at a price of what is shared too often."""
+        n_features = len(self.whole.units)
+        start = self.best
+        if start is None:
+            start = np.arange(self.n_places).reshape(self.n_sets, self.k) % n_features
+        is_found, sets = annealed(
+            self.whole.units.astype(np.float64),
+            np.empty((0, 0)),
+            start.astype(np.int32),
+            0,
+            np.arange(n_features),
+            np.zeros((0, n_features), dtype=bool),
+            np.full(self.n_sets, self.overlap),
+            float(max(1, price)),
+            n_moves,
+            seed,
+        )
+        if is_found:
+            self._take(sets)
 
     def _anneal_by_uses(self) -> None:
         """Look for designs of the best uses that make so many pairs; bisect that number."""
@@ -237,6 +266,21 @@ class _Search:
             n_pairs = (least + most) // 2 if least >= 0 else int(most * _FEWER)
             if n_pairs in (least, most):
                 return
+
+    def _search_longer(self, bound: int, uses: Uses) -> tuple[int, bool]:
+        """Look for better designs and a lower bound; return it, and whether it is proven."""
+        self._anneal_longer(bound, uses)
+        if self.best is None or self._is_settled(bound) or self._is_enough():
+            return bound, self._is_settled(bound)
+        if self.deadline is None or not is_priced(len(self.whole.units), self.k, self.overlap):
+            return bound, False  # no end to prices is known
+        values = self.values[self.whole.order]
+        deadline = share_of_time(self.deadline, _OF_PRICES)
+        found = by_prices(values, self.best, self.overlap, "sum", deadline)
+        if found.sets is not None:
+            self._take(found.sets.astype(np.int64))
+        bound = min(bound, self.whole.units_at_most(found.bound, self.n_places))
+        return bound, found.complete or self._is_settled(bound)
 
     def _take(self, sets: Integers | Sets) -> None:
         worth = int(self.whole.units[sets].sum()) if len(sets) else NONE

@@ -72,6 +72,7 @@ def best_sum(
     *,
     limits: Limits | None = None,
     constraints: Constraints | None = None,
+    start: Sets | None = None,
     deadline: float | None = None,
 ) -> Solved:
     """Return the sets that are worth most in all.
@@ -90,6 +91,8 @@ def best_sum(
         On what each may share with given sets.
     constraints : Constraints, optional
         Checked, with indices for names.
+    start : ndarray of int32, shape (m, k), optional
+        A design that is known, each set sorted, so that none is looked for before it is priced.
     deadline : float, optional
         On the clock of `time.monotonic`.
 
@@ -98,8 +101,8 @@ def best_sum(
     ValueError
         If `overlap` is outside its range, so that a set could be its own alternative.
     """
-    designs = _designs(form, k, n_sets, overlap, limits, constraints)
-    return _Search(designs, is_smallest_counted=False, deadline=deadline).run()
+    designs = Designs.checked(form, k, n_sets, overlap, limits, constraints)
+    return _Search(designs, is_smallest_counted=False, deadline=deadline).run(start)
 
 
 def best_min(
@@ -110,25 +113,12 @@ def best_min(
     *,
     limits: Limits | None = None,
     constraints: Constraints | None = None,
+    start: Sets | None = None,
     deadline: float | None = None,
 ) -> Solved:
     """Return the sets of which the worst is worth most; see `best_sum`."""
-    designs = _designs(form, k, n_sets, overlap, limits, constraints)
-    return _Search(designs, is_smallest_counted=True, deadline=deadline).run()
-
-
-def _designs(
-    form: Form,
-    k: int,
-    n_sets: int,
-    overlap: int,
-    limits: Limits | None,
-    constraints: Constraints | None,
-) -> Designs:
-    if not 0 <= overlap < k:
-        raise ValueError(f"overlap must be in 0..{k - 1}, less than k, but is {overlap}")
-    limits = limits or Limits.none(len(form.gains))
-    return Designs(form, k, n_sets, overlap, limits, constraints or Constraints())
+    designs = Designs.checked(form, k, n_sets, overlap, limits, constraints)
+    return _Search(designs, is_smallest_counted=True, deadline=deadline).run(start)
 
 
 class _Search:
@@ -148,11 +138,12 @@ class _Search:
         self.value = -math.inf
         self.ceiling = math.inf  # no design counts for more in all
 
-    def run(self) -> Solved:
+    def run(self, start: Sets | None = None) -> Solved:
         """Price, and enumerate until it is proven or too late."""
-        first = one_after_another(self.designs, self.deadline)
+        is_close = start is not None  # so that what is open is a matter of the bound
+        first = one_after_another(self.designs, self.deadline) if start is None else start
         self._take(first)
-        for sets in annealed_designs(self.designs, first, self.deadline):
+        for sets in () if is_close else annealed_designs(self.designs, first, self.deadline):
             self._take(sets)
         if self.is_smallest_counted and self.best is None:  # by the worst it is harder to find any
             found = _Search(
@@ -161,14 +152,13 @@ class _Search:
             if found.sets is None:
                 return replace(found, bound=found.bound / self.designs.n_sets)
             self._take(found.sets.astype(np.int32))
-        bound, master = price(self.designs, first, self.deadline)
+        bound, master = price(self.designs, first, self.deadline, is_short=is_close)
         if bound.value == -math.inf:
             return Solved(None, -math.inf, -math.inf, complete=True)
         step = self._first_step(bound, _ENOUGH)
-        if master is not None and not self._is_over() and self._are_many(bound):
-            self.designs, bound = price_further(
-                master, bound, self.is_smallest_counted, self.deadline
-            )
+        if master is not None and not self._is_over() and (is_close or self._are_many(bound)):
+            further = price_further(master, bound, self.is_smallest_counted, self.deadline)
+            self.designs, bound = further
             step = self._first_step(bound, _MOST_TO_SWAP)
         self.ceiling = bound.value
         is_proven = self._look(bound, step)

@@ -51,6 +51,10 @@ class WholeValues:
             number = math.nextafter(number, math.inf)
         return math.ldexp(number, self.exponent)
 
+    def units_at_most(self, number: float, n_values: int) -> int:
+        """Return what the units of sums of so many values do not exceed if the sums do not."""
+        return math.floor(math.ldexp(number, -self.exponent)) + math.ceil(self.error * n_values)
+
     def blur(self, n_values: int) -> int:
         """Return by how many units sums of so many values may differ and yet be equal."""
         return math.floor(2 * self.error * n_values)
