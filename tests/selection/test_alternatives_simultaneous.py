@@ -216,7 +216,7 @@ def test_prices_prove_the_best_where_no_other_way_leads_to_it(aggregate, questio
         patch.setattr(balanced._Search, "_anneal", lambda self, n_swaps, seed: None)
         deadline = time.monotonic() + 600
         found = SEARCHES[aggregate](values, k, n_sets, overlap, deadline=deadline)
-    assume(overlap < k and found.sets is not None)
+    assume(0 < overlap < k and found.sets is not None)
     best = best_by_trying_all(values, k, n_sets, overlap, COUNTS[aggregate])
     rounding = 1e-13 * n_sets * k * np.abs(values).max()
     assert found.complete
