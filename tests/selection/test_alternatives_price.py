@@ -480,3 +480,10 @@ def test_a_linear_program_is_given_up_when_it_is_late() -> None:
         master.add(sets)
     assert late.solve() is None
     assert in_time.solve() is not None
+
+
+@pytest.mark.parametrize("best", [best_sum, best_min])
+def test_a_set_that_is_worth_next_to_nothing_is_proven_best(best) -> None:
+    found = best(Form(np.array([2e-313, -1.0])), 1, 1, 0)
+    assert found.complete
+    assert found.sets.tolist() == [[0]]

@@ -38,7 +38,7 @@ from chaffinch.tasks.selection.alternatives.assembly_kernels import (
 )
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.by_prices import by_prices, is_priced
-from chaffinch.tasks.selection.alternatives.deadlines import is_late
+from chaffinch.tasks.selection.alternatives.deadlines import is_late, share_of_time
 from chaffinch.tasks.selection.alternatives.feature_prices import (
     Prices,
     Question,
@@ -77,7 +77,8 @@ _MANY_PLACES = 42  # of as many a proof is not to be hoped for in moments
 _HOPES = (1.0, 1.0, 0.5, 0.25, 0.1)  # shares of what the bound leaves
 _DEARER = (4, 2, 8)  # times the price at which the best uses share what they may
 _LONGER, _OF_ALL_SETS = 5_000_000, 100_000_000  # swaps; of these each looks at all sets
-_ROUNDS_OF_ANNEALING, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 30, 8, 10
+_ROUNDS_OF_ANNEALING, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 30, 3, 6
+_OF_PRICES = 0.75  # of the time that is left then
 
 
 def best_min(
@@ -194,8 +195,8 @@ class _Search:
         if self.best is None or left <= 0 or is_late(self.deadline):
             return
         share, times = _HOPES[seed % len(_HOPES)], _DEARER[seed % len(_DEARER)]
-        price = float(max(1, times * best_uses_for(self._question(self.upper)).price))
         hoped = max(1, int(left * share))
+        price = float(max(1, times * best_uses_for(self._question(self.upper)).price))
         self._take(
             balanced_by_annealing(self.units, self.best, self.overlap, hoped, price, n_swaps, seed)
         )
@@ -221,7 +222,8 @@ class _Search:
         if is_late(self.deadline) or not is_priced(len(self.units), self.k, self.overlap):
             return False
         values = self.values[self.whole.order]
-        found = by_prices(values, self.best, self.overlap, "min", self.deadline)
+        deadline = share_of_time(self.deadline, _OF_PRICES)
+        found = by_prices(values, self.best, self.overlap, "min", deadline)
         if found.sets is not None:
             self._take(found.sets.astype(np.int64))
         lost = self.k * int(self.whole.units[-1])

@@ -30,8 +30,8 @@ _MOST_SETS = 1_000_000_000  # that there are; of more, too many are worth nearly
 
 
 def is_priced(n_features: int, k: int, overlap: int) -> bool:
-    """Return whether there are few enough sets for prices to lower a bound."""
-    return overlap < k and math.comb(n_features, k) <= _MOST_SETS
+    """Return whether prices may lower a bound: sets share something, and there are few enough."""
+    return 0 < overlap < k and math.comb(n_features, k) <= _MOST_SETS
 
 
 def by_prices(

@@ -27,6 +27,7 @@ from chaffinch.tasks.selection.alternatives.search_state import Integers
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _LEAST_SECONDS = 1e-3
+_LEAST_UNIT = 1e-6
 _ABOVE = 1e-6  # a subset that more than one set has by less is not worth a price
 
 
@@ -123,7 +124,9 @@ class Master:
         pieces = np.repeat([designs.most_uses(size) for size in sizes], counts)
         n_items, n_pieces = len(pieces), int(pieces.sum())
         limits = designs.n_pairs_of_sets * np.array([designs.shared(size) for size in sizes])
-        unit = float(np.abs(self.counts).max()) or 1.0  # the solver's tolerances are absolute
+        magnitude = designs.magnitude  # sets may count for next to nothing of it
+        largest = float(np.abs(self.counts).max()) or magnitude
+        unit = max(largest, _LEAST_UNIT * magnitude)  # the solver's tolerances are absolute
         penalties = np.full(n_items, self.penalty / unit)
         counted = np.repeat([[1.0, 0.0]], [n_known, n_pieces + n_items], axis=1)
         found = linprog(  # type: ignore[call-overload]  # it takes sparse matrices as well
