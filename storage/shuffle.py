@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -67,6 +67,7 @@ def shuffle_svmlight(
         raise InputError(f"dtype must be float32 or float64 but is {dtype!r}")
     kind = Kind(n_columns, may_grow=True)
     with reading(source):
+        _check_another_place(source, [source], path)
         pieces = svmlight_pieces(source, zero_based, np.dtype(dtype))
         return write_shuffled(pieces, kind, path, seed, block_rows)
 
@@ -105,6 +106,7 @@ def shuffle_parquet(
     source = Path(source)
     with reading(source):
         files = parquet_files(source) if source.is_dir() else [source]
+        _check_another_place(source, files, path)
         with opened(files[0]) as first:
             schema = first.schema_arrow
         check_columns(schema.names, files[0].name)
@@ -142,6 +144,12 @@ def shuffle_pieces(
         If the device is full or fails.
     """
     return write_shuffled(_given_pieces(pieces), Kind(), path, seed, block_rows)
+
+
+def _check_another_place(source: Path, files: Sequence[Path], path: str | Path) -> None:
+    """Refuse to write where the source is read from: it has names and rows that are left out."""
+    if Path(path).resolve() in {file.resolve() for file in (source, *files)}:
+        raise InputError(f"{path} is the source itself, which would be lost; name another path")
 
 
 def _given_pieces(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[Piece]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.names import quoted
+from chaffinch.tasks.history import made_names
 from chaffinch.tasks.leakage import PerfectPredictors
 from chaffinch.tasks.magnitudes import badly_seen
 from chaffinch.tasks.profiling import ColumnProfile
@@ -20,6 +21,7 @@ from chaffinch.tasks.settings import SelectionSettings
 
 _CODE = re.compile(r"0[0-9]+")
 _MUCH_MISSING = 0.5
+_SEEING_GAPS = ("lightgbm", "xgboost")  # without a value in their place
 _RARE_CLASS = 0.01
 # sets of equal features that get a sentence each
 _NAMED = 5
@@ -51,6 +53,14 @@ class Findings:
 
         self._hash_array: Callable[[Floats], NDArray[np.uint64]] = hash_array
         self._predictors = PerfectPredictors(y)
+        self._made = _made_by(settings)  # of earlier rows, so that they are known before
+        self._model, history = settings.model.name, settings.history
+        self._fills_across_series = (
+            history is not None
+            and history.series is not None
+            and history.scale == "none"
+            and self._model not in _SEEING_GAPS
+        )
         self._rows = self._hash(y.astype(np.float64))
         self._columns: dict[bytes, list[str]] = {}
         self._telling: list[str] = []
@@ -82,7 +92,7 @@ class Findings:
         content = hashlib.sha256(repr(categories).encode())
         content.update((numbers + 0.0).data)
         self._columns.setdefault(content.digest(), []).append(row.name)
-        if self._predictors.tells(numbers, len(categories)):
+        if row.name not in self._made and self._predictors.tells(numbers, len(categories)):
             self._telling.append(row.name)
         if row.missing > _MUCH_MISSING * row.rows:
             self._much_missing.append(row.name)
@@ -115,6 +125,12 @@ class Findings:
             )
         if self._badly_seen_target:
             found.append(self._badly_seen_target)
+        if self._fills_across_series:
+            found.append(
+                "in the first rows of each series the features made of earlier ones are missing, "
+                f"and the model {self._model} takes the mean over all series for them; bring the "
+                "series to one scale, by --scale series"
+            )
         n_rows = len(self._rows)
         duplicates = n_rows - len(np.unique(self._rows))
         if duplicates:
@@ -181,3 +197,12 @@ def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
 
 def _count(names: list[str], one: str, several: str) -> str:
     return f"{len(names)} {one if len(names) == 1 else several}"
+
+
+def _made_by(settings: SelectionSettings) -> frozenset[str]:
+    """Return the features that the run itself makes of earlier rows."""
+    history = settings.history
+    if history is None:
+        return frozenset()
+    columns = history.columns or (settings.target,)
+    return frozenset(name for column in columns for name in made_names(column, history))

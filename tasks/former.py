@@ -77,8 +77,9 @@ def _read_contract(path: Path) -> dict[str, Any]:
     try:
         return parse_json(path.read_bytes(), path, CONTRACT_FIELDS)
     except StorageError as error:
+        found, _, _ = str(error).rpartition("; ")  # the remedy after it is one for a store
         raise InputError(
-            f"{path.name} is no feature contract ({error}); give a run's name, its folder or its "
+            f"{path.name} is no feature contract ({found}); give a run's name, its folder or its "
             f"{CONTRACT_FILE}"
         ) from error
 
@@ -144,6 +145,7 @@ def settings_of(
         **{
             **before.model_dump(),
             "target": before.target if asked.target is None else asked.target,
+            "task": former.contract["target"]["task"],
             "method": Reselect(
                 former=kinds,
                 known=tuple(name for name in former.contract["candidates"] if name not in kinds),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,10 +48,10 @@ class ProbabilisticSelection:
     features: tuple[str, ...]
     mask: Mask
     probabilities: Floats
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[Sweep, ...] = field(repr=False)
     imputed: tuple[str, ...]
-    _network: SharedNetwork
-    _seed: int
+    _network: SharedNetwork = field(repr=False)
+    _seed: int = field(repr=False)
 
     @property
     def trajectory(self) -> pd.DataFrame:

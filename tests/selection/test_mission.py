@@ -55,7 +55,7 @@ class PlainSketch:
         )
 
 
-def plain(X, y, loss, *, width, depth=3, passes=3, rate=0.5, seed=0):
+def plain(X, y, loss, *, width, depth=3, passes=3, rate=0.1, seed=0):
     """Return the top features and all weights, by algorithm 1 with a dictionary for a heap."""
     random = np.random.default_rng(seed)
     sketch = PlainSketch(random.integers(0, 2**64, depth, dtype=np.uint64), width)
@@ -103,7 +103,7 @@ def test_a_sketch_as_wide_as_the_table_is_gradient_descent_with_hard_thresholdin
     X += 0.1
     random = np.random.default_rng(4)
     random.integers(0, 2**64, 0, dtype=np.uint64)
-    weights, intercept, step = np.zeros(D), 0.0, 0.5 * N / (X**2).sum()
+    weights, intercept, step = np.zeros(D), 0.0, 0.1 * N / (X**2).sum()
     for _ in range(3):
         for n in random.permutation(N):
             top = np.argsort(-np.abs(weights))[:K]
@@ -138,3 +138,11 @@ def test_a_target_that_does_not_vary_tells_nothing() -> None:
     schema = Schema(("a", "b"), (0, 0))
     rows = Rows(np.random.default_rng(0).normal(size=(20, 2)), np.ones(20))
     assert mission_scores(rows, schema, 0).tolist() == [0, 0]
+
+
+def test_it_settles_on_few_rows_with_much_noise() -> None:
+    schema, random = Schema(tuple("abcdefghij"), (0,) * 10), np.random.default_rng(1)
+    for seed in range(10):
+        X = random.normal(size=(450, 10))
+        y = X[:, :3] @ [3.0, 2.0, 1.0] + 2 * random.normal(size=450)
+        assert set(np.argsort(mission_scores(Rows(X, y), schema, seed))[-3:]) == {0, 1, 2}

@@ -427,3 +427,19 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path, limit) -> 
     )
     assert not (tmp_path / "x.parquet").exists()
     assert not list(tmp_path.glob(".aside*"))
+
+
+def test_a_source_is_never_written_over(tmp_path) -> None:
+    text, folder = tmp_path / "rows.svm", tmp_path / "parts"
+    text.write_text("1 1:2\n" * 5)
+    folder.mkdir()
+    frame = pd.DataFrame({"a": [1.0, 2.0], "y": [0.0, 1.0]})
+    frame.to_parquet(folder / "one.parquet")
+    (tmp_path / "link.parquet").symlink_to(folder / "one.parquet")
+    before = text.read_bytes(), (folder / "one.parquet").read_bytes()
+    with pytest.raises(InputError, match="is the source itself, which would be lost"):
+        chaffinch.shuffle_svmlight(text, text, zero_based=False)
+    for source, path in (("parts", "parts/one.parquet"), ("parts/one.parquet", "link.parquet")):
+        with pytest.raises(InputError, match="parquet is the source itself"):
+            chaffinch.shuffle_parquet(tmp_path / source, tmp_path / path, target="y")
+    assert (text.read_bytes(), (folder / "one.parquet").read_bytes()) == before

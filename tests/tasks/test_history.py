@@ -207,6 +207,18 @@ def test_each_series_is_scaled_by_its_training_rows_alone(tmp_path) -> None:
     assert again.contract["scales"] == result.contract["scales"]
 
 
+def test_series_far_apart_are_warned_of_unless_they_are_scaled_or_gaps_are_seen() -> None:
+    data = shops().drop(columns="noise")
+    asked = {"time": "day", "series": "shop", "lags": [1]}
+    plain = chaffinch.select(data, "y", model=LINEAR, **asked)
+    (said,) = plain.warnings  # that the day before tells the day is no leak
+    assert said.startswith("in the first rows of each series the features made of earlier ones")
+    assert said.endswith("by --scale series")
+    assert chaffinch.select(data, "y", model=LINEAR, scale="series", **asked).warnings == ()
+    trees = ModelSettings(name="lightgbm", tuning="none")
+    assert chaffinch.select(data, "y", model=trees, **asked).warnings == ()
+
+
 def test_new_rows_are_brought_to_the_scales_of_the_run() -> None:
     data = shops()
     result = scaled_run(data, keep=["y_lag_1"])

@@ -182,6 +182,16 @@ def test_classes_categories_and_weights() -> None:
     assert after.contract["loss"] == "log_loss"
 
 
+def test_whole_numbers_stay_classes_however_many_there_are_by_now() -> None:
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(300, 4)), columns=list("abcd"))
+    before = select(X.assign(y=(X["a"] > 0).astype(int)))
+    assert before.contract["target"]["task"] == "classification"
+    after = chaffinch.reselect(before, X.assign(y=np.arange(300) % 25))
+    assert after.contract["target"]["task"] == "classification"
+    assert after.contract["loss"] == "log_loss"
+
+
 # What comes before any work
 
 

@@ -23,7 +23,7 @@ from chaffinch.tasks.selection.rivals import mission_kernels as kernels
 from chaffinch.tasks.selection.rivals.columns import one_table, standardised
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
-_DEPTH, _PASSES, _RATE = 3, 10, 0.5
+_DEPTH, _PASSES, _RATE = 3, 10, 0.1
 _NARROWEST, _SHARE = 1_000, 4  # a sketch is a quarter as wide as the table, but not narrower
 
 
