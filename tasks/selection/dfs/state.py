@@ -14,6 +14,7 @@ from chaffinch.tasks.selection.dfs.draws import Draws
 from chaffinch.tasks.selection.dfs.learning import Learned
 from chaffinch.tasks.selection.dfs.moments import Moments
 from chaffinch.tasks.selection.dfs.target import Outputs
+from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
 
 _WHAT, _VERSION = "chaffinch differentiable descent", 1
 _OF_MASK = ("v", "kept", "mean", "mean_square", "peaks")
@@ -47,8 +48,6 @@ class DescentState:
 
 def to_bytes(state: DescentState) -> bytes:
     """Return a state as bytes, `from_bytes` of which is the same to the last bit."""
-    from safetensors.numpy import save
-
     held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
     tensors = {name: getattr(held, name) for name in _OF_MASK}
     tensors |= {f"columns_{name}": getattr(columns, name) for name in _OF_COLUMNS}
@@ -65,8 +64,7 @@ def to_bytes(state: DescentState) -> bytes:
         "draws": asdict(state.draws),
     }
     metadata = {"what": _WHAT, "format_version": str(_VERSION), "state": json.dumps(said)}
-    whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    return bytes(save(whole, metadata=metadata))
+    return sealed(tensors, metadata)
 
 
 def from_bytes(content: bytes) -> DescentState:
@@ -77,14 +75,9 @@ def from_bytes(content: bytes) -> DescentState:
     ValueError
         If it is none, was written by a later release, or does not fit together.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     try:
-        tensors = load(content)
-        length = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    except (SafetensorError, ValueError) as error:
+        tensors, metadata, is_whole = unsealed(content)
+    except ValueError as error:
         raise ValueError(
             f"the state cannot be read ({error}); begin anew, without start"
         ) from error
@@ -95,6 +88,8 @@ def from_bytes(content: bytes) -> DescentState:
             f"the state has format {metadata.get('format_version')} but this release reads "
             f"{_VERSION}; update chaffinch, or begin anew, without start"
         )
+    if not is_whole:
+        raise ValueError("the state is damaged (it was changed); begin anew, without start")
     try:
         state = _state(tensors, json.loads(metadata["state"]))
     except (KeyError, TypeError, ValueError) as error:

@@ -16,6 +16,7 @@ import numpy as np
 from chaffinch.tasks.selection.pefs.found import Sweep
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Search
+from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
 
 _WHAT = "chaffinch search by PEFS"
 
@@ -38,8 +39,6 @@ def to_bytes(search: Search, of: str) -> bytes:
     of : str
         Its fingerprint.
     """
-    from safetensors.numpy import save
-
     training, sweeps = search.training, search.sweeps
     tensors: dict[str, Any] = {"order": search.order, "probabilities": search.probabilities}
     for name in ("parameters", "means", "squares"):
@@ -57,7 +56,7 @@ def to_bytes(search: Search, of: str) -> bytes:
         "random": search.random.bit_generator.state,
     }
     metadata = {"what": _WHAT, "of": of, "state": json.dumps(said)}
-    return bytes(save(tensors, metadata=metadata))
+    return sealed(tensors, metadata)
 
 
 def restore(search: Search, content: bytes, of: str) -> None:
@@ -78,17 +77,15 @@ def restore(search: Search, content: bytes, of: str) -> None:
         If the bytes are no checkpoint, of a network of other inputs, or of another search.
     """
     import torch
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
 
     try:
-        tensors = load(content)
-        length = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    except (SafetensorError, ValueError) as error:
+        tensors, metadata, is_whole = unsealed(content)
+    except ValueError as error:
         raise ValueError(f"the checkpoint cannot be read ({error}); remove it") from error
     if metadata.get("what") != _WHAT:
         raise ValueError("the checkpoint is not of a search by pefs; name another file")
+    if not is_whole:
+        raise ValueError("the checkpoint is damaged (it was changed); remove it")
     width, fresh = len(tensors["parameters_0"]), len(search.training.parameters[0])
     if width != fresh:
         raise ValueError(
