@@ -213,7 +213,7 @@ def test_prices_prove_the_best_where_no_other_way_leads_to_it(aggregate, questio
     with pytest.MonkeyPatch.context() as patch:
         for module in (multiplicities, balanced):
             patch.setattr(module, "_MANY_PLACES", 0)
-            patch.setattr(module, "_LONGER", 0)
+            patch.setattr(module, "_BEFORE_PRICES", 0.0)
             patch.setattr(module, "table_of_uses", lambda *what: None)
         patch.setattr(multiplicities._Search, "_anneal", lambda self, bound, uses: bound)
         patch.setattr(balanced._Search, "_lower_target", lambda self, most_work: False)
@@ -233,7 +233,7 @@ def test_prices_prove_what_uses_leave_open_where_few_features_outweigh_all(n_set
     values = np.sort(np.random.default_rng(seed).pareto(1, 60))[::-1][: 4 * n_sets]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiplicities, "table_of_uses", lambda *what: None)
-        patch.setattr(multiplicities, "_ROUNDS_BEFORE_PRICES", 0)
+        patch.setattr(multiplicities, "_IN_VAIN", 0)
         by_uses = best_sum(values, 4, n_sets, 2)
     found = by_prices(values, by_uses.sets.astype(np.int64), 2, "sum", None)
     assert_is_a_design(found, values, 4, n_sets, 2, math.fsum)
@@ -287,8 +287,7 @@ def test_many_sets_come_near_to_a_bound(n, k, n_sets, overlap, gap) -> None:
     values = np.random.default_rng(0).random(n)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiplicities, "table_of_uses", lambda *what: None)
-        patch.setattr(multiplicities, "_ROUNDS", 0)
-        patch.setattr(multiplicities, "_ROUNDS_BEFORE_PRICES", 0)
+        patch.setattr(multiplicities, "_IN_VAIN", 0)
         found = best_sum(values, k, n_sets, overlap)
     assert_is_a_design(found, values, k, n_sets, overlap, math.fsum)
     assert found.bound <= (1 + gap) * found.value

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ _WORK_BETWEEN_LOOKS = 500_000  # at the clock: some milliseconds
 _PAIRS_BETWEEN_LOOKS = 4_000_000  # of sets, all of which a step looks at
 _WORK_AT_FIRST, _MORE_WORK = 1_000_000, 30  # times that in each round
 _STEPS_AT_FIRST, _MORE_STEPS = 1_000_000, 10
-_ROUNDS, _ENDLESS = 2, 60  # without a table, and with one
+_ROUNDS, _ENDLESS, _IN_VAIN = 2, 60, 3  # without a table, with one, and in vain
 _MOST_SETS = 50_000
 _MOST_SUMS = 3_000
 _FIRST_STEP = 2.0**-16  # down from the bound, relative to it
@@ -77,8 +78,7 @@ _MANY_PLACES = 42  # of as many a proof is not to be hoped for in moments
 _HOPES = (1.0, 1.0, 0.5, 0.25, 0.1)  # shares of what the bound leaves
 _DEARER = (4, 2, 8)  # times the price at which the best uses share what they may
 _LONGER, _OF_ALL_SETS = 5_000_000, 100_000_000  # swaps; of these each looks at all sets
-_ROUNDS_OF_ANNEALING, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 30, 3, 6
-_OF_PRICES = 0.75  # of the time that is left then
+_OF_ANNEALING, _BEFORE_PRICES, _OF_PRICES = 0.6, 0.2, 0.75  # of the time that is left then
 
 
 def best_min(
@@ -202,11 +202,13 @@ class _Search:
         )
 
     def _anneal_longer(self) -> None:
-        """Look for better designs, and on, until that has been in vain a few times in a row."""
+        """Look for better designs for some time; without a limit, while there are some."""
         in_vain, seconds = 0, 0.0
-        is_last = not is_priced(len(self.units), self.k, self.overlap)
-        for seed in range(_ROUNDS_OF_ANNEALING if is_last else _ROUNDS_BEFORE_PRICES):
-            if in_vain == _IN_VAIN or is_late(self.deadline, seconds):
+        has_prices = is_priced(len(self.units), self.k, self.overlap)
+        until = share_of_time(self.deadline, _BEFORE_PRICES if has_prices else _OF_ANNEALING)
+        for seed in count():
+            is_over = in_vain >= _IN_VAIN if until is None else is_late(until, seconds)
+            if is_over or self.upper <= self.worth + self.blur:
                 return
             before, start = self.worth, time.monotonic()
             self._anneal(min(_LONGER, _OF_ALL_SETS // self.n_sets + 1), seed)

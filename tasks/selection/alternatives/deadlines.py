@@ -10,7 +10,9 @@ def is_late(deadline: float | None, in_seconds: float = 0.0) -> bool:
     return deadline is not None and time.monotonic() + in_seconds >= deadline
 
 
-def share_of_time(deadline: float, share: float) -> float:
-    """Return when so much of the time that is left will be over."""
+def share_of_time(deadline: float | None, share: float) -> float | None:
+    """Return when so much of the time that is left will be over; None if there is no end to it."""
+    if deadline is None:
+        return None
     now = time.monotonic()
     return now + share * (deadline - now)

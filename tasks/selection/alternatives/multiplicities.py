@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import count
 
 import numpy as np
 
@@ -58,8 +59,8 @@ _MANY_PLACES = 42  # of as many a proof is not to be hoped for, and annealing co
 _MOVES_OF_A_PLACE, _MOST_MOVES = 8_000, 1_000_000
 _DEARER = (4, 8, 2)  # times the price at which the best uses share what they may
 _LONGER, _OF_ALL_SETS = 5_000_000, 50_000_000  # moves; of these each looks at all sets
-_ROUNDS, _ROUNDS_BEFORE_PRICES, _IN_VAIN = 32, 5, 8
-_OF_PRICES = 0.75  # of the time that is left then
+_OF_ANNEALING, _BEFORE_PRICES, _OF_PRICES = 0.6, 0.2, 0.75  # of the time that is left then
+_IN_VAIN = 3  # rounds, where there is no limit
 _SO_DEAR, _SHORTER = (100, 1000), 10  # for any sets rather than good ones
 
 NO_SETS = Solved(None, -math.inf, -math.inf, complete=True)
@@ -216,12 +217,13 @@ class _Search:
                 self._exchange(factor * uses.price, n_moves, 1)
 
     def _anneal_longer(self, bound: int, uses: Uses) -> None:
-        """Look for better designs, and on, until that has been in vain a few times in a row."""
+        """Look for better designs for some time; without a limit, while there are some."""
         in_vain, seconds = 0, 0.0
-        is_last = not is_priced(len(self.whole.units), self.k, self.overlap)
-        for rounds in range(_ROUNDS if is_last else _ROUNDS_BEFORE_PRICES):
-            is_soon = is_late(self.deadline, seconds)
-            if in_vain == _IN_VAIN or self._is_settled(bound) or self._is_enough() or is_soon:
+        has_prices = is_priced(len(self.whole.units), self.k, self.overlap)
+        until = share_of_time(self.deadline, _BEFORE_PRICES if has_prices else _OF_ANNEALING)
+        for rounds in count():
+            is_over = in_vain >= _IN_VAIN if until is None else is_late(until, seconds)
+            if is_over or self._is_settled(bound) or self._is_enough():
                 return
             before, start = self.worth, time.monotonic()
             n_moves = min(_LONGER, _OF_ALL_SETS // self.n_sets + 1)
