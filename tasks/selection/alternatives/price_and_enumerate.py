@@ -155,10 +155,12 @@ class _Search:
         bound, master = price(self.designs, first, self.deadline, is_short=is_close)
         if bound.value == -math.inf:
             return Solved(None, -math.inf, -math.inf, complete=True)
-        step = self._first_step(bound, _ENOUGH)
+        step = None if is_close else self._first_step(bound, _ENOUGH)
         if master is not None and not self._is_over() and (is_close or self._are_many(bound)):
             further = price_further(master, bound, self.is_smallest_counted, self.deadline)
             self.designs, bound = further
+            step = None
+        if step is None:
             step = self._first_step(bound, _MOST_TO_SWAP)
         self.ceiling = bound.value
         is_proven = self._look(bound, step)
