@@ -1,14 +1,18 @@
-"""What holds for all tests: which of them share a process, and what is started once."""
+"""What holds for all tests: time decides none, which share a process, what is started once."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.object_storage import ObjectStorage
     from tests.postgres import Postgres
+
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # Whatever has many kernels is tested in one process, so that they are compiled there alone.
 COMPILED_ONCE = ("test_alternatives_", "test_dfs_")
