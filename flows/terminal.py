@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -24,7 +25,7 @@ from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reproducing.outcome import Reproduction
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.stage import OnProgress, Say, say_nothing, tell_nobody
+from chaffinch.tasks.stage import OnProgress, Say, tell_nobody
 from chaffinch.tasks.steps import STEPS
 
 STARTING_PREFECT = "starting Prefect"
@@ -61,13 +62,13 @@ def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iter
     """
     console = Console(stderr=True)
     with _shown(console, steps, verbosity) as on_progress:
-        yield Showing(
-            on_progress,
-            lambda warnings: _print_warnings(console, warnings),
-            say_nothing
-            if verbosity == "quiet"
-            else lambda line: console.print(Text(line), soft_wrap=True),
-        )
+        warn = partial(_print_warnings, console)
+        yield Showing(on_progress, warn, partial(_print_line, console, verbosity))
+
+
+def _print_line(console: Console, verbosity: str | None, line: str) -> None:
+    if verbosity != "quiet" or line.startswith("Warning:"):
+        console.print(Text(line), soft_wrap=True)
 
 
 def _shown(

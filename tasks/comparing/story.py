@@ -89,6 +89,9 @@ def compare_methods(
         for source, label in zip(sources, labels, strict=True)
     ]
     _refuse_copies(read)
+    for source in read:
+        for warning in source.description.warnings:
+            say(f"Warning: {source.label}: {warning}")
     plan = Plan(settings, tuple(read))
     run = store.comparison(_name(plan))
     with run.lock():

@@ -243,12 +243,12 @@ TABLES_3_5_6 = Experiment(
     figures=(
         _DATA_SETS,
         *(
-            Figure(f"{kind} {name}", column, value)
+            Figure(f"{kind} {name}", column, value, decimals=2)
             for (kind, name), values in _TABLES_3_AND_5.items()
             for column, value in zip((*map(_percent, _STATUSES), "seconds"), values, strict=True)
         ),
         *(
-            Figure(f"{kind}, a = {number}", "seconds", value)
+            Figure(f"{kind}, a = {number}", "seconds", value, decimals=2)
             for kind, values in _TABLE_6.items()
             for number, value in zip(_ALTERNATIVES, values, strict=True)
         ),

@@ -21,11 +21,14 @@ class Figure:
         Where it stands.
     published : float or None
         What the paper printed there; None where it printed nothing and we measure all the same.
+    decimals : int, optional
+        Digits that it printed after the point, zeros among them; by default those of the number.
     """
 
     row: str
     column: str
     published: float | None
+    decimals: int | None = None
 
     @property
     def place(self) -> Place:

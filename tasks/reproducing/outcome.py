@@ -142,7 +142,7 @@ def _figure(
     figure: Figure, values: Sequence[float], at_authors_seed: float | None
 ) -> ReproducedFigure:
     ours, published = np.array(values), figure.published
-    rounding = 0.0 if published is None else _half_of_the_last_digit(published)
+    rounding = 0.0 if published is None else _half_of_the_last_digit(published, figure.decimals)
     is_equal = None if published is None else np.abs(ours - published) <= rounding
     return ReproducedFigure(
         row=figure.row,
@@ -158,10 +158,11 @@ def _figure(
     )
 
 
-def _half_of_the_last_digit(published: float) -> float:
+def _half_of_the_last_digit(published: float, decimals: int | None) -> float:
     """Return half a unit of the last digit that was printed, by which a figure may be rounded."""
-    digits = np.format_float_positional(published, trim="-").partition(".")[2]
-    return 0.5 * 10.0 ** -len(digits) * (1 + 1e-9)
+    if decimals is None:
+        decimals = len(np.format_float_positional(published, trim="-").partition(".")[2])
+    return 0.5 * 10.0**-decimals * (1 + 1e-9)
 
 
 def _as_row(figure: ReproducedFigure) -> dict[str, Any]:

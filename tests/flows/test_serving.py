@@ -147,7 +147,8 @@ def test_a_wrong_value_is_refused_with_the_reason(
 
 def test_a_password_in_the_form_is_refused(deployments, server, small):
     response = server.start(
-        deployments["on-demand"]["id"], {"data": "postgresql://me:pw@h/d#t", "settings": small}
+        deployments["feature_selection/on-demand"]["id"],
+        {"data": "postgresql://me:pw@h/d#t", "settings": small},
     )
     assert response.status_code == 409
     assert "does not match" in response.text

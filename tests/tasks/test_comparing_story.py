@@ -206,3 +206,14 @@ def test_where_nothing_is_to_be_found_no_method_helps(tmp_path, kind) -> None:
     # a line does next to no harm: no better than a constant, or hardly
     reasons = [reason_of(outcome, by_lines.n_tested) for outcome in by_lines.rivals]
     assert all("than a constant" in reason for reason in reasons)
+
+
+def test_what_is_odd_about_a_table_is_said_before_anything_is_measured(source, tmp_path) -> None:
+    twice = tmp_path / "twice.csv"
+    table = pd.read_csv(source)
+    pd.concat([table, table.head(60)]).to_csv(twice, index=False)
+    said: list[str] = []
+    compared(twice, tmp_path / "store", say=said.append)
+    first, second = said
+    assert first.startswith("Warning: twice: 60 of ")
+    assert second.startswith("To do: ")

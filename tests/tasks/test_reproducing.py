@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -159,6 +160,15 @@ def made_up(published: float | None, authors_seed: int | None = None) -> Experim
         measure=lambda shared, seed: {("a", "b"): float(seed)},
         authors_seed=authors_seed,
     )
+
+
+def test_zeros_that_were_printed_count_as_digits() -> None:
+    experiment = made_up(2.0)
+    (printed,) = experiment.figures
+    ours = {0: {("a", "b"): 2.004}, 1: {("a", "b"): 2.3}}
+    for decimals, equal in ((None, 1.0), (2, 0.5), (3, 0.0)):
+        told = replace(experiment, figures=(replace(printed, decimals=decimals),))
+        assert beside(told, ours, 2).figures[0].share_equal == equal
 
 
 @pytest.mark.parametrize(
