@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from chaffinch.flows.promotion_events import resource_of
 from chaffinch.storage.addresses import place_of
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source, source_name
@@ -30,7 +31,7 @@ def announce(data: str, name: str | None = None) -> str:
     from prefect.settings import PREFECT_API_URL
 
     check_source(data)
-    resource, place = resource_of(data, name), place_of(data)
+    resource, place = resource_of(name_of_data_set(data, name)), place_of(data)
     if not PREFECT_API_URL.value():
         raise InputError(
             "new data are announced to a Prefect server: set PREFECT_API_URL to the one that the "
@@ -52,8 +53,8 @@ def announce(data: str, name: str | None = None) -> str:
     return resource
 
 
-def resource_of(data: str, name: str | None = None) -> str:
-    """Return what a data set is called in events, such as ``chaffinch.dataset.orders``.
+def name_of_data_set(data: str, name: str | None = None) -> str:
+    """Return what a data set is called, such as ``orders``.
 
     Parameters
     ----------
@@ -73,4 +74,4 @@ def resource_of(data: str, name: str | None = None) -> str:
             f"the name of a data set must be letters, digits, _ and - but is {called!r}; give it "
             "one with --name"
         )
-    return f"chaffinch.dataset.{called}"
+    return called

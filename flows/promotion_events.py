@@ -20,6 +20,11 @@ _SECONDS_TO_SEND = 10
 _LEFT_OUT = ((), ("candidates", "dropped"), ("candidates", "dropped", "settings", "features"))
 
 
+def resource_of(name: str) -> str:
+    """Return what a data set is called in events, such as ``chaffinch.dataset.orders``."""
+    return f"chaffinch.dataset.{name}"
+
+
 def announce(name: str, store: Path) -> None:
     """Send the event of the last promotion of a data set; its payload holds the contract.
 
@@ -42,7 +47,7 @@ def announce(name: str, store: Path) -> None:
             "left_out": list(left_out),
         }
         resource = {
-            "prefect.resource.id": f"chaffinch.dataset.{name}",
+            "prefect.resource.id": resource_of(name),
             "prefect.resource.name": name,
         }
         try:

@@ -13,7 +13,8 @@ from prefect.types.entrypoint import EntrypointType
 
 from chaffinch.flows.comparison import comparison
 from chaffinch.flows.feature_selection import feature_selection
-from chaffinch.flows.new_data import NEW_DATA, resource_of
+from chaffinch.flows.new_data import NEW_DATA, name_of_data_set
+from chaffinch.flows.promotion_events import resource_of
 from chaffinch.flows.reselection import reselection
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source
@@ -64,23 +65,23 @@ def serve_flows(
         If there is no such table, the schedule is none, or no Prefect server answers.
     """
     check_source(data)
-    resource = resource_of(data, name)
+    called = name_of_data_set(data, name)
     _check_server()
     common: dict[str, Any] = {"execution": execution.model_dump(mode="json")}
     selecting = {**common, "data": data, "settings": settings.model_dump(mode="json")}
     comparing = {**common, "data": [data], "settings": {"target": settings.target}}
     unasked = dict(selecting)
     if promotion is not None:
-        called = promotion.name or resource.rpartition(".")[2]
-        unasked["promotion"] = {**promotion.model_dump(mode="json"), "name": called}
+        promoted_as = promotion.name or called
+        unasked["promotion"] = {**promotion.model_dump(mode="json"), "name": promoted_as}
     try:
         schedule = Cron(cron, timezone=timezone)
     except ValueError as error:
         raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
     new_data = DeploymentEventTrigger(
-        name=f"new data of {resource}",
+        name=f"new data of {resource_of(called)}",
         expect={NEW_DATA},
-        match={"prefect.resource.id": resource},
+        match={"prefect.resource.id": resource_of(called)},
         parameters={"data": "{{ event.payload.path }}"},
     )
     limit = {"concurrency_limit": _ONE_AFTER_THE_OTHER}

@@ -49,10 +49,10 @@ class FeatureContract(dict[str, Any]):
 
     @property
     def columns(self) -> list[str]:
-        """Columns of a source that the kept features are, or are made of, in the table's order.
+        """Columns of a source that the kept features are, or are made of, in the features' order.
 
-        Features made of earlier rows ask for the column that they are made of, the time and the
-        series.
+        Features made of earlier rows ask for the column that they are made of, and for the time,
+        which comes after all features; last comes the series, where there are some.
         """
         history, order = self._history(), self["settings"]["columns"]["time"]
         features = self.features
@@ -76,8 +76,8 @@ class FeatureContract(dict[str, Any]):
         Raises
         ------
         InputError
-            If a column is missing, or holds another type: text where there were numbers, or the
-            other way round.
+            If a column is missing, or a kept feature holds another type: text where there were
+            numbers, or the other way round. Of what features are made of, that it is there counts.
 
         Notes
         -----

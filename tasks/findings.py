@@ -21,7 +21,7 @@ from chaffinch.tasks.settings import SelectionSettings
 
 _CODE = re.compile(r"0[0-9]+")
 _MUCH_MISSING = 0.5
-_SEEING_GAPS = ("lightgbm", "xgboost")  # without a value in their place
+_FILLING_GAPS = ("linear", "mlp")  # by the mean; trees see them, and of others one cannot say
 _RARE_CLASS = 0.01
 # sets of equal features that get a sentence each
 _NAMED = 5
@@ -59,7 +59,7 @@ class Findings:
             history is not None
             and history.series is not None
             and history.scale == "none"
-            and self._model not in _SEEING_GAPS
+            and self._model in _FILLING_GAPS
         )
         self._rows = self._hash(y.astype(np.float64))
         self._columns: dict[bytes, list[str]] = {}

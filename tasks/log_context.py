@@ -33,7 +33,7 @@ def logging_about(**about: str) -> Iterator[None]:
 class ContextFilter(logging.Filter):
     """For a handler: puts what a line is about in front of it, and hides passwords in addresses.
 
-    ``run=orders-gbmo-lightgbm-1a2b stage=split dataset=625ca62ed1be060c: message``, and the same as
+    ``run=orders-gbmo-lightgbm-1a2b dataset=625ca62ed1be060c stage=split: message``, and the same as
     attributes of the record.
     """
 
