@@ -20,6 +20,7 @@ from chaffinch.tasks.contract import FeatureContract
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
 from chaffinch.tasks.recorded_searches import scores_of_result
+from chaffinch.tasks.reporting import ReportContent, render_report, report_of
 from chaffinch.tasks.selection.vocabulary import Mask
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class SelectionResult:
     _features: tuple[str, ...]
     _candidates: tuple[str, ...]
     _model_files: dict[str, bytes]
-    _report: bytes
+    _report: bytes | ReportContent
     _trusted: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -164,7 +165,8 @@ class SelectionResult:
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
         destination = Path(path)
-        write_file(destination, self._report)
+        report = self._report
+        write_file(destination, report if isinstance(report, bytes) else render_report(report))
         return destination
 
     def to_pandas(self) -> pd.DataFrame:
@@ -301,6 +303,6 @@ def load_result(
         _features=features,
         _candidates=candidates,
         _model_files=model_files,
-        _report=stages["write_report"].read("report.html"),
+        _report=report_of(stages["write_report"]),
         _trusted=tuple(trusted),
     )

@@ -224,6 +224,7 @@ def selected(
             ExecutionSettings(**execution),
             on_progress=on_progress,
             estimator=estimator,
+            is_kept=store is not None,
         )
         return load_result(
             run,

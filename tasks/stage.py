@@ -72,6 +72,8 @@ class Context:
         An unfitted scikit-learn estimator in place of a model by name.
     store : Store, optional
         Where what runs share is kept; without one each run measures it by itself.
+    is_kept : bool
+        Whether the run's folder outlives the call; if not, nothing is drawn before it is asked for.
     """
 
     dataset: Dataset
@@ -81,6 +83,7 @@ class Context:
     on_progress: OnProgress = tell_nobody
     estimator: Any = None
     store: Store | None = None
+    is_kept: bool = True
 
 
 StageBody = Callable[..., None]

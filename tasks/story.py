@@ -51,6 +51,7 @@ def select_features(
     through: Through = lambda step: step,
     on_progress: OnProgress = tell_nobody,
     estimator: Any = None,
+    is_kept: bool = True,
 ) -> Run:
     """Run the story, or what is left of it, and return the finished run.
 
@@ -68,6 +69,8 @@ def select_features(
         Called with a step's name, its items done, and their number in all.
     estimator : object, optional
         An unfitted scikit-learn estimator in place of a model by name.
+    is_kept : bool
+        Whether the store outlives the call; if not, the report is not drawn.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def select_features(
     WorkersError
         If the workers die again and again.
     """
-    begun = _begun(source, settings, execution, through, on_progress, estimator)
+    begun = _begun(source, settings, execution, through, on_progress, estimator, is_kept=is_kept)
     with begun as (context, described):
         divided = through(split)(context, described)
         trained = through(train_base_model)(context, described, divided)
@@ -141,6 +144,8 @@ def _begun(
     through: Through,
     on_progress: OnProgress,
     estimator: Any,
+    *,
+    is_kept: bool = True,
 ) -> Iterator[tuple[Context, StageRecord]]:
     """Open the run of a table that has been read, typed and found fit."""
     check_source(source)
@@ -158,7 +163,7 @@ def _begun(
         run.lock(),
         open_workers(execution.cluster, execution.workers) as workers,
     ):
-        context = Context(dataset, run, settings, workers, on_progress, estimator, store)
+        context = Context(dataset, run, settings, workers, on_progress, estimator, store, is_kept)
         with rows_counted_in_the_source(rows, settings):
             described = through(describe)(context)
         check_fit(settings, description_of(described).schema, estimator)

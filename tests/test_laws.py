@@ -96,11 +96,25 @@ def test_the_order_of_columns_does_not_matter_nor_that_of_rows_at_once(method, m
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_seed_gives_one_result_and_the_table_is_not_changed(method):
+def test_one_seed_gives_one_result_and_report_kept_or_not_and_the_table_is_not_changed(
+    method, tmp_path
+):
     table = good_table()
     before = table.copy()
-    assert select(table, method, seed=5).contract == select(table, method, seed=5).contract
+    passing = select(table, method, seed=5)
+    kept = select(table, method, seed=5, store=tmp_path / "store")
+    assert passing.contract == kept.contract
+    assert timeless(passing.report(tmp_path / "passing.html")) == timeless(
+        kept.folder / "report.html"
+    )
     pd.testing.assert_frame_equal(table, before)
+
+
+def timeless(report):
+    """Return what a report says above how long each stage took."""
+    said, heading, _ = report.read_text().rpartition("<h2>Time</h2>")
+    assert heading
+    return said
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -2,6 +2,6 @@
 
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.render import render_report
-from chaffinch.tasks.reporting.writing import write_report
+from chaffinch.tasks.reporting.writing import report_of, write_report
 
-__all__ = ["ReportContent", "render_report", "write_report"]
+__all__ = ["ReportContent", "render_report", "report_of", "write_report"]

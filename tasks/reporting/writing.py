@@ -1,4 +1,4 @@
-"""The last stage: gather what the others recorded into the report."""
+"""The last stage: gather what the others recorded into the report, drawn now or when asked for."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.render import render_report
 from chaffinch.tasks.stage import Context, stage
 
+_PAGE, _CONTENT = "report.html", "report.json"
+
 
 @stage
 def write_report(
@@ -32,7 +34,7 @@ def write_report(
     evaluated: StageRecord,
     *further: StageRecord,
 ) -> None:
-    """Write ``report.html``."""
+    """Write ``report.html``; of a run that is not kept, only what it would say."""
     description = description_of(described)
     found = {record.stage: record.result for record in further}
     table = pq.read_table(eliminated.path(PATH_FILE))
@@ -75,7 +77,23 @@ def write_report(
         ),
         sizes=eliminated.result.get("sizes"),
     )
-    writer.write("report.html", render_report(content))
+    if context.is_kept:
+        writer.write(_PAGE, render_report(content))
+    else:
+        writer.write(_CONTENT, content.to_json())
+
+
+def report_of(written: StageRecord) -> bytes | ReportContent:
+    """Return the page of a finished run, or what it says where it was not drawn.
+
+    Raises
+    ------
+    StorageError
+        If the file is missing or changed.
+    """
+    if _PAGE in written.files:
+        return written.read(_PAGE)
+    return ReportContent.from_json(written.read(_CONTENT))
 
 
 def _searches(table: pa.Table, said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
