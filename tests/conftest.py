@@ -1,5 +1,6 @@
 """What holds for all tests: time decides none, which share a process, what is started once."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,10 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from tests.object_storage import ObjectStorage
     from tests.postgres import Postgres
+
+# Threads that wait for each other sleep: there are more of them than cores, and what they spin
+# away is another test's. Read when a library with OpenMP is loaded, by child processes too.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")

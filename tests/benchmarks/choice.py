@@ -51,12 +51,12 @@ RANKED += ("mutual_information",)
 OF_TREES = ("select_from_model", "rfe", "tree_shap")  # a network has no importances
 METHODS = (*RANKED, "afs_bm", "boruta")
 SHARES = (1 / 2, 1 / 4, 1 / 8)
-MOST_ROWS, MOST_TEST_ROWS, MOST_FEATURES = 2500, 5000, 600
+FEWEST_ROWS, MOST_ROWS, MOST_TEST_ROWS, MOST_FEATURES = 50, 2500, 5000, 5000
 TARGETS = ("target", "y")
 
 
 def from_folder(folder: Path) -> Iterator[tuple[str, pd.DataFrame, pd.Series]]:
-    """Yield the tables of a folder that have a target and are not too wide for all methods."""
+    """Yield the tables of a folder that have a target, rows enough, and are not too wide."""
     for path in sorted(folder.iterdir()):
         if not path.name.endswith(ENDINGS):
             continue
@@ -65,7 +65,7 @@ def from_folder(folder: Path) -> Iterator[tuple[str, pd.DataFrame, pd.Series]]:
         else:
             table = pd.read_csv(path, sep="\t" if ".tsv" in path.suffixes else ",")
         target = next((name for name in TARGETS if name in table), None)
-        if target is None or len(table.columns) > MOST_FEATURES:
+        if target is None or len(table) < FEWEST_ROWS or len(table.columns) > MOST_FEATURES:
             continue
         yield path.name.split(".")[0], table.drop(columns=target), table[target]
 

@@ -106,7 +106,10 @@ def test_the_uncertainty_of_a_pair_is_the_same_both_ways():
 
 @pytest.mark.parametrize(
     "model",
-    [LGBMClassifier(n_estimators=20, verbose=-1), XGBClassifier(n_estimators=20)],
+    [
+        LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1),
+        XGBClassifier(n_estimators=20, n_jobs=1),
+    ],
     ids=["lightgbm", "xgboost"],
 )
 def test_gains_of_boosted_trees(model):
