@@ -109,16 +109,16 @@ def test_what_must_be_kept_is_in_every_set() -> None:
         assert "a3" in one["features"]
 
 
-def test_where_there_are_none_the_run_ends_well_and_says_so() -> None:
+def test_where_there_are_none_the_run_ends_well_and_says_so(tmp_path) -> None:
     result = select(alternatives=AlternativeSettings(number=2, tau=1), n_features=5)
     assert result.alternatives["sets"] == []
     assert result.alternatives["status"] == "infeasible"
-    report = result._report.decode()
+    report = result.report(tmp_path / "report.html").read_text()
     assert "There is no set of 5 features that differs from the chosen one by a tau of 1." in report
 
 
-def test_the_report_shows_them_side_by_side(found) -> None:
-    report = found._report.decode()
+def test_the_report_shows_them_side_by_side(found, tmp_path) -> None:
+    report = found.report(tmp_path / "report.html").read_text()
     assert "<h2>Alternatives</h2>" in report
     for one in found.alternatives["sets"]:
         assert f"{one['test_loss']:.4g}" in report
