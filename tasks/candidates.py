@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chaffinch.tasks.mask_settings import Gbmo
 from chaffinch.tasks.ranking_settings import ByScore
-from chaffinch.tasks.refit_settings import ParticleSwarm, Rfecv
+from chaffinch.tasks.refit_settings import ParticleSwarm, Rfecv, RobustElimination
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.bmo import EliminationPath
@@ -123,13 +123,8 @@ def _sizes(path: EliminationPath | RankedPath, method: Method) -> dict[int, list
         if not isinstance(path, RankedPath):
             raise ValueError("a lowest score is for a ranking, which masked losses are not")
         return {path.size_at(method.min_score): [method.min_score]}
-    if isinstance(method, Rfecv):
-        if not isinstance(path, CrossValidatedPath):
-            raise ValueError("rfecv reads its size off cross-validated losses")
-        size = path.best_size(
-            at_most=method.n_features, within_one_standard_error=method.within_one_standard_error
-        )
-        return {size: []}
+    if isinstance(path, CrossValidatedPath):
+        return {_best_size(path, method): []}
     if not isinstance(method, Gbmo):
         return sizes_asked_for(method, path.n_features, path.n_features - len(path.removed))
     if not isinstance(path, EliminationPath):
@@ -139,3 +134,13 @@ def _sizes(path: EliminationPath | RankedPath, method: Method) -> dict[int, list
         mask = path.gbmo(slack, n_features=method.n_features, drift_cap=method.drift_cap)
         sizes.setdefault(int(mask.sum()), []).append(slack)
     return sizes
+
+
+def _best_size(path: CrossValidatedPath, method: Method) -> int:
+    """Return the size that cross-validated losses speak for."""
+    if not isinstance(method, Rfecv | RobustElimination):
+        raise ValueError(f"{method.kind} reads no size off cross-validated losses")
+    at_most = method.n_features if isinstance(method, Rfecv) else None
+    return path.best_size(
+        at_most=at_most, within_one_standard_error=method.within_one_standard_error
+    )

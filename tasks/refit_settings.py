@@ -1,8 +1,8 @@
 """What can be set of the searches that refit the model as they go."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING, SequentialName
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
@@ -32,6 +32,15 @@ _STEP = setting(
 )
 
 
+_WITHIN_ONE_STANDARD_ERROR = setting(
+    False,
+    3,
+    "Within one standard error",
+    "Take the smallest size whose mean loss over the folds exceeds the lowest by no more than "
+    "its standard error. By default the size with the lowest mean loss.",
+)
+
+
 class Rfe(Settings):
     """Recursive feature elimination: refit, drop the least important, and again."""
 
@@ -50,13 +59,7 @@ class Rfecv(Settings):
     kind: Literal["rfecv"] = setting("rfecv", 0, "Kind", _said("rfecv"))
     n_features: Count | None = _at_most(1)
     step: Share = _STEP
-    within_one_standard_error: bool = setting(
-        False,
-        3,
-        "Within one standard error",
-        "Take the smallest size whose mean loss over the folds exceeds the lowest by no more than "
-        "its standard error. By default the size with the lowest mean loss.",
-    )
+    within_one_standard_error: bool = _WITHIN_ONE_STANDARD_ERROR
 
 
 class Sequential(Settings):
@@ -78,7 +81,24 @@ class RobustElimination(Settings):
     kind: Literal["robust_elimination"] = setting(
         "robust_elimination", 0, "Kind", _said("robust_elimination")
     )
-    n_features: tuple[Count | Share, ...] = SIZES
+    n_features: tuple[Count | Share, ...] | None = setting(
+        None,
+        1,
+        "Sizes",
+        "Numbers of features to keep, or shares of all; of several, the one that does best on the "
+        "model-validation rows wins. By default refits on the same folds find the number.",
+        min_length=1,
+    )
+    within_one_standard_error: bool = _WITHIN_ONE_STANDARD_ERROR
+
+    @model_validator(mode="after")
+    def _sizes_are_asked_for_or_found(self) -> Self:
+        if self.n_features is not None and self.within_one_standard_error:
+            raise ValueError(
+                "within_one_standard_error is for a number of features that refits find; leave it "
+                "out, or n_features"
+            )
+        return self
 
 
 class ParticleSwarm(Settings):

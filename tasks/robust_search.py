@@ -11,16 +11,27 @@ import numpy as np
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.material import Material, Seen
+from chaffinch.tasks.refit_settings import RobustElimination
+from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
 from chaffinch.tasks.selection.rivals.importances import importances_if_any
 from chaffinch.tasks.selection.rivals.ranking import RankedPath
 from chaffinch.tasks.selection.robust_elimination import (
     Judge,
     eliminate_in_stages,
     n_stages,
+    on_the_way_down,
     with_masked_copies,
 )
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.vocabulary import (
+    FittedModel,
+    Floats,
+    Mask,
+    Rows,
+    Schema,
+    mask_of_size,
+)
 from chaffinch.tasks.training import Fold, Recipe
 
 logger = logging.getLogger(__name__)
@@ -36,13 +47,15 @@ class _Training:
     recipe: Recipe
     baseline: Floats
     keep: tuple[int, ...]
+    loss: Loss
     seed: int
 
 
-def search_by_robust_models(material: Material) -> RankedPath:
+def search_by_robust_models(method: RobustElimination, material: Material) -> RankedPath:
     """Return the order in which features leave, judged by the folds' held-out rows.
 
-    Training and mask-validation rows together are parted into the folds.
+    Training and mask-validation rows together are parted into the folds. Where no number of
+    features is asked for, refits on the same folds say how well some do.
 
     Raises
     ------
@@ -58,6 +71,7 @@ def search_by_robust_models(material: Material) -> RankedPath:
         material.recipe,
         material.baseline,
         keep,
+        material.loss,
         material.seed,
     )
     stages = n_stages(n_features, max(1, len(keep)))
@@ -80,7 +94,36 @@ def search_by_robust_models(material: Material) -> RankedPath:
         return found
 
     with said_to_the_user():
-        return eliminate_in_stages(judges, n_features, keep=keep, on_removal=material.on_progress)
+        path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=material.on_progress)
+        return path if method.n_features else _sized(path, material, training)
+
+
+def _sized(path: RankedPath, material: Material, training: _Training) -> CrossValidatedPath:
+    """Return the path with what refits on the way down it lose on the rows held out."""
+
+    def fold_losses(size: int) -> Floats:
+        mask = mask_of_size(path.n_features, path.removed, size)
+        items = [(mask, fold) for fold in range(len(training.folds))]
+        return np.array(material.workers.map(_refitted_loss, training, items))
+
+    sizes, losses = on_the_way_down(
+        fold_losses, path.n_features, path.n_features - len(path.removed)
+    )
+    logger.info(
+        "robust_elimination refitted model %s %d times: sizes %s",
+        material.recipe.name,
+        losses.size,
+        ", ".join(map(str, sizes)),
+    )
+    return CrossValidatedPath.from_folds(path, sizes, losses)
+
+
+def _refitted_loss(training: _Training, item: tuple[Mask, int]) -> float:
+    """Return the loss of a model on the features of a mask (d,), on what a fold holds out."""
+    mask, fold = item
+    fitted, held_out = (training.rows.take(part).select(mask) for part in training.folds[fold])
+    model = training.recipe.fit(fitted, training.schema.select(mask))
+    return training.loss(held_out.y, model.predict(held_out.X), held_out.weight)
 
 
 def _trained(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:

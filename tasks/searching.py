@@ -41,7 +41,7 @@ def search(method: Method | Reselect, material: Material) -> Path:
     if isinstance(method, AfsBm):
         return search_by_alternation(method, material)
     if isinstance(method, RobustElimination):
-        return search_by_robust_models(material)
+        return search_by_robust_models(method, material)
     if isinstance(method, Pefs):
         return search_by_probabilities(method, material)
     if isinstance(method, Reselect):

@@ -73,9 +73,9 @@ def select(
         Column to predict.
     method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
         ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
-        and masks in turn; ``"flbmo"`` keeps a fixed number, and so does ``"robust_elimination"``,
-        by models, one for each fold, that have seen masked rows; ``"pefs"`` trains a network of
-        its own and the probability of each feature, and finds the number unless it is told. To
+        and masks in turn; ``"flbmo"`` keeps a fixed number; ``"robust_elimination"`` judges by
+        models, one for each fold, that have seen masked rows, and ``"pefs"`` trains a network of
+        its own and the probability of each feature: both find the number unless told it. To
         compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
         ``"relieff"``, ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``,
         ``"permutation"``, ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and

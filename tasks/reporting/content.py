@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from chaffinch.tasks.selection.reselection import RESELECT
+from chaffinch.tasks.selection.rivals.refit_names import SIZED
+
 PathStep = tuple[int, str, float | None, int]
 MaskStep = tuple[int, int, float]
 
@@ -100,6 +103,11 @@ class ReportContent:
     def method(self) -> str:
         """Name of the method."""
         return str(self.contract["settings"]["method"]["kind"])
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether the method found the number of features without the model-validation rows."""
+        return self.sizes is not None or self.method in (*SIZED, RESELECT)
 
     @property
     def n_kept(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.selection.reselection import RESELECT
 from chaffinch.tasks.selection.rivals.names import OF_ROWS_HELD_OUT
-from chaffinch.tasks.selection.rivals.refit_names import MASKING, REFITTING, SIZED
+from chaffinch.tasks.selection.rivals.refit_names import MASKING, REFITTING
 
 _PURPOSE = {
     "train": "tuning, fitting, the baseline",
@@ -58,8 +58,4 @@ def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
         purpose = _PURPOSE | _PURPOSE_IN_REFITS
     if content.contract["settings"]["method"].get("min_score") is not None:
         purpose = purpose | _PURPOSE_BESIDE_A_LOWEST_SCORE
-    return (
-        purpose | _PURPOSE_OF_A_SIZE_THAT_STANDS
-        if content.method in (*SIZED, RESELECT)
-        else purpose
-    )
+    return purpose | _PURPOSE_OF_A_SIZE_THAT_STANDS if content.is_sized else purpose

@@ -18,7 +18,7 @@ from chaffinch.tasks.reporting.wording import interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.reselection import RESELECT, RESELECTING
 from chaffinch.tasks.selection.rivals.names import SCORES
-from chaffinch.tasks.selection.rivals.refit_names import BY_PLACE, MASKING, PLACE, REFITTING, SIZED
+from chaffinch.tasks.selection.rivals.refit_names import BY_PLACE, MASKING, PLACE, REFITTING
 
 _TEMPLATE = Path(__file__).parent / "report.html"
 _MEANING = {
@@ -89,7 +89,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "lowest_score": _lowest_score(contract["settings"]["method"]),
         "refits": (REFITTING | {RESELECT: RESELECTING}).get(content.method),
         "is_masked": content.method in MASKING,
-        "is_sized": content.method in (*SIZED, RESELECT),
+        "is_sized": content.is_sized,
         "sizes": None if content.sizes is None else search_tables.cross_validated(content.sizes),
         "masks": None if content.masks is None else search_tables.masks_found(content.masks),
         "rounds": None

@@ -12,7 +12,7 @@ need both. And the difference of two losses on a few rows is mostly noise. So he
 - when three quarters of the features have left, the models are trained anew on those that are left.
 
 What each of these is worth, measured, stands in `README.md`. The order of leaving serves every
-number of features.
+number of features; which one to keep is found by refits on the way down it (`on_the_way_down`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from chaffinch.tasks.selection.rivals.ranking import RankedPath
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Rows
 
 SHARE_KEPT = 0.25  # of the features that a stage begins with
+_STEP_DOWN = 0.5**0.5  # from one number of features to the next that is refitted
+_WORSE_IN_A_ROW = 2  # numbers that end the way down
 _ROUNDING = 1e-12  # of a loss: what a sum's order may change
 
 
@@ -134,6 +136,44 @@ def eliminate_in_stages(
             if on_removal is not None:
                 on_removal(len(removed), n_features - sizes[-1])
     return RankedPath.from_removals(n_features, removed)
+
+
+def on_the_way_down(
+    fold_losses: Callable[[int], Floats], n_features: int, fewest: int
+) -> tuple[list[int], Floats]:
+    """Refit ever fewer features, until that is clearly worse.
+
+    The way ends where two sizes in a row are worse than the best one before them by more than one
+    standard error of the difference over the folds.
+
+    Parameters
+    ----------
+    fold_losses : callable
+        Takes a number of features to the losses of refits on that many, on the rows that each fold
+        holds out, shape (folds,).
+    n_features : int
+        d, where the way begins.
+    fewest : int in 1..d
+        Where it ends at the latest.
+
+    Returns
+    -------
+    sizes : list of int
+        Numbers of features, falling, each by about a factor of the square root of a half.
+    losses : ndarray of float64, shape (folds, sizes)
+    """
+    sizes, losses = [n_features], [fold_losses(n_features)]
+    best, n_worse = losses[0], 0
+    while sizes[-1] > fewest and n_worse < _WORSE_IN_A_ROW:
+        sizes.append(max(fewest, min(sizes[-1] - 1, round(_STEP_DOWN * sizes[-1]))))
+        losses.append(fold_losses(sizes[-1]))
+        difference = losses[-1] - best
+        if difference.mean() <= 0:
+            best, n_worse = losses[-1], 0
+        else:
+            error = difference.std(ddof=1) / np.sqrt(len(difference))
+            n_worse = n_worse + 1 if difference.mean() > error else 0
+    return sizes, np.array(losses).T
 
 
 def _sizes(n_features: int, fewest: int) -> list[int]:

@@ -15,6 +15,7 @@ from chaffinch.tasks.selection.robust_elimination import (
     Judge,
     eliminate_in_stages,
     n_stages,
+    on_the_way_down,
     with_masked_copies,
 )
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
@@ -198,3 +199,38 @@ def test_it_is_the_plain_loop() -> None:
     path = eliminate_in_stages(judges, D)
     assert list(path.removed) == plain_loop(baseline)
     assert {1, 4, 7} == set(range(D)) - set(path.removed[: D - 3])
+
+
+@pytest.mark.parametrize(
+    ("n_features", "fewest", "sizes"),
+    [
+        (16, 1, [16, 11, 8, 6, 4, 3, 2, 1]),
+        (3, 1, [3, 2, 1]),
+        (100, 60, [100, 71, 60]),
+        (5, 5, [5]),
+    ],
+)
+def test_the_way_down_is_by_square_roots_of_a_half(n_features, fewest, sizes) -> None:
+    tried, losses = on_the_way_down(lambda size: np.full(3, 7.0), n_features, fewest)
+    assert tried == sizes
+    assert losses.tolist() == [[7.0] * len(sizes)] * 3
+
+
+def test_the_way_down_ends_after_two_sizes_that_are_worse_by_a_standard_error() -> None:
+    of_folds = {
+        16: [5.0, 6.0],
+        11: [4.0, 5.0],  # better in each fold: the best from here on
+        8: [4.2, 5.1],  # worse by .15 with a standard error of .05
+        6: [4.9, 4.3],  # worse by .1 with a standard error of .8: not clearly
+        4: [4.3, 5.2],
+        3: [4.4, 5.3],  # the second in a row
+    }
+    sizes, losses = on_the_way_down(lambda size: np.array(of_folds[size]), 16, 1)
+    assert sizes == list(of_folds)
+    assert losses.T.tolist() == list(of_folds.values())
+
+
+def test_a_size_that_does_as_well_is_the_new_best() -> None:
+    of_folds = {4: [5.0, 5.0], 3: [5.0, 5.0], 2: [5.1, 5.1], 1: [5.0, 5.0]}
+    sizes, _ = on_the_way_down(lambda size: np.array(of_folds[size]), 4, 1)
+    assert sizes == [4, 3, 2, 1]

@@ -28,7 +28,7 @@ PLACE = "the place in the order of leaving; what outlasts all others has the hig
 # Which mask features of their models as well.
 MASKING = ("robust_elimination",)
 
-# Which find the number of features without the model-validation rows.
+# Which always find the number of features without the model-validation rows.
 SIZED = ("rfecv", "particle_swarm")
 
 # Which judge by folds even where nothing is tuned.
