@@ -194,7 +194,7 @@ def test_a_server_that_does_not_take_an_announcement_is_a_line_and_a_failure(
     assert ended.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:4200", "nonsense", "http://[::1"])
+@pytest.mark.parametrize("url", ["127.0.0.1:4200", "nonsense"])
 def test_an_address_of_a_server_that_is_none_is_a_line(table, tmp_path, url):
     ended = chaffinch("announce", str(table), home=tmp_path, PREFECT_API_URL=url)
     assert (ended.returncode, ended.stdout) == (1, "")
