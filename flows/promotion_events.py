@@ -36,20 +36,25 @@ def send_owed(name: str, store: Path) -> str | None:
     Returns
     -------
     str or None
-        Why one could not be sent, in a sentence without its end; it stays owed, as do those after
-        it.
+        Why one could not be sent, in a sentence without its end. It stays owed; if the server is
+        why, so do those after it.
     """
-    histories = Store(store.absolute()).promotions
+    histories, problem = Store(store.absolute()).promotions, None
     try:
         if not histories.owed(name):
             return None
         with histories.sending():
             for place, entry in histories.owed(name):
-                send(_event(name, place, entry, read_contract(histories, entry)))
+                try:
+                    contract = read_contract(histories, entry)
+                except StorageError as error:
+                    problem = str(error)
+                    continue
+                send(_event(name, place, entry, contract))
                 histories.settle(name, place)
     except (InputError, StorageError, ServerError) as error:
-        return f"an event of {name} is not sent yet: {error}"
-    return None
+        problem = str(error)
+    return None if problem is None else f"an event of {name} is not sent yet: {problem}"
 
 
 def _event(name: str, place: int, entry: Promotion, contract: Mapping[str, Any]) -> Event:

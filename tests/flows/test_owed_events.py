@@ -112,6 +112,18 @@ def test_what_a_server_that_is_down_did_not_hear_it_hears_later(server, runs, st
     assert eventually(lambda: heard(server, "down")) == [runs[0].run]
 
 
+def test_a_contract_that_cannot_be_read_holds_up_no_other_event(server, runs, store):
+    killed(server, store, "before", "promote", runs[0].run, "--as", "torn-event")
+    (contract,) = (store / "promotions" / "contracts").iterdir()
+    contract.unlink()
+    told = said(server, store, "promote", runs[1].run, "--as", "torn-event")
+    assert told.startswith(f"Warning: an event of torn-event is not sent yet: {contract} cannot be")
+    assert eventually(lambda: heard(server, "torn-event")) == [runs[1].run]
+    assert owed(store, "torn-event") == [runs[0].run]
+    said(server, store, "promote", runs[0].run, "--as", "torn-event")
+    assert owed(store, "torn-event") == []
+
+
 def test_where_no_server_is_configured_nothing_is_owed(server, runs, store):
     chaffinch.promote(runs[0].run, "quiet", store=store)
     said(None, store, "promote", runs[1].run, "--as", "quiet")
