@@ -23,6 +23,7 @@ from chaffinch.flows.promotion_commands import diff, promote, promoted, rollback
 from chaffinch.flows.reselect_command import reselect
 from chaffinch.flows.serve_commands import announce, serve
 from chaffinch.flows.server import Server, ServerError
+from chaffinch.flows.stopped_commands import Commands
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import WorkersError
@@ -36,7 +37,10 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 _NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="chaffinch")
 def cli() -> None:
     """Find the features worth keeping, retrain a model on them, and say honestly what it gained."""
@@ -169,7 +173,7 @@ def compare(
 @cli.command(
     short_help="Run a published experiment again.",
     help="Run a published experiment again with many seeds, and set its figures beside ours. "
-    f"PAPER_TABLE is one of: {IN_WORDS}.",
+    f"One that is stopped begins anew. PAPER_TABLE is one of: {IN_WORDS}.",
 )
 @click.argument("paper_table")
 @click.option(
@@ -265,8 +269,8 @@ def _exit_code(run_command: Callable[..., Any]) -> int:
         click.echo(f"Error: {error.format_message()}", err=True)
         return error.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
-        click.echo("Stopped. The same command goes on where it was.", err=True)
         cause = error.__cause__ or error  # click makes an Abort of it
+        click.echo(" ".join(["Stopped.", *getattr(cause, "__notes__", ())]), err=True)
         return 128 + (cause.signal if isinstance(cause, Stopped) else signal.SIGINT)
     except InputError as error:
         click.echo(f"Error: {error}", err=True)

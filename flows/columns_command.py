@@ -52,6 +52,7 @@ def columns(
     from chaffinch.tasks.former import load_contract
 
     _check_for_sql(form, {"--table": table, "--dialect": dialect})
+    _check_levels(table)
     contract = load_contract(run, store=Path(store) if store else ExecutionSettings().store)
     read = None if source is None else contract.bytes_in(source)
     if form == "sql":
@@ -99,6 +100,14 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
     chosen = select(*(column(quoted_name(name, quote=True)) for name in names))
     of_table = chosen.select_from(sql_table(last, schema=schema))
     return str(of_table.compile(dialect=spoken)).replace(" \n", "\n")
+
+
+def _check_levels(table: str | None) -> None:
+    if table is not None and not all(level.strip() for level in table.split(".")):
+        raise InputError(
+            f"--table must be a name, or several parted by a dot, such as shop.orders, but is "
+            f"{table!r}; name a table, or leave it out for the columns alone"
+        )
 
 
 def _check_for_sql(form: str, given: Mapping[str, str | None]) -> None:

@@ -60,9 +60,10 @@ def feature_selection(
     Raises
     ------
     InputError
-        If the table or a setting cannot be used, or another target was promoted under its name.
+        If the table or a setting cannot be used, or another target or task was promoted under its
+        name.
     """
-    check_promotion(data, settings.target, execution.store, promotion)
+    check_promotion(data, settings, execution.store, promotion)
     say_where()
     with looked_up_too(from_block):
         run = select_features(

@@ -17,24 +17,25 @@ from prefect.input import RunInput
 from pydantic import Field
 
 from chaffinch.flows.artifacts import publish, publish_again, say
-from chaffinch.flows.promotion_events import announce
+from chaffinch.flows.promotion_events import send_owed
 from chaffinch.flows.step_tasks import as_task
+from chaffinch.storage.data_sets import name_of_data_set
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.promotions import How, OvertakenError
+from chaffinch.storage.promotion_entries import How
+from chaffinch.storage.promotions import Promotions
 from chaffinch.storage.runs import Run, Store
-from chaffinch.storage.sources import source_name
+from chaffinch.tasks.promoted_contracts import check_target
 from chaffinch.tasks.promoting import (
     AgainstPromoted,
     against_promoted,
-    check_target,
     default_name,
-    name_of_source,
     promote_by,
 )
 from chaffinch.tasks.promotion_gate import decide
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.reporting.differences import lines_of_difference
 from chaffinch.tasks.result import SelectionResult
+from chaffinch.tasks.settings import SelectionSettings
 
 _SECONDS_BETWEEN_LOOKS = 5
 # Prefect fails a run whose pause it ends itself, so ours ends before.
@@ -49,7 +50,7 @@ class Answer(RunInput):
 
 
 def check_promotion(
-    data: Any, target: str, store: Path, promotion: PromotionSettings | None
+    data: Any, settings: SelectionSettings, store: Path, promotion: PromotionSettings | None
 ) -> None:
     """Refuse before any work what could not be promoted after it.
 
@@ -57,7 +58,7 @@ def check_promotion(
     ----------
     data : path
         The table.
-    target : str
+    settings : SelectionSettings
         What the run predicts.
     store : Path
         Where it is kept.
@@ -67,13 +68,14 @@ def check_promotion(
     Raises
     ------
     InputError
-        If the data set has no name, or another target was promoted under it.
+        If the data set has no name, or another target or task was promoted under it.
     StorageError
         If its history is damaged.
     """
     if promotion is not None:
-        name = promotion.name or name_of_source(source_name(data))
-        check_target(Store(store.absolute()).promotions, name, target)
+        name = name_of_data_set(data, promotion.name, "promotion.name: orders")
+        task = None if settings.task == "auto" else settings.task
+        check_target(Store(store.absolute()).promotions, name, settings.target, task)
 
 
 def conclude(result: SelectionResult, promotion: PromotionSettings | None) -> None:
@@ -88,17 +90,22 @@ def conclude(result: SelectionResult, promotion: PromotionSettings | None) -> No
 
     Raises
     ------
-    InputError
-        If the data set has no name, or another target was promoted under it meanwhile.
     StorageError
-        If what is promoted is damaged, or the device is full or fails.
+        If the history is damaged, or the device is full or fails.
     """
     run = Run(_folder(result))
     if promotion is None:
         publish(result, _said(_compared_in_passing(run, result)))
         return
-    against = as_task(against_promoted)(run, promotion.name or default_name(run))
-    differs = [] if against.difference is None else lines_of_difference(against.difference)
+    name = promotion.name or default_name(run)
+    try:
+        _check(run, result, name)
+    except InputError as error:
+        publish(result, _said([f"Not promoted as {name}: {error}."]))
+        return
+    _say_if_unsent(name, run)  # of a promotion whose program was killed
+    against = as_task(against_promoted)(run, name)
+    differs = _differences(against)
     last = against.history[-1] if against.history else None
     decision = decide(against.difference, last, promotion)
     if decision.outcome == "promote":
@@ -116,29 +123,40 @@ def conclude(result: SelectionResult, promotion: PromotionSettings | None) -> No
             publish_again(verdict, result, [*answered, *differs])
 
 
+def _differences(against: AgainstPromoted) -> list[str]:
+    """Return how a run differs from what is promoted, if anything is."""
+    if against.difference is not None:
+        return lines_of_difference(against.difference)
+    return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
+
+
+def _check(run: Run, result: SelectionResult, name: str) -> None:
+    target = result.contract["target"]
+    check_target(_promotions_of(run), name, target["name"], target["task"])
+
+
 def _compared_in_passing(run: Run, result: SelectionResult) -> list[str]:
     """Return how a run differs from what is promoted of its table; trouble with that is told."""
     try:
         name = default_name(run)
-        histories = Store(run.folder.parent.parent).promotions
-        if not histories.history(name):
+        if not _promotions_of(run).history(name):
             return []
-        check_target(histories, name, result.contract["target"]["name"])
+        _check(run, result, name)
     except InputError:
         return []  # what is promoted under the table's name is something else
     except StorageError as error:
         return [f"What is promoted cannot be compared with: {error}."]
     against = as_task(against_promoted)(run, name)
-    return [f"Compared with what is promoted as {name}:", *lines_of_difference(against.difference)]
+    return [f"Compared with what is promoted as {name}:", *_differences(against)]
 
 
 def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:
     """Promote a run and tell of it; return what was done in a sentence."""
     try:
-        promote_by(run, against.name, how, reason, seen=len(against.history))
-    except OvertakenError as error:
+        promote_by(run, against.name, how, reason, seen=len(against.history), owes_event=True)
+    except InputError as error:  # something else was promoted meanwhile
         return f"Not promoted as {against.name}: {error}."
-    announce(against.name, run.folder.parent.parent)
+    _say_if_unsent(against.name, run)
     return f"Promoted as {against.name}{f': {reason}' if reason else '.'}"
 
 
@@ -168,6 +186,17 @@ def _answer(lines: list[str], hours: float) -> Answer:
         )
     finally:
         deadline.cancel()
+
+
+def _say_if_unsent(name: str, run: Run) -> None:
+    """Send the events that are owed of a data set; say it if that cannot be."""
+    problem = send_owed(name, run.folder.parent.parent)
+    if problem is not None:
+        say(f"Warning: {problem}")
+
+
+def _promotions_of(run: Run) -> Promotions:
+    return Store(run.folder.parent.parent).promotions
 
 
 def _said(lines: list[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """``chaffinch diff``, ``promote``, ``promoted`` and ``rollback``, gathered by `flows.cli`."""
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import click
 
 from chaffinch.flows.option_fields import STORE
 from chaffinch.flows.options import json_flag, settings_options
+from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.tasks.settings import ExecutionSettings
 
 reason_option = click.option("--reason", default="", help="Why, for the history.")
@@ -55,20 +57,33 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
     from chaffinch.tasks.reporting.differences import lines_of_difference
 
     kept = kept_run(run, _store(store))
-    against = against_promoted(kept, name or default_name(kept))
-    entry = promote_by(kept, against.name, "by hand", reason, seen=len(against.history))
+    against = against_promoted(kept, default_name(kept) if name is None else name)
+    entry = promote_by(
+        kept,
+        against.name,
+        "by hand",
+        reason,
+        seen=len(against.history),
+        owes_event=_hears_of_events(),
+    )
     found = against.difference
-    lines = ["Nothing was promoted before."] if found is None else lines_of_difference(found)
+    if found is not None:
+        lines = lines_of_difference(found)
+    elif against.damage:
+        lines = [f"What that changes cannot be said: {against.damage}."]
+    else:
+        lines = ["Nothing was promoted before."]
     _say(
         [*lines, f"Promoted {run} as {against.name}."],
         {
             "name": against.name,
             "promotion": asdict(entry),
             "difference": None if found is None else found.as_json(),
+            "damage": against.damage,
         },
         as_json=as_json,
     )
-    _tell_prefect(against.name, _store(store))
+    _send_owed(against.name, _store(store))
 
 
 @click.command(short_help="Say which contracts are in use, and which ones were.")
@@ -76,15 +91,25 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
 @settings_options(ExecutionSettings, STORE)
 @json_flag
 def promoted(name: str | None, store: str | None, as_json: bool) -> None:
-    """Say what was promoted for the data set NAME, the newest first; without it, for every one."""
+    """Say what was promoted for the data set NAME, the newest first; without it, for every one.
+
+    What is damaged is named on standard error, and the rest is listed; the exit code is 1 if that
+    is a contract in use. Events that are owed are sent, where a Prefect server is configured.
+    """
     from chaffinch.flows.promotion_tables import show_history, show_names
     from chaffinch.storage.runs import Store
 
     histories = Store.find(_store(store)).promotions
     if name is None:
-        show_names(histories, as_json=as_json)
+        is_whole = show_names(histories, as_json=as_json)
     else:
-        show_history(histories, name, as_json=as_json)
+        is_whole = show_history(histories, name, as_json=as_json)
+    for one in histories.names() if name is None else [name]:
+        with suppress(InputError, StorageError):  # of a damaged history, which was told
+            if histories.owed(one):
+                _send_owed(one, _store(store))
+    if not is_whole:
+        raise click.exceptions.Exit(1)
 
 
 @click.command(short_help="Go back to the contract that was in use before.")
@@ -99,12 +124,13 @@ def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
     automatically after that. Where a Prefect server is configured, it is told by the event
     chaffinch.promoted.
     """
-    from chaffinch.tasks import promoting
+    from chaffinch.storage.runs import Store
 
-    entry = promoting.rollback(name, reason=reason, store=_store(store))
+    histories = Store.find(_store(store)).promotions
+    entry = histories.rollback(name, reason, owes_event=_hears_of_events())
     said = {"name": name, "promotion": asdict(entry)}
     _say([f"The contract of {entry.run} is in use again for {name}."], said, as_json=as_json)
-    _tell_prefect(name, _store(store))
+    _send_owed(name, _store(store))
 
 
 def _say(lines: list[str], found: dict[str, Any], *, as_json: bool) -> None:
@@ -115,13 +141,22 @@ def _store(given: str | None) -> Path:
     return Path(given) if given else ExecutionSettings().store
 
 
-def _tell_prefect(name: str, store: Path) -> None:
-    """Send the event where a server is configured; say on standard error if that cannot be."""
+def _hears_of_events() -> bool:
+    """Return whether a Prefect server is configured."""
     from chaffinch.flows.prefect_environment import prepare
 
     prepare()
-    from chaffinch.flows.promotion_events import announce_from_outside
+    from chaffinch.flows.events import server_url
 
-    problem = announce_from_outside(name, store)
+    return server_url() is not None
+
+
+def _send_owed(name: str, store: Path) -> None:
+    """Send what is owed where a server is configured; say on standard error if that cannot be."""
+    if not _hears_of_events():
+        return
+    from chaffinch.flows.promotion_events import send_owed
+
+    problem = send_owed(name, store)
     if problem is not None:
         click.echo(f"Warning: {problem}", err=True)

@@ -1,77 +1,79 @@
-"""The event that says which contract is the one in use now, for automations and other flows."""
+"""The event that says which contract is the one in use now, for automations and other flows.
 
+The history says which events are owed. One is sent after its promotion was written, and crossed off
+after the server has it; so whatever dies in between, it is sent again, and never lost.
+"""
+
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
-from prefect.client.orchestration import get_client
-from prefect.events import emit_event
-from prefect.events.worker import EventsWorker
-from prefect.exceptions import EventTooLarge
-from prefect.settings import PREFECT_API_URL
+from prefect.events import Event, Resource
+from prefect.settings import get_current_settings
 
+from chaffinch.flows.events import resource_of, send
+from chaffinch.flows.server import ServerError
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.promotion_entries import Promotion
 from chaffinch.storage.runs import Store
-from chaffinch.tasks.promoting import read_contract
+from chaffinch.tasks.promoted_contracts import read_contract
 
 EVENT = "chaffinch.promoted"
 
-_SECONDS_TO_SEND = 10
 # What a server may be too small for, the longest first; a reader of the event need not have them.
 _LEFT_OUT = ((), ("candidates", "dropped"), ("candidates", "dropped", "settings", "features"))
 
 
-def resource_of(name: str) -> str:
-    """Return what a data set is called in events, such as ``chaffinch.dataset.orders``."""
-    return f"chaffinch.dataset.{name}"
-
-
-def announce(name: str, store: Path) -> None:
-    """Send the event of the last promotion of a data set; its payload holds the contract.
+def send_owed(name: str, store: Path) -> str | None:
+    """Send the events that are owed of a data set, the oldest first; each holds its contract.
 
     A contract that is longer than the server takes (by default 1.5 MB in all) comes without what
-    ``left_out`` names.
-
-    Raises
-    ------
-    StorageError
-        If the history or the contract is damaged.
-    """
-    histories = Store(store.absolute()).promotions
-    entry = histories.existing(name)[-1]
-    contract = read_contract(histories, entry)
-    for left_out in _LEFT_OUT:
-        payload: dict[str, Any] = {
-            "name": name,
-            "promotion": asdict(entry),
-            "contract": {key: contract[key] for key in contract if key not in left_out},
-            "left_out": list(left_out),
-        }
-        resource = {
-            "prefect.resource.id": resource_of(name),
-            "prefect.resource.name": name,
-        }
-        try:
-            emit_event(EVENT, resource, payload=payload)
-        except EventTooLarge:
-            continue
-        return
-
-
-def announce_from_outside(name: str, store: Path) -> str | None:
-    """Send the same from where no flow is going, if a Prefect server is configured.
+    ``left_out`` names. An event that is sent again, as this program was killed before it was
+    crossed off, has the same id.
 
     Returns
     -------
     str or None
-        Why the event was not sent, though there is a server.
+        Why one could not be sent, in a sentence without its end. It stays owed; if the server is
+        why, so do those after it.
     """
-    url = PREFECT_API_URL.value()
-    if not url:
-        return None
-    with get_client(sync_client=True) as client:
-        problem = client.api_healthcheck()
-    if problem is not None:
-        return f"no Prefect server answers at {url}, so that nothing hears of the promotion"
-    announce(name, store)
-    EventsWorker.drain_all(timeout=_SECONDS_TO_SEND)
-    return None
+    histories, problem = Store(store.absolute()).promotions, None
+    try:
+        if not histories.owed(name):
+            return None
+        with histories.sending():
+            for place, entry in histories.owed(name):
+                try:
+                    contract = read_contract(histories, entry)
+                except StorageError as error:
+                    problem = str(error)
+                    continue
+                send(_event(name, place, entry, contract))
+                histories.settle(name, place)
+    except (InputError, StorageError, ServerError) as error:
+        problem = str(error)
+    return None if problem is None else f"an event of {name} is not sent yet: {problem}"
+
+
+def _event(name: str, place: int, entry: Promotion, contract: Mapping[str, Any]) -> Event:
+    """Return the event of an entry, as long as the server takes."""
+    most = get_current_settings().server.events.maximum_size_bytes
+    for left_out in _LEFT_OUT:
+        event = Event(
+            id=uuid5(NAMESPACE_OID, f"{name} {place} {entry.promoted} {entry.contract}"),
+            event=EVENT,
+            resource=Resource(
+                {"prefect.resource.id": resource_of(name), "prefect.resource.name": name}
+            ),
+            payload={
+                "name": name,
+                "promotion": asdict(entry),
+                "contract": {key: contract[key] for key in contract if key not in left_out},
+                "left_out": list(left_out),
+            },
+        )
+        if event.size_bytes <= most:
+            break
+    return event

@@ -2,39 +2,89 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 import click
 from rich.table import Table
 from rich.text import Text
 
 from chaffinch.flows.terminal import console_of_results
-from chaffinch.storage.promotions import Promotion, Promotions
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.promotion_entries import Promotion
+from chaffinch.storage.promotions import Promotions
+from chaffinch.tasks.promoted_contracts import read_contract
 
 
-def show_names(histories: Promotions, *, as_json: bool) -> None:
-    """Print the contract in use of every data set."""
-    last = {name: histories.existing(name)[-1] for name in histories.names()}
+def show_names(histories: Promotions, *, as_json: bool) -> bool:
+    """Print the contract in use of every data set; return whether each can be read.
+
+    What is damaged is told on standard error, and has no row where its history is.
+    """
+    last: dict[str, Promotion | None] = {}
+    damage: dict[str, str] = {}
+    for name in histories.names():
+        last[name] = None
+        try:
+            last[name] = entry = histories.existing(name)[-1]
+            read_contract(histories, entry)
+        except (InputError, StorageError) as error:
+            damage[name] = str(error)
     if as_json:
-        found = [{"name": name, **asdict(entry)} for name, entry in last.items()]
+        found = [
+            {"name": name, **_fields(entry), "damage": damage.get(name, "")}
+            for name, entry in last.items()
+        ]
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     elif not last:
         click.echo("Nothing was promoted yet.")
     else:
-        _print([{"data set": name, **_in_words(entry)} for name, entry in last.items()])
+        known = {name: entry for name, entry in last.items() if entry is not None}
+        _print([{"data set": name, **_in_words(entry)} for name, entry in known.items()])
+    for name, why in damage.items():
+        click.echo(f"Error: what is promoted as {name} cannot be read: {why}", err=True)
+    return not damage
 
 
-def show_history(histories: Promotions, name: str, *, as_json: bool) -> None:
-    """Print what was promoted for a data set, the newest first, and where its contract is."""
+def show_history(histories: Promotions, name: str, *, as_json: bool) -> bool:
+    """Print what was promoted for a data set, the newest first, and where its contract is.
+
+    Returns
+    -------
+    bool
+        Whether the contract in use can be read. That an earlier one cannot be is told as well.
+    """
     newest_first = histories.existing(name)[::-1]
     path = histories.path(newest_first[0])
+    damage = {entry.contract: _damage(histories, entry) for entry in newest_first}
     if as_json:
-        entries = [asdict(entry) for entry in newest_first]
+        entries = [{**asdict(entry), "damage": damage[entry.contract]} for entry in newest_first]
         found = {"name": name, "contract": str(path), "history": entries}
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    _print([_in_words(entry) for entry in newest_first])
-    click.echo(f"The contract in use: {path}")
+    else:
+        _print([_in_words(entry) for entry in newest_first])
+        click.echo(f"The contract in use: {path}")
+    in_use = newest_first[0].contract
+    for contract, why in damage.items():
+        if why and contract == in_use:
+            click.echo(f"Error: the contract in use cannot be read: {why}", err=True)
+        elif why:
+            click.echo(f"Warning: no rollback leads to an earlier contract: {why}", err=True)
+    return not damage[in_use]
+
+
+def _damage(histories: Promotions, entry: Promotion) -> str:
+    """Return why the contract of an entry cannot be read; empty where it can."""
+    try:
+        read_contract(histories, entry)
+    except StorageError as error:
+        return str(error)
+    return ""
+
+
+def _fields(entry: Promotion | None) -> dict[str, str | None]:
+    if entry is None:
+        return dict.fromkeys(field.name for field in fields(Promotion))
+    return asdict(entry)
 
 
 def _in_words(entry: Promotion) -> dict[str, str]:
@@ -47,6 +97,8 @@ def _in_words(entry: Promotion) -> dict[str, str]:
 
 
 def _print(rows: list[Mapping[str, str]]) -> None:
+    if not rows:
+        return
     table = Table()
     for column in rows[0]:
         # a name that is cut short cannot be given to a command

@@ -78,10 +78,10 @@ def reselection(
     ------
     InputError
         If there is no such run, the newer rows do not fit it, a setting cannot be used, or another
-        target was promoted under the table's name.
+        target or task was promoted under the table's name.
     """
     selection = settings_of(read_former(former, execution.store), settings)
-    check_promotion(data, selection.target, execution.store, promotion)
+    check_promotion(data, selection, execution.store, promotion)
     say_where()
     with looked_up_too(from_block):
         run = select_features(

@@ -1,5 +1,6 @@
 """``chaffinch serve`` and ``chaffinch announce``, which `chaffinch.flows.cli` gathers."""
 
+import os
 from pathlib import Path
 
 import click
@@ -60,11 +61,14 @@ def serve(
 def announce(data: str, name: str | None) -> None:
     """Start the deployment `on-new-data` of the data set that DATA belongs to.
 
-    Needs the Prefect server that it is served from: set PREFECT_API_URL.
+    Needs the Prefect server that it is served from: set PREFECT_API_URL. The table's name is the
+    last level of its path, without endings such as .csv or .parquet: orders.v2.csv is orders.v2.
     """
     from chaffinch.flows.prefect_environment import prepare
 
     prepare(quiet=True)
+    # a server that is started again is soon back
+    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "3")
     from chaffinch.flows import new_data
 
     click.echo(f"Announced {data} as {new_data.announce(data, name)}")

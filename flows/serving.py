@@ -8,14 +8,15 @@ from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLi
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events import DeploymentEventTrigger
 from prefect.schedules import Cron
-from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
 from chaffinch.flows.comparison import comparison
+from chaffinch.flows.events import resource_of, server_url
 from chaffinch.flows.feature_selection import feature_selection
-from chaffinch.flows.new_data import NEW_DATA, name_of_data_set
-from chaffinch.flows.promotion_events import resource_of
+from chaffinch.flows.new_data import NAMED, NEW_DATA
 from chaffinch.flows.reselection import reselection
+from chaffinch.flows.server import ServerError
+from chaffinch.storage.data_sets import name_of_data_set
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source
 from chaffinch.tasks.promotion_settings import PromotionSettings
@@ -50,8 +51,8 @@ def serve_flows(
     execution : ExecutionSettings
         Store, cluster and workers, likewise.
     name : str, optional
-        What new data of this kind are announced as; by default the table's name without its
-        ending.
+        Of the data set: what newer rows are announced as, and contracts promoted as. By default the
+        table's, see `chaffinch.storage.data_sets.name_of_table`.
     cron : str
         When the nightly run starts: minute, hour, day of month, month, day of week.
     timezone : str
@@ -62,10 +63,12 @@ def serve_flows(
     Raises
     ------
     InputError
-        If there is no such table, the schedule is none, or no Prefect server answers.
+        If there is no such table, the schedule is none, or no Prefect server is configured.
+    ServerError
+        If it does not answer.
     """
     check_source(data)
-    called = name_of_data_set(data, name)
+    called = name_of_data_set(data, name, NAMED)
     _check_server()
     common: dict[str, Any] = {"execution": execution.model_dump(mode="json")}
     selecting = {**common, "data": data, "settings": settings.model_dump(mode="json")}
@@ -108,13 +111,13 @@ def _deployment(
 
 
 def _check_server() -> None:
-    url = PREFECT_API_URL.value()
+    url = server_url()
     remedy = (
         "start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
     )
-    if not url:
+    if url is None:
         raise InputError(f"serving needs a Prefect server that stays: {remedy}")
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
     if problem is not None:
-        raise InputError(f"no Prefect server answers at {url}: {remedy}")
+        raise ServerError(f"no Prefect server answers at {url}: {remedy}")

@@ -28,7 +28,9 @@ FORMAT_VERSION = 1
 _SEAL = "sha256"
 _AGAIN = "remove it and run again"
 _ASIDE = ".aside-"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+_LONGEST = 120
+LONGEST_STEM = _LONGEST - len(".json")  # of a name that a JSON file has
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FULL = {
     errno.ENOSPC: "no space left on the device of",
     errno.EDQUOT: "the disk quota is used up for",
@@ -37,18 +39,18 @@ _FULL = {
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-def check_name(name: str) -> str:
+def check_name(name: str, longest: int = _LONGEST) -> str:
     """Return `name` if it can name a run or one level of a file name.
 
     Raises
     ------
     InputError
-        If it is not 1 to 120 of the letters, digits, dots, dashes and underscores of ASCII, the
-        first a letter or a digit. That leaves out hidden names and every way out of a folder.
+        If it is not 1 to `longest` of the letters, digits, dots, dashes and underscores of ASCII,
+        the first a letter or a digit. That leaves out hidden names and every way out of a folder.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or len(name) > longest:
         raise InputError(
-            "a name must be 1..120 of A-Z a-z 0-9 . _ - and begin with a letter or digit "
+            f"a name must be 1..{longest} of A-Z a-z 0-9 . _ - and begin with a letter or digit "
             f"but is {name!r}"
         )
     return name

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.parquet import check_same_columns
 from chaffinch.storage.pieces import Piece
+from chaffinch.storage.row_checks import NameRow, by_names
 
+_LARGEST_WHOLE = 2**53  # that float64 holds with all those below
 _VALUES_AT_A_TIME, _MOST_ROWS = 2**21, 65_536
 
 
@@ -77,7 +80,8 @@ def parquet_pieces(
     Raises
     ------
     InputError
-        If a file cannot be read or has other columns, or a value is missing.
+        If a file cannot be read or has other columns, a value is missing, or a whole number is one
+        that float64 would change.
     """
     n_at_a_time = min(max(1, _VALUES_AT_A_TIME // len(names)), _MOST_ROWS)
     for path in files:
@@ -87,18 +91,34 @@ def parquet_pieces(
             columns = [*names, target]
             for batch in file.iter_batches(n_at_a_time, columns=columns, use_threads=False):
                 X = np.empty((batch.num_rows, len(names)), dtype)
+                name_row = partial(_row, path.name, n_before)
                 for place, name in enumerate(names):
-                    X[:, place] = _numbers(batch.column(name))
-                yield Piece(X, _target(batch.column(target)), partial(_row, path.name, n_before))
+                    X[:, place] = _numbers(name, batch.column(name), name_row)
+                yield Piece(X, _target(batch.column(target)), name_row, by_names(names))
                 n_before += batch.num_rows
 
 
-def _numbers(column: pa.Array) -> NDArray[Any]:
+def _numbers(name: str, column: pa.Array, name_row: NameRow) -> NDArray[Any]:
+    if pa.types.is_integer(column.type):
+        _check_whole(name, column, name_row)
     if not pa.types.is_floating(column.type):
         column = column.cast(pa.float64())
     # what is missing becomes NaN, which is refused by name
     numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return numbers
+
+
+def _check_whole(name: str, column: pa.Array, name_row: NameRow) -> None:
+    """Refuse whole numbers that float64 does not hold, as identifiers often are."""
+    ends = pc.min_max(column).as_py()
+    if not any(end is not None and abs(end) > _LARGEST_WHOLE for end in ends.values()):
+        return
+    values = enumerate(column.to_pylist())
+    row, value = next((i, v) for i, v in values if v is not None and abs(v) > _LARGEST_WHOLE)
+    raise InputError(
+        f"{name_row(row)} has {value} in column {name!r}, a whole number beyond {_LARGEST_WHOLE} "
+        "that would be rounded; drop the column if it is an identifier, or write it as float64"
+    )
 
 
 def _target(column: pa.Array) -> NDArray[Any]:

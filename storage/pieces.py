@@ -12,7 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.row_checks import MOST_COLUMNS, NameRow, check_rows
+from chaffinch.storage.row_checks import MOST_COLUMNS, NameColumn, NameRow, check_rows
 
 MOST_LABELS = 1_000  # more are a quantity rather than classes
 _MOST_VALUES = 2**21  # of a piece that is worked on
@@ -32,11 +32,14 @@ class Piece:
     y : ndarray, shape (n,)
     name_row : callable
         Says where a row is in the source.
+    name_column : callable
+        Says what a column is called there.
     """
 
     X: Any
     y: NDArray[Any]
     name_row: NameRow
+    name_column: NameColumn
 
     def small_enough(self) -> Iterator[Piece]:
         """Yield the rows in pieces of about two million values at most."""
@@ -47,7 +50,8 @@ class Piece:
         while first < n_rows:
             last = int(np.searchsorted(ends, ends[first] + _MOST_VALUES, side="right")) - 1
             last = min(max(last, first + 1), n_rows)
-            yield Piece(self.X[first:last], self.y[first:last], self._names_from(first))
+            rows, targets = self.X[first:last], self.y[first:last]
+            yield Piece(rows, targets, self._names_from(first), self.name_column)
             first = last
 
     def _names_from(self, first: int) -> NameRow:
@@ -99,7 +103,7 @@ class Kind:
             If its rows or targets cannot be used, or are of another kind than those before.
         """
         self._check_form(piece)
-        check_rows(piece.X, self.n_columns, piece.name_row)
+        check_rows(piece.X, self.n_columns, piece.name_row, piece.name_column)
         y = self._read_target(piece)
         self.n_rows += len(y)
         sparse = self.is_sparse

@@ -16,6 +16,7 @@ from chaffinch.storage.names import check_columns, check_known
 from chaffinch.storage.parquet import parquet_files
 from chaffinch.storage.parquet_pieces import common_type, opened, parquet_pieces
 from chaffinch.storage.pieces import Kind, Piece
+from chaffinch.storage.row_checks import by_names
 from chaffinch.storage.shuffled_tables import ShuffledTable
 from chaffinch.storage.shuffled_writing import write_shuffled
 from chaffinch.storage.sources import reading
@@ -99,7 +100,8 @@ def shuffle_parquet(
     Raises
     ------
     InputError
-        If there is no such file or column, a column holds no numbers, or a value is missing.
+        If there is no such file or column, a column holds no numbers or whole ones beyond 2^53, or
+        a value is missing.
     StorageError
         If the device is full or fails.
     """
@@ -162,7 +164,8 @@ def _given_pieces(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[Piece]:
                 "give each as (X, y)"
             )
         rows = rows.astype(np.float32 if rows.dtype == np.float32 else np.float64, copy=False)
-        yield Piece(rows, np.asarray(y), partial(_row_after, n_before))
+        names = by_names(getattr(X, "columns", None))
+        yield Piece(rows, np.asarray(y), partial(_row_after, n_before), names)
         n_before += rows.shape[0]
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
-from chaffinch.storage.row_checks import check_rows, check_sparse
+from chaffinch.storage.row_checks import by_names, check_rows, check_sparse
 from chaffinch.storage.sources import reading
 
 FOOTER, FORMAT = b"chaffinch", "chaffinch shuffled table"
@@ -76,17 +76,18 @@ class ShuffledTable:
         def name_row(row: int) -> str:
             return f"row {before + row + 1} of {self.path.name}"
 
+        name_column = by_names(self.columns)
         target = rows["target"].combine_chunks().to_numpy(zero_copy_only=False)
         values = rows["values"].combine_chunks()
         given = values.flatten().to_numpy().copy()  # or it could not be written to
         if "indices" not in rows.column_names:
             X: Any = given.reshape(rows.num_rows, -1)
-            check_rows(X, self.shape[1], name_row)
+            check_rows(X, self.shape[1], name_row, name_column)
             return X, target
         indices, starts = _list(rows["indices"].combine_chunks())
         if not np.array_equal(starts, _starts(values)):
             raise StorageError(_damaged(self.path, "a row has not as many indices as values"))
-        check_sparse(starts, indices, given, self.shape[1], name_row)
+        check_sparse(starts, indices, given, self.shape[1], name_row, name_column)
         X = scipy.sparse.csr_array((given, indices, starts), (rows.num_rows, self.shape[1]))
         X.has_canonical_format = True  # as was checked
         return X, target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -48,7 +49,8 @@ def svmlight_pieces(source: Path, zero_based: bool, dtype: np.dtype[Any]) -> Ite
                 ":0.5`: a label that is a number, then columns that ascend, each once, with their "
                 "values; mend it, and number classes"
             ) from error
-        yield Piece(scipy.sparse.csr_array(X), y, _Names(source.name, lines, n_before))
+        names = _Names(source.name, lines, n_before)
+        yield Piece(scipy.sparse.csr_array(X), y, names, partial(_number, zero_based))
         n_before += lines.count(b"\n")
 
 
@@ -63,6 +65,11 @@ class _Names:
         of_rows = (number for number, line in lines if line.partition(b"#")[0].split())
         number = next(islice(of_rows, row, None))
         return f"line {self._n_before + number} of {self._name}"
+
+
+def _number(zero_based: bool, column: int) -> str:
+    """Return the number of a column as the file counts."""
+    return str(column + (not zero_based))
 
 
 def _whole_lines(source: Path) -> Iterator[bytes]:

@@ -52,7 +52,8 @@ class FeatureContract(dict[str, Any]):
         """Columns of a source that the kept features are, or are made of, in the features' order.
 
         Features made of earlier rows ask for the column that they are made of, and for the time,
-        which comes after all features; last comes the series, where there are some.
+        which comes after all features; last comes the series, where there are some. The series is
+        asked for as well where it was scaled, as predictions are on its scale.
         """
         history, order = self._history(), self["settings"]["columns"]["time"]
         features = self.features
@@ -61,8 +62,9 @@ class FeatureContract(dict[str, Any]):
         made = {c: made_names(c, history) for c in history.columns or (self["target"]["name"],)}
         origin = {name: column for column, names in made.items() for name in names}
         asked = [origin.get(name, name) for name in features]
-        needs_order = len(origin.keys() & set(features)) > 0
-        roles = [order if needs_order else None, history.series]
+        needs_order = not origin.keys().isdisjoint(features)
+        needs_series = needs_order or history.scale == "series"
+        roles = [order if needs_order else None, history.series if needs_series else None]
         return list(dict.fromkeys([*asked, *(role for role in roles if role is not None)]))
 
     def validate(self, table: Any) -> None:

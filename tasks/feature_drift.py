@@ -2,7 +2,8 @@
 
 Kolmogorov and Smirnov's statistic for numbers, the total variation for categories: both are the
 largest difference of the two probabilities of any one event, over events x <= t the one, over all
-sets of categories the other. So both are 0 where nothing moved and 1 where no value is common.
+sets of categories the other. Both are 0 where nothing moved. The one is 1 where every number lies
+above all those before, or below; the other, where no category is common.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class FeatureDrift:
         By that measure, of the values that are there; None where one table has none.
     missing_before, missing_after : float in 0..1
         Share of the rows where it is missing.
+    values_before, values_after : int
+        Rows where it is not: of few, the distance is large by chance.
     """
 
     feature: str
@@ -42,6 +45,8 @@ class FeatureDrift:
     distance: float | None
     missing_before: float
     missing_after: float
+    values_before: int
+    values_after: int
 
 
 def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift | None:
@@ -72,13 +77,21 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
     columns = [dataset.read([feature]).column(0) for dataset in (before, after)]
     measure: Measure = "total variation" if kinds.pop() else "Kolmogorov-Smirnov"
     vectors = _by_shared_codes(columns) if measure == "total variation" else _as_floats(columns)
-    missing = [float(np.isnan(vector).mean()) for vector in vectors]
+    before_is_missing, after_is_missing = (float(np.isnan(v).mean()) for v in vectors)
     first, second = (vector[~np.isnan(vector)] for vector in vectors)
     distance = None
     if len(first) and len(second):
         total = measure == "total variation"
         distance = total_variation(first, second) if total else largest_gap(first, second)
-    return FeatureDrift(feature, measure, distance, *missing)
+    return FeatureDrift(
+        feature,
+        measure,
+        distance,
+        missing_before=before_is_missing,
+        missing_after=after_is_missing,
+        values_before=len(first),
+        values_after=len(second),
+    )
 
 
 def largest_gap(first: Floats, second: Floats) -> float:

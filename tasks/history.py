@@ -66,7 +66,7 @@ def with_history(
         Column that tells one series from another.
     scales : mapping, optional
         Of a run that scaled its series, as in its ``result.contract["scales"]``: the rows are
-        brought to them first.
+        brought to them first. Of columns that the rows lack, such as the target, they are left out.
 
     Returns
     -------
@@ -89,7 +89,9 @@ def with_history(
     history = HistorySettings(lags=lags, rolling=rolling, columns=(column,), series=series)
     table = read_source(data)
     if scales is not None:
-        table = scaled(table, series, scales)
+        there = set(table.column_names)  # rows to predict may lack the target
+        known = {name: {c: of[c] for c in of.keys() & there} for name, of in scales.items()}
+        table = scaled(table, series, known)
     return add_history(table, history, time)
 
 

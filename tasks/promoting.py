@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from chaffinch.storage.addresses import PARQUET_ENDINGS, TEXT_ENDINGS
-from chaffinch.storage.errors import InputError
-from chaffinch.storage.files import check_name, parse_json
-from chaffinch.storage.promotions import How, Promotion, Promotions
+from chaffinch.storage.data_sets import name_of_table
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.promotion_entries import How, Promotion
+from chaffinch.storage.promotions import Promotions
 from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.contract import FeatureContract
 from chaffinch.tasks.differences import Difference, between
 from chaffinch.tasks.former import Former
-from chaffinch.tasks.result import (
-    CONTRACT_FIELDS,
-    CONTRACT_FILE,
-    SelectionResult,
-    load_result,
-)
+from chaffinch.tasks.promoted_contracts import check_target, read_contract
+from chaffinch.tasks.result import CONTRACT_FILE, SelectionResult, load_result
 
 _STORE = "chaffinch-store"
-_ENDINGS = (*TEXT_ENDINGS, ".gz", *PARQUET_ENDINGS)
-_IN_MEMORY = ("DataFrame", "Table")  # what `source_name` says of tables without a name
 
 
 @dataclass(frozen=True)
@@ -39,12 +30,15 @@ class AgainstPromoted:
     history : tuple of Promotion
         As it was when they were compared.
     difference : Difference or None
-        None if nothing was promoted yet.
+        None if nothing was promoted yet, or what was promoted last cannot be read.
+    damage : str
+        Why it cannot be read; empty where it can.
     """
 
     name: str
     history: tuple[Promotion, ...]
     difference: Difference | None
+    damage: str = ""
 
 
 def promote(
@@ -61,7 +55,8 @@ def promote(
     run : SelectionResult or str
         A result that is kept in a store, or the name of a run.
     name : str, optional
-        Of the data set; by default that of the run's table, without its ending.
+        Of the data set; by default that of the run's table, see
+        `chaffinch.storage.data_sets.name_of_table`.
     reason : str
         Why, for the history.
     store : path
@@ -76,16 +71,17 @@ def promote(
     ------
     InputError
         If there is no such run, it is not finished or not kept, its table has no name and none is
-        given, or what is promoted under that name has another target.
+        given, or what is promoted under that name has another target, or is of another task.
     StorageError
         If the run or the history is damaged.
 
     Notes
     -----
-    This is a person's decision, and carried out whatever `difference` says.
+    This is a person's decision, and carried out whatever `difference` says. It mends what is
+    promoted where that contract's file is missing or was changed.
     """
     kept = kept_run(run, store)
-    return promote_by(kept, name or default_name(kept), "by hand", reason)
+    return promote_by(kept, default_name(kept) if name is None else name, "by hand", reason)
 
 
 def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
@@ -158,7 +154,15 @@ def rollback(name: str, *, reason: str = "", store: str | Path = _STORE) -> Prom
     return Store.find(store).promotions.rollback(name, reason)
 
 
-def promote_by(run: Run, name: str, how: How, reason: str, *, seen: int | None = None) -> Promotion:
+def promote_by(
+    run: Run,
+    name: str,
+    how: How,
+    reason: str,
+    *,
+    seen: int | None = None,
+    owes_event: bool = False,
+) -> Promotion:
     """Add the contract of a run to the history of a data set.
 
     Parameters
@@ -173,22 +177,26 @@ def promote_by(run: Run, name: str, how: How, reason: str, *, seen: int | None =
         Why.
     seen : int, optional
         How many entries there were when it was decided.
+    owes_event : bool
+        Whether an event is to tell of it.
 
     Raises
     ------
     InputError
-        If the run is not finished, or what is promoted under that name has another target.
+        If the run is not finished, or `check_target` refuses it.
     OvertakenError
         If there are more entries than were seen.
     StorageError
         If the run or the history is damaged.
     """
-    target = load_result(run).contract["target"]["name"]
+    target = load_result(run).contract["target"]
     histories = _histories_of(run)
-    check_target(histories, name, target)
+    check_target(histories, name, target["name"], target["task"])
     stages = {record.stage: record for record in run.records()}
     contract = stages["evaluate"].read(CONTRACT_FILE)
-    return histories.promote(name, contract, run.name, how, reason, seen=seen)
+    return histories.promote(
+        name, contract, run.name, how, reason, seen=seen, owes_event=owes_event
+    )
 
 
 def against_promoted(run: Run, name: str) -> AgainstPromoted:
@@ -197,39 +205,23 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
     Raises
     ------
     InputError
-        If the run is not finished, or what is promoted has another target.
+        If the run is not finished, or `check_target` refuses it.
     StorageError
-        If the run, the history or the promoted contract is damaged.
+        If the run or the history is damaged.
     """
     histories, result = _histories_of(run), load_result(run)
+    target = result.contract["target"]
+    check_target(histories, name, target["name"], target["task"])
     history = histories.history(name)
     if not history:
         return AgainstPromoted(name, (), None)
-    check_target(histories, name, result.contract["target"]["name"])
-    before = Former(history[-1].run, read_contract(histories, history[-1]))
+    try:
+        before = Former(history[-1].run, read_contract(histories, history[-1]))
+    except StorageError as error:
+        found, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
+        return AgainstPromoted(name, history, None, found)
     after = Former(result.run, result.contract, run.folder)
     return AgainstPromoted(name, history, between(before, after, run.folder.parent.parent))
-
-
-def check_target(histories: Promotions, name: str, target: str) -> None:
-    """Refuse a run whose target is none that is promoted under its name.
-
-    Raises
-    ------
-    InputError
-        If it is another.
-    StorageError
-        If the history or the promoted contract is damaged.
-    """
-    history = histories.history(check_name(name))
-    if not history:
-        return
-    known = read_contract(histories, history[-1])["target"]["name"]
-    if known != target:
-        raise InputError(
-            f"what is promoted as {name!r} predicts {known!r} but this run {target!r}; promote it "
-            f"under another name, such as {name}-{_as_name(target)}"
-        )
 
 
 def default_name(run: Run) -> str:
@@ -240,27 +232,7 @@ def default_name(run: Run) -> str:
     InputError
         If the table had no name, or one that cannot be made one.
     """
-    return name_of_source(run.description["source"])
-
-
-def name_of_source(label: str) -> str:
-    """Return the name of a data set from that of its file or folder; see `default_name`.
-
-    Raises
-    ------
-    InputError
-        If it was a table in memory, or nothing of its name is left.
-    """
-    name = label
-    while Path(name).suffix.lower() in _ENDINGS:
-        name = Path(name).stem
-    name = _as_name(name)[:120]
-    if label in _IN_MEMORY or not name:
-        raise InputError(
-            f"the table, {label}, has no name that a data set could have; give one, as in "
-            "--as orders"
-        )
-    return name
+    return name_of_table(run.description["source"], "--as orders")
 
 
 def kept_run(run: SelectionResult | str, store: str | Path) -> Run:
@@ -280,21 +252,5 @@ def kept_run(run: SelectionResult | str, store: str | Path) -> Run:
     return Run(run.folder)
 
 
-def read_contract(histories: Promotions, promotion: Promotion) -> Mapping[str, Any]:
-    """Return what is in the contract of an entry.
-
-    Raises
-    ------
-    StorageError
-        If it is damaged, or a later release wrote it.
-    """
-    content, path = histories.contract(promotion), histories.path(promotion)
-    return parse_json(content, path, CONTRACT_FIELDS)
-
-
 def _histories_of(run: Run) -> Promotions:
     return Store(run.folder.parent.parent).promotions
-
-
-def _as_name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", text).strip("._-")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chaffinch.storage.names import quoted
-from chaffinch.storage.promotions import Promotion
+from chaffinch.storage.promotion_entries import Promotion
 from chaffinch.tasks.comparison import FEWEST_UNITS
 from chaffinch.tasks.differences import Difference
 from chaffinch.tasks.kept_run import LossDifference
@@ -50,9 +50,10 @@ def decide(
     Parameters
     ----------
     difference : Difference or None
-        Between the promoted contract and the run; None if nothing was promoted yet.
+        Between the promoted contract and the run; None if nothing was promoted yet, or it cannot be
+        read.
     last : Promotion or None
-        The last entry of the history.
+        The last entry of the history; None if there is none.
     settings : PromotionSettings
         How much may change.
 
@@ -61,11 +62,13 @@ def decide(
     The first contract is for a person: every later one is measured against it, and a set with a
     column that is not known in time would have a loss that no honest set ever comes below.
     """
-    if difference is None or last is None:
+    if last is None:
         return Decision(
             "wait",
             "nothing was promoted yet, and all later contracts are measured against the first.",
         )
+    if difference is None:
+        return Decision("wait", f"the promoted contract, of {last.run}, cannot be read.")
     if difference.gone:
         return Decision(
             "wait",

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from chaffinch.storage.files import check_name
+from chaffinch.storage.files import LONGEST_STEM, check_name
 from chaffinch.tasks.setting_fields import Settings, setting
 
 
@@ -43,4 +43,4 @@ class PromotionSettings(Settings):
     @field_validator("name")
     @classmethod
     def _can_be_a_name(cls, name: str | None) -> str | None:
-        return name if name is None else check_name(name)
+        return name if name is None else check_name(name, LONGEST_STEM)

@@ -4,7 +4,7 @@ from .flows.feature_selection import feature_selection as feature_selection
 from .flows.reselection import reselection as reselection
 from .storage.errors import InputError as InputError
 from .storage.errors import StorageError as StorageError
-from .storage.promotions import Promotion as Promotion
+from .storage.promotion_entries import Promotion as Promotion
 from .storage.shuffle import shuffle_parquet as shuffle_parquet
 from .storage.shuffle import shuffle_pieces as shuffle_pieces
 from .storage.shuffle import shuffle_svmlight as shuffle_svmlight

@@ -35,7 +35,8 @@ def lines_of_difference(found: Difference) -> list[str]:
         lines.append("No feature of either moved between the tables.")
     elif moved:
         lines.append(
-            "Moved most between the tables (0 not at all, 1 no value in common): "
+            "Moved most between the tables (from 0, not at all, to 1: every number above all those "
+            "before, or below, or no category in common): "
             f"{', '.join(map(_of_drift, moved))}."
         )
     elif found.why_no_drift:
@@ -78,9 +79,22 @@ def _distance(one: FeatureDrift) -> float:
 
 
 def _of_drift(one: FeatureDrift) -> str:
-    said = f"{visible(one.feature)} {number(one.distance and round(one.distance, 3))}"
-    before, after = (round(value, 3) for value in (one.missing_before, one.missing_after))
-    return said if before == after else f"{said} (missing {share(before)}, now {share(after)})"
+    about = []
+    if one.missing_before != one.missing_after:
+        about.append(f"missing {share(one.missing_before)}, now {share(one.missing_after)}")
+    if min(one.values_before, one.values_after) < FEWEST_UNITS:
+        about.append(f"of {number(one.values_before)} values, now {number(one.values_after)}")
+    said = f"{visible(one.feature)} {_how_far(one.distance)}"
+    return f"{said} ({'; '.join(about)})" if about else said
+
+
+def _how_far(distance: float | None) -> str:
+    """Return a distance to three digits; 0 and 1 mean something, and nothing is rounded to them."""
+    if distance is None or distance in (0, 1):
+        return number(distance)
+    if distance < 0.001:
+        return "under 0.001"
+    return "over 0.999" if distance > 0.999 else number(round(distance, 3))
 
 
 def _counted(amount: int) -> str:

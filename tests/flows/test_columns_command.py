@@ -75,6 +75,14 @@ def test_every_name_is_quoted_as_its_dialect_does(dialect):
     assert as_select(ODD, "t", dialect) == f"SELECT {', '.join(quoted)}\nFROM {opening}t{closing}"
 
 
+@pytest.mark.parametrize("table", ["", " ", "a..b", ".", "a.", ".b"])
+def test_a_table_without_a_name_is_refused(run, table):
+    with pytest.raises(
+        InputError, match=rf"--table must be a name, .* but is '{table}'; name a ta"
+    ):
+        said(run, "--as", "sql", "--table", table)
+
+
 @pytest.mark.parametrize("option", ["--table", "--dialect"])
 def test_what_is_for_sql_is_for_sql_alone(run, option):
     with pytest.raises(InputError, match=f"{option} is for --as sql but this is --as json"):

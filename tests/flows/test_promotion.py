@@ -38,9 +38,9 @@ def store(started, tmp_path):
 def flow(table, small, store, server):
     """Return a function that runs the flow to its end; gives the flow run's id and the result."""
 
-    def run(promotion=None, **settings):
+    def run(promotion=None, data=table, **settings):
         state = chaffinch.feature_selection(
-            str(table),
+            str(data),
             SelectionSettings(**{**small, **settings}),
             ExecutionSettings(store=store, cluster="none"),
             promotion,
@@ -189,6 +189,40 @@ def test_what_could_not_be_promoted_is_refused_before_any_work(flow, store, star
     assert len(list((store / "runs").iterdir())) == 1
 
 
+def test_what_was_promoted_and_cannot_be_read_is_for_a_person(flow, server, started, store):
+    chaffinch.promote(started[1].run, "torn", store=store)
+    (contract,) = (store / "promotions" / "contracts").iterdir()
+    contract.unlink()
+    flow_run, result = flow(PromotionSettings(name="torn", most_changed=1))
+    said = verdict(server, flow_run)
+    assert "for a person to decide: the promoted contract, of" in said
+    assert "cannot be read" in said
+    assert len(chaffinch.promotions("torn", store=store)) == 1
+    remedy = ["promote", result.run, "--as", "torn", "--store", str(store)]
+    assert CliRunner().invoke(cli, remedy, catch_exceptions=False).exit_code == 0
+    assert chaffinch.promoted("torn", store=store) == result.contract
+
+
+def test_another_task_is_not_promoted_by_itself_and_no_work_is_lost(
+    flow, server, started, store, table
+):
+    chaffinch.promote(started[1].run, "same", store=store)
+    classes = store / "classes.csv"
+    header, *rows = table.read_text().splitlines()
+    of_two = [f"{r.rpartition(',')[0]},{float(r.rpartition(',')[2]) > 0}" for r in rows]
+    classes.write_text("\n".join([header, *of_two]) + "\n")
+    flow_run, result = flow(PromotionSettings(name="same", most_changed=1), data=classes)
+    assert server.get(f"/flow_runs/{flow_run}")["state_type"] == "COMPLETED"
+    said = verdict(server, flow_run).replace("\\", "")
+    assert "Not promoted as same: what is promoted as 'same' is a regression of 'yield' but" in said
+    assert "such as same-classification" in said
+    assert [one.run for one in chaffinch.promotions("same", store=store)] == [started[1].run]
+    chaffinch.promote(result.run, "same-classification", store=store)
+    with pytest.raises(InputError, match="'same-classification' is a classification of 'yield' b"):
+        flow(PromotionSettings(name="same-classification"), task="regression")
+    assert len(list((store / "runs").iterdir())) == 2
+
+
 def test_the_server_hears_of_what_is_done_on_the_command_line(server, started, store):
     options = ["--store", str(store)]
     for command in (
@@ -206,12 +240,13 @@ def test_a_contract_that_is_too_long_for_the_server_comes_without_what_is_named(
 ):
     from prefect.settings import PREFECT_EVENTS_MAXIMUM_SIZE_BYTES, temporary_settings
 
-    from chaffinch.flows.promotion_events import announce
+    from chaffinch.flows.promotion_events import send_owed
+    from chaffinch.tasks.promoting import kept_run, promote_by
 
-    chaffinch.promote(started[1].run, "long", store=store)
+    promote_by(kept_run(started[1].run, store), "long", "by hand", "", owes_event=True)
     whole = len(json.dumps(chaffinch.promoted("long", store=store)))
     with temporary_settings({PREFECT_EVENTS_MAXIMUM_SIZE_BYTES: whole}):
-        announce("long", store)
+        assert send_owed("long", store) is None
     (event,) = eventually(lambda: events_of(server, "long"))
     assert event["payload"]["left_out"] == ["candidates", "dropped"]
     assert "candidates" not in event["payload"]["contract"]

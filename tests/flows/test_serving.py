@@ -2,15 +2,25 @@
 
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from copy import deepcopy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.flows.conftest import DEPLOYMENTS, Server
-from tests.flows.programs import CHAFFINCH, environment, eventually, free_port, started
+from tests.flows.programs import (
+    CHAFFINCH,
+    chaffinch,
+    environment,
+    eventually,
+    free_port,
+    started,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -87,6 +97,21 @@ def test_a_run_started_from_the_form_gives_the_features(deployments, server, tab
     eventually(is_logged)
 
 
+def test_newer_rows_are_announced_as_what_their_contract_is_promoted_as(server, table, tmp_path):
+    rows = (tmp_path / "rows.v2.csv").absolute()
+    rows.write_bytes(table.read_bytes())
+    ended = chaffinch("announce", str(rows), home=tmp_path, PREFECT_API_URL=server.url)
+    assert ended.stdout == f"Announced {rows} as chaffinch.dataset.rows.v2\n"
+    assert eventually(lambda: server.events("chaffinch.dataset.rows.v2"))[0]["payload"] == {
+        "path": str(rows)
+    }
+    store = str(tmp_path / "store")
+    asked = ("--target", "yield", "--tuning", "none", "--cluster", "none", "--store", store)
+    run = json.loads(chaffinch("run", str(rows), *asked, "--json", home=tmp_path).stdout)["run"]
+    promoted = chaffinch("promote", run, "--store", store, home=tmp_path)
+    assert promoted.stdout.splitlines()[-1] == f"Promoted {run} as rows.v2."
+
+
 def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, table, store):
     newer = store / "harvest-2026-11-21.csv"
     newer.write_text("\n".join(table.read_text().splitlines()[:200]) + "\n")
@@ -107,7 +132,7 @@ def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, ta
     ("arguments", "said"),
     [
         (["none.csv"], "there is no file none.csv"),
-        (["harvest.csv", "--name", "a/b"], "the name of a data set must be letters, digits"),
+        (["harvest.csv", "--name", "a/b"], "a name must be 1..115 of A-Z"),
         (["harvest.csv"], "new data are announced to a Prefect server: set PREFECT_API_URL"),
     ],
 )
@@ -119,6 +144,61 @@ def test_what_cannot_be_announced_is_said_in_a_line(table, tmp_path, arguments, 
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"Error: {said}")
+    assert ended.stderr.count("\n") == 1
+
+
+class _Refuses(BaseHTTPRequestHandler):
+    """Answers whatever is asked by an error, as a server in trouble does."""
+
+    def do_GET(self) -> None:
+        self.send_error(500)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class _IsSomethingElse(_Refuses):
+    """Answers whatever is asked by a page."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html></html>")
+
+
+@pytest.mark.parametrize(
+    ("who", "said"),
+    [
+        (None, "no Prefect server answers at {url} (All connection attempts failed); start it, or"),
+        (_Refuses, "the Prefect server at {url} does not take the event (500 Internal Server Err"),
+        (_IsSomethingElse, "no Prefect server answers at {url} ("),
+    ],
+)
+def test_a_server_that_does_not_take_an_announcement_is_a_line_and_a_failure(
+    table, tmp_path, who, said
+):
+    with ExitStack() as stack:
+        port = free_port()
+        if who is not None:
+            server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), who))
+            stack.callback(server.shutdown)
+            threading.Thread(target=server.serve_forever).start()
+            port = server.server_address[1]
+        url = f"http://127.0.0.1:{port}/api"
+        ended = chaffinch("announce", str(table), home=tmp_path, PREFECT_API_URL=url)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"Error: {said.format(url=url)}")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:4200", "nonsense"])
+def test_an_address_of_a_server_that_is_none_is_a_line(table, tmp_path, url):
+    ended = chaffinch("announce", str(table), home=tmp_path, PREFECT_API_URL=url)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"Error: no Prefect server answers at {url}")
     assert ended.stderr.count("\n") == 1
 
 
@@ -157,8 +237,8 @@ def test_a_password_in_the_form_is_refused(deployments, server, small):
     assert "does not match" in response.text
 
 
-@pytest.mark.parametrize("url", ["", "http://127.0.0.1:{port}/api"])
-def test_without_a_server_there_is_one_line_with_the_remedy(url, table, tmp_path):
+@pytest.mark.parametrize(("url", "code"), [("", 2), ("http://127.0.0.1:{port}/api", 1)])
+def test_without_a_server_there_is_one_line_with_the_remedy(url, code, table, tmp_path):
     env = environment(tmp_path, PREFECT_API_URL=url.format(port=free_port()))
     if not url:
         del env["PREFECT_API_URL"]
@@ -166,7 +246,7 @@ def test_without_a_server_there_is_one_line_with_the_remedy(url, table, tmp_path
     ended = subprocess.run(
         command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
-    assert ended.returncode == 2
+    assert ended.returncode == code
     assert ended.stdout == ""
     (line,) = ended.stderr.splitlines()
     assert line.startswith("Error: ")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.promotions import OvertakenError, Promotions, standing
+from chaffinch.storage.promotion_entries import standing
+from chaffinch.storage.promotions import OvertakenError, Promotions
 from chaffinch.storage.runs import Store
 
 
@@ -83,7 +84,7 @@ def test_a_decision_on_an_older_history_is_not_carried_out(histories) -> None:
     assert in_use(histories) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("name", ["", "../orders", "a/b", ".hidden", "ä"])
+@pytest.mark.parametrize("name", ["", "../orders", "a/b", ".hidden", "ä", "a" * 116])
 def test_a_data_set_has_a_plain_name(histories, name) -> None:
     for ask in (
         histories.history,
@@ -123,9 +124,43 @@ def test_a_contract_that_is_gone_or_changed_is_told_and_no_rollback_leads_there(
     with pytest.raises(StorageError, match="has changed since it was promoted; bring back a copy"):
         histories.rollback("orders", "")
     histories.path(first).unlink()
-    with pytest.raises(StorageError, match=r"cannot be read .*or promote run 'a' again"):
+    with pytest.raises(StorageError, match=r"cannot be read .*or promote run 'a' again under"):
         histories.contract(first)
     assert in_use(histories) == ["a", "b"]
+    promote(histories, "a")
+    assert histories.contract(first) == b"a"
+
+
+def test_a_rollback_leaves_a_damaged_contract_behind(histories) -> None:
+    promote(histories, "a", "b")
+    histories.path(histories.history("orders")[-1]).unlink()
+    assert histories.rollback("orders", "b is gone").run == "a"
+    assert histories.contract(histories.history("orders")[-1]) == b"a"
+
+
+def test_a_history_that_cannot_be_read_is_said_in_a_line(histories) -> None:
+    (histories.folder / "orders.json").mkdir(parents=True)
+    with pytest.raises(StorageError, match=r"orders.json cannot be read \(Is a directory\); bri"):
+        histories.history("orders")
+
+
+def test_events_are_owed_until_they_are_settled_and_others_never(histories) -> None:
+    promote(histories, "a")
+    for run in "bc":
+        histories.promote("orders", run.encode(), run, "by hand", "", owes_event=True)
+    histories.rollback("orders", "", owes_event=True)
+    promote(histories, "d")
+    places = {place: entry.run for place, entry in histories.owed("orders")}
+    assert places == {1: "b", 2: "c", 3: "b"}
+    histories.settle("orders", 2)
+    assert [place for place, _ in histories.owed("orders")] == [1, 3]
+    document = json.loads((histories.folder / "orders.json").read_bytes())
+    assert list(document) == ["format_version", "name", "entries", "owed", "sha256"]
+    for place in (1, 3, 3):
+        histories.settle("orders", place)
+    assert histories.owed("orders") == ()
+    assert in_use(histories) == ["a", "b", "c", "b", "d"]
+    assert histories.owed("another") == ()
 
 
 def test_the_format_on_disk(histories) -> None:

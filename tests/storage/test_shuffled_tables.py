@@ -218,10 +218,10 @@ BAD = {
     "label": (svmlight_file("1 1:2\nspam 2:1\n"), "line 2 .*'?spam.*a label that is a number"),
     "too far": (
         svmlight_file("1 1:2\n# so\n0 2:1 6:1\n"),
-        r"line 3 of x.svmlight has a value in column 5 but columns are 0\.\.4; mend the row, or",
+        r"line 3 of x.svmlight has a value in column 6 but columns are 1\.\.5; mend the row, or",
     ),
-    "nan": (svmlight_file("1 1:2\n0 2:nan\n"), "line 2 of x.svmlight has nan in column 1"),
-    "infinite": (svmlight_file("1 1:2\n0 2:inf\n"), "line 2 of x.svmlight has inf in column 1"),
+    "nan": (svmlight_file("1 1:2\n0 2:nan\n"), "line 2 of x.svmlight has nan in column 2,"),
+    "infinite": (svmlight_file("1 1:2\n0 2:inf\n"), "line 2 of x.svmlight has inf in column 2,"),
     "no target": (svmlight_file("1 1:2\nnan 2:1\n"), "line 2 of x.svmlight has the target nan"),
     "empty": (svmlight_file("# nothing\n"), "the source has no rows"),
     "dense nan": (of_pieces((X3 * np.nan, Y3)), "row 1 has nan in column 0"),
@@ -255,7 +255,20 @@ BAD = {
     "no such": (parquet_file({"a": [1], "z": [1]}), "there is no column 'y'"),
     "missing": (
         parquet_file({"a": [1, None], "y": [1, 2]}),
-        "row 2 of in.parquet has nan in column",
+        "row 2 of in.parquet has nan in column 'a',",
+    ),
+    "large": (
+        parquet_file({"a": [1, 2], "id": [2**53, -(2**53) - 1], "y": [1, 2]}),
+        "row 2 of in.parquet has -9007199254740993 in column 'id', a whole number beyond "
+        "9007199254740992 that would be rounded; drop the column",
+    ),
+    "unsigned": (
+        parquet_file({"id": pd.Series([None, 2**64 - 1], dtype="UInt64"), "y": [1, 2]}),
+        "row 2 of in.parquet has 18446744073709551615 in column 'id', a whole number beyond",
+    ),
+    "of a frame": (
+        of_pieces((pd.DataFrame({"a": [1.0], "b": [np.inf]}), [1.0])),
+        "row 1 has inf in column 'b',",
     ),
     "alone": (parquet_file({"y": [1]}), "no columns but the target"),
 }
@@ -311,6 +324,23 @@ def test_rows_that_another_writer_got_wrong_are_named(tmp_path, indices, values,
     by_another_writer(path, indices, values)
     with pytest.raises(InputError, match=said):
         chaffinch.open_shuffled(path).read(0)
+
+
+def test_a_row_that_another_writer_got_wrong_names_its_column(tmp_path) -> None:
+    by_another_writer(tmp_path / "x.parquet", [2, 3], [1.0, np.nan], columns=list("abcd"))
+    with pytest.raises(InputError, match=r"row 2 of x.parquet has nan in column 'd', which is no"):
+        chaffinch.open_shuffled(tmp_path / "x.parquet").read(0)
+    by_another_writer(tmp_path / "x.parquet", [2, 4], [1.0, 1.0], columns=list("abcd"))
+    with pytest.raises(InputError, match=r"has a value in column 4 but columns are 'a'\.\.'d'"):
+        chaffinch.open_shuffled(tmp_path / "x.parquet").read(0)
+
+
+def test_whole_numbers_that_float64_holds_stay_as_they_are(tmp_path) -> None:
+    table = parquet_file({"a": [2**53, -(2**53), 7] * 400, "y": [1, 2, 3] * 400})(tmp_path)
+    rows, target = all_rows(table)
+    assert set(zip(rows[:, 0].tolist(), target.tolist(), strict=True)) == {
+        (2.0**53, 1), (-(2.0**53), 2), (7.0, 3),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

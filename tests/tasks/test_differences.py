@@ -1,6 +1,7 @@
 """What differs between two contracts: features, the loss that comes of it, how features moved."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 
 import chaffinch
 from chaffinch import InputError
+from chaffinch.tasks.feature_drift import FeatureDrift
 from chaffinch.tasks.reporting.differences import lines_of_difference
 from tests.made_up import good_table
 from tests.tasks.made_up_runs import causes, run_of
@@ -209,7 +211,8 @@ def test_in_words(before, after, store):
     assert "with the new 2 features against" in loss
     assert "with the former 2; difference -" in loss
     assert drift.startswith(
-        "Moved most between the tables (0 not at all, 1 no value in common): x2"
+        "Moved most between the tables (from 0, not at all, to 1: every number above all those "
+        "before, or below, or no category in common): x2 0.9"
     )
     fewer = run_of(causes("x1", "x2", "x3", n=100, seed=4).drop(columns=["x2"]), store)
     first, gone, loss, _ = lines_of_difference(chaffinch.difference(before, fewer))
@@ -220,3 +223,22 @@ def test_in_words(before, after, store):
         "Both keep the same 2 features.",
         "No feature of either moved between the tables.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("drift", "said"),
+    [
+        ((1.0, 0.0, 0.0, 500, 500), "x 1"),
+        ((0.9998, 0.0, 0.0, 5000, 5000), "x over 0.999"),  # some are where they were
+        ((0.0002, 0.0, 0.0, 5000, 5000), "x under 0.001"),
+        ((0.5, 0.0, 0.0, 500, 500), "x 0.5"),
+        ((0.25, 0.1, 0.3, 90, 70), "x 0.25 (missing 10 %, now 30 %)"),
+        ((0.0, 0.0, 0.0001, 9999, 9998), "x 0 (missing 0 %, now 0.01 %)"),
+        ((1.0, 0.0, 0.0, 3, 500), "x 1 (of 3 values, now 500)"),
+        ((None, 0.0, 1.0, 400, 0), "x \N{EN DASH} (missing 0 %, now 100 %; of 400 values, now 0)"),
+    ],
+)
+def test_how_far_a_feature_moved_is_said_as_it_is(before, after, drift, said):
+    one = FeatureDrift("x", "Kolmogorov-Smirnov", *drift)
+    found = replace(chaffinch.difference(before, after), drift=(one,))
+    assert lines_of_difference(found)[-1].endswith(f"in common): {said}.")

@@ -25,7 +25,9 @@ def moved(before, after, folder, **roles):
         ([1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0], 0.5),
         ([1, 2, 3], [1.0, 2.0, 3.0], 0.0),
         ([1, 2], [7, 8, 9], 1.0),
+        ([1, 3, 5], [2, 4, 6], 1 / 3),  # no value in common, and hardly moved
         ([0, 0, 0, 1], [0, 1, 1, 1, 1], 0.55),  # 3/4 and 1/5 are at most 0
+        ([5, 5, 5], [4], 1.0),
         ([True, True, False, False], [True, True, True, False], 0.25),
     ],
 )
@@ -58,9 +60,9 @@ def test_missing_values_are_counted_by_themselves(tmp_path):
     assert (numbers.missing_before, numbers.missing_after) == (0.5, 0.25)
     assert numbers.distance == pytest.approx(1 / 6)
     texts = moved(["a", None], ["a", "b", "b", "b"], tmp_path)
-    assert texts == FeatureDrift("x", "total variation", 0.75, 0.5, 0.0)
+    assert texts == FeatureDrift("x", "total variation", 0.75, 0.5, 0.0, 1, 4)
     empty = moved(pd.Series([None, None], dtype=float), [1.0, 2.0], tmp_path)
-    assert empty == FeatureDrift("x", "Kolmogorov-Smirnov", None, 1.0, 0.0)
+    assert empty == FeatureDrift("x", "Kolmogorov-Smirnov", None, 1.0, 0.0, 0, 2)
 
 
 def test_what_is_in_one_table_alone_or_another_thing_there_did_not_move(tmp_path):

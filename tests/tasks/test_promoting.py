@@ -7,7 +7,7 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, StorageError
-from chaffinch.tasks.promoting import against_promoted, kept_run, name_of_source
+from chaffinch.tasks.promoting import against_promoted, kept_run
 from tests.tasks.made_up_runs import causes, run_of
 
 
@@ -82,27 +82,6 @@ def test_a_table_in_memory_has_no_name(runs, store):
     assert chaffinch.promoted("memory", store=store).features == runs[2].features
 
 
-@pytest.mark.parametrize(
-    ("label", "name"),
-    [
-        ("orders.csv", "orders"),
-        ("orders.CSV.gz", "orders"),
-        ("2026.01 orders (new).parquet", "2026.01_orders_new"),
-        ("folder.of.parts", "folder.of.parts"),
-        ("Bestellungen für Köln.tsv", "Bestellungen_f_r_K_ln"),
-        ("orders.csv.csv", "orders"),
-    ],
-)
-def test_the_default_name_is_that_of_the_table_without_its_ending(label, name):
-    assert name_of_source(label) == name
-
-
-@pytest.mark.parametrize("label", ["DataFrame", "Table", "日本.csv"])
-def test_what_has_no_name_in_ascii_needs_one(label):
-    with pytest.raises(InputError, match="has no name that a data set could have"):
-        name_of_source(label)
-
-
 def test_one_name_is_of_one_target(runs, store, tmp_path):
     chaffinch.promote(runs[0].run, store=store)
     table = causes("x1", "x2").rename(columns={"y": "gross profit"})
@@ -113,6 +92,75 @@ def test_one_name_is_of_one_target(runs, store, tmp_path):
         chaffinch.promote(other)
     chaffinch.promote(other, "orders-gross_profit")
     assert len(chaffinch.promotions("orders", store=store)) == 1
+
+
+@pytest.fixture(scope="module")
+def of_classes(runs, tmp_path_factory):
+    """A run in the same store that predicts the same column, of two classes."""
+    table = causes("x1", "x2")
+    folder = tmp_path_factory.mktemp("classes")
+    table.assign(y=table["y"] > 0).to_csv(folder / "orders.csv", index=False)
+    return run_of(folder / "orders.csv", runs[0].folder.parents[1])
+
+
+def test_one_name_is_of_one_task(runs, of_classes, store):
+    chaffinch.promote(runs[0].run, store=store)
+    with pytest.raises(InputError, match="as 'orders' is a regression of 'y' but this run a clas"
+                       "sification; promote it under another name, such as orders-cl"):  # fmt: skip
+        chaffinch.promote(of_classes.run, store=store)
+    with pytest.raises(InputError, match="is a regression of 'y' but this run a classification"):
+        against_promoted(kept_run(of_classes.run, store), "orders")
+    chaffinch.promote(of_classes.run, "orders-classification", store=store)
+    with pytest.raises(InputError, match="'orders-classification' is a classification of 'y' but"):
+        chaffinch.promote(runs[0].run, "orders-classification", store=store)
+    assert len(chaffinch.promotions("orders", store=store)) == 1
+
+
+def test_a_name_that_is_suggested_can_be_given(runs, of_classes, store):
+    longest = "a" * 115
+    for name in ("orders", longest):
+        chaffinch.promote(runs[0].run, name, store=store)
+        with pytest.raises(InputError) as refusal:
+            chaffinch.promote(of_classes.run, name, store=store)
+        suggested = str(refusal.value).rpartition("such as ")[2]
+        chaffinch.promote(of_classes.run, suggested, store=store)
+        assert chaffinch.promoted(suggested, store=store).features == of_classes.features
+
+
+def test_an_empty_name_is_none(runs, store):
+    with pytest.raises(InputError, match=r"a name must be 1..115 of .* but is ''"):
+        chaffinch.promote(runs[0].run, "", store=store)
+    assert not (store / "promotions").exists()
+
+
+def test_what_is_promoted_and_damaged_is_mended_by_promoting_the_run_again(runs, store):
+    first, second, _ = runs
+    for run in (first, second):
+        chaffinch.promote(run.run, store=store)
+    (store / "promotions" / "contracts" / contract_of(store)).unlink()
+    with pytest.raises(StorageError, match=f"or promote run '{second.run}' again under the same n"):
+        chaffinch.promoted("orders", store=store)
+    chaffinch.promote(second.run, "orders", store=store)
+    assert chaffinch.promoted("orders", store=store) == second.contract
+
+
+def test_over_a_damaged_contract_the_ones_before_say_what_the_target_is(runs, of_classes, store):
+    first, second, _ = runs
+    for run in (first, second):
+        chaffinch.promote(run.run, store=store)
+    (store / "promotions" / "contracts" / contract_of(store)).write_bytes(b"{}")
+    against = against_promoted(kept_run(first.run, store), "orders")
+    assert against.difference is None
+    assert against.damage.endswith("has changed since it was promoted")
+    with pytest.raises(InputError, match="is a regression of 'y' but this run a classification"):
+        chaffinch.promote(of_classes.run, "orders", store=store)
+    chaffinch.promote(first.run, store=store)
+    assert chaffinch.promoted("orders", store=store) == first.contract
+
+
+def contract_of(store):
+    """Return the name of the file that holds the contract in use."""
+    return f"{chaffinch.promotions('orders', store=store)[-1].contract}.json"
 
 
 def test_what_cannot_be_promoted(runs, store):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chaffinch import InputError, PromotionSettings
-from chaffinch.storage.promotions import Promotion
+from chaffinch.storage.promotion_entries import Promotion
 from chaffinch.tasks.differences import Difference
 from chaffinch.tasks.kept_run import LossDifference
 from chaffinch.tasks.promotion_gate import decide
@@ -83,6 +83,12 @@ def test_the_first_contract_is_for_a_person():
     assert "all later contracts are measured against the first" in decision.reason
 
 
+def test_what_is_promoted_and_cannot_be_read_is_for_a_person():
+    decision = decide(None, LAST, PromotionSettings(most_changed=1, tolerance=10))
+    assert decision.outcome == "wait"
+    assert decision.reason == "the promoted contract, of former, cannot be read."
+
+
 def test_after_a_rollback_nothing_is_promoted_until_a_person_did():
     better = with_interval(-0.3, -0.1)
     for how, outcome in (("rollback", "wait"), ("by hand", "promote"), ("automatic", "promote")):
@@ -114,7 +120,7 @@ def test_a_negated_score_has_its_tolerance_by_its_size():
         ({"most_changed": 1.5}, "most_changed must be at most 1"),
         ({"tolerance": -1}, "tolerance must be at least 0"),
         ({"wait": 0}, "wait must be above 0"),
-        ({"name": "a b"}, "a name must be 1..120 of"),
+        ({"name": "a b"}, "a name must be 1..115 of"),
         ({"names": "x"}, "there is no setting 'names'"),
     ],
 )
