@@ -7,8 +7,9 @@ base model is tuned once on these rows; refits on the chosen columns have its hy
 are judged once on what was put aside. Sizes: a half, a quarter and an eighth of the features.
 
 Rows of a table are 2,500 to choose by and 5,000 to judge by at most. Intervals come of a bootstrap
-over tables, as seeds of one table are no independent evidence. AFS-BM and Boruta find a size
-themselves: their sets are compared with those of the same size that the others would keep.
+over tables, as seeds of one table are no independent evidence. AFS-BM, Boruta and robust
+elimination find a size themselves: their sets are compared with all features, and with those of the
+same size that the others would keep.
 
     python -m tests.benchmarks.choice FOLDER [MODEL ...] [--seeds 0,1,2] [--methods a,b]
 
@@ -36,6 +37,7 @@ from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.searching import search
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
 from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.settings import ModelSettings, SelectionSettings, method_of
 from chaffinch.tasks.splits import fold_indices
@@ -50,6 +52,7 @@ RANKED = (RULE, "gbmo", "select_from_model", "rfe", "permutation", "tree_shap", 
 RANKED += ("mutual_information",)
 OF_TREES = ("select_from_model", "rfe", "tree_shap")  # a network has no importances
 METHODS = (*RANKED, "afs_bm", "boruta")
+OWN_SIZED = (RULE, "afs_bm", "boruta")
 SHARES = (1 / 2, 1 / 4, 1 / 8)
 FEWEST_ROWS, MOST_ROWS, MOST_TEST_ROWS, MOST_FEATURES = 50, 2500, 5000, 5000
 TARGETS = ("target", "y")
@@ -153,7 +156,9 @@ class Bench:
         if name == "afs_bm":
             standing = [one.mask for one in candidates(path, method)]
             return {}, standing[int(np.argmin([self.inner_loss(mask) for mask in standing]))]
-        return {size: mask_of_size(d, path.removed, size) for size in range(1, d)}, None
+        masks = {size: mask_of_size(d, path.removed, size) for size in range(1, d + 1)}
+        own = masks[path.best_size()] if isinstance(path, CrossValidatedPath) else None
+        return masks, own
 
     def boruta(self) -> Mask:
         """Return what Boruta confirms: a forest's importances against those of shuffled columns."""
@@ -188,12 +193,14 @@ def measured(bench: Bench, name: str, own_sizes: set[int]) -> dict[str, Any]:
     start = time.process_time()
     masks, own = bench.masks(name)
     seconds = time.process_time() - start
-    if own is not None:
+    own_size = None if own is None else int(own.sum())
+    if own is not None and name not in RANKED:
         masks = {int(own.sum()): own}
-    wanted = {size: masks[size] for size in (sizes if name in RANKED else masks)}
+    asked = {*sizes, own_size} - {None} if name in RANKED else masks
+    wanted = {size: masks[size] for size in sorted(asked)}
     return {
         "seconds": seconds,
-        "own_size": None if own is None else int(own.sum()),
+        "own_size": own_size,
         "losses": {str(size): bench.judged(mask) for size, mask in wanted.items()},
         "kept": {str(size): np.flatnonzero(mask).tolist() for size, mask in wanted.items()},
     }
@@ -207,7 +214,7 @@ def run(folder: Path, models: list[str], seeds: list[int], methods: list[str]) -
     for model, seed in ((model, seed) for seed in seeds for model in models):
         for table, X, y in tables:
             # Those that find their own size first: all others are asked for it as well.
-            names = sorted(["all", *methods], key=lambda name: name in RANKED)
+            names = sorted(["all", *methods], key=lambda name: name in RANKED and name != RULE)
             if all((table, model, seed, name) in done for name in names):
                 continue
             rows, schema = as_rows(X, y)
@@ -273,19 +280,33 @@ def say(model: str) -> None:
             f"{stability(whole, tables, name):.2f} "
             f"{np.mean([cell[name]['seconds'] for cell in whole.values()]):12.2f}"
         )
-    for name in ("afs_bm", "boruta"):
-        at_own = defaultdict(list)
-        for (table, _), cell in runs.items():
-            size = str(cell[name]["own_size"]) if name in cell else ""
-            if RULE in cell and size in cell[RULE]["losses"]:
-                ratio = np.log(cell[RULE]["losses"][size] / cell[name]["losses"][size])
-                at_own[table].append(100 * ratio)
-        if len(at_own) > 1:
-            print(f"{name:20} own size: rule against it {interval(at_own)}, {len(at_own)} tables")
+    say_own_sizes(runs)
     print("by table, rule against SelectFromModel and RFE, %:")
     for table in tables if "rfe" in names else ():
         both = (np.mean(against[n][table]) for n in ("select_from_model", "rfe"))
         print(f"  {table:20.20}", *(f"{value:+6.1f}" for value in both))
+
+
+def say_own_sizes(runs: dict[tuple[str, int], dict[str, Any]]) -> None:
+    """Print how sets of their own size do beside all features and those of other methods."""
+    for name in OWN_SIZED:
+        others: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        shares = defaultdict(list)
+        for (table, _), cell in runs.items():
+            if name not in cell:
+                continue
+            d, size = cell[name]["features"], str(cell[name]["own_size"])
+            shares[table].append(100 * int(size) / d)
+            for other in ("all", *RANKED):
+                losses = cell.get(other, {"losses": {}})["losses"]
+                beside = losses.get(str(d) if other == "all" else size)
+                if other != name and beside is not None:
+                    ratio = np.log(cell[name]["losses"][size] / beside)
+                    others[other][table].append(100 * ratio)
+        if len(shares) > 1:
+            print(f"{name} at its own size, {interval(shares)} % of all: its loss against, %")
+            for other, by_table in others.items():
+                print(f"  {other:20} {interval(by_table)}, {len(by_table)} tables")
 
 
 def interval(by_table: dict[str, list[float]]) -> str:
