@@ -198,6 +198,7 @@ def reproduce(
 ) -> None:
     """Run a published experiment again."""
     from chaffinch.flows import terminal
+    from chaffinch.flows.reproduction_table import show_reproduction
     from chaffinch.tasks import reproduce as reproducing
 
     execution = ExecutionSettings(**nested(given, WORKERS))
@@ -210,7 +211,7 @@ def reproduce(
             workers=execution.workers,
             on_progress=on_progress,
         )
-    terminal.show_reproduction(found, as_json=as_json)
+    show_reproduction(found, as_json=as_json)
 
 
 @cli.command()

@@ -18,11 +18,9 @@ from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
-from chaffinch.tasks.comparing.wording import counted
 from chaffinch.tasks.log_context import ContextFilter
 from chaffinch.tasks.reporting.alternatives import proof, why_missing
 from chaffinch.tasks.reporting.changes import lines_of_changes
-from chaffinch.tasks.reproducing.outcome import Reproduction
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, Say, tell_nobody
@@ -220,39 +218,6 @@ def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
 
 
-def show_reproduction(found: Reproduction, *, as_json: bool) -> None:
-    """Print published figures beside ours: as a table, or with every seed's in JSON."""
-    console = console_of_results()
-    if as_json:
-        console.out(json.dumps(found.as_json(), indent=2), highlight=False)
-        return
-    console.print(Text(found.source, style="bold"), soft_wrap=True)
-    title = found.title[:1].upper() + found.title[1:]
-    console.print(Text(f"{title}; ours over {counted(len(found.seeds), 'seed')}"), soft_wrap=True)
-    table = Table()
-    for heading in ("", "", "published", "ours", "lowest", "highest", "inside"):
-        table.add_column(heading, justify="right" if heading else "left")
-    if found.authors_seed is not None:
-        table.add_column(f"ours, seed {found.authors_seed}", justify="right")
-    above = None
-    for figure in found.figures:
-        table.add_row(
-            "" if figure.row == above else figure.row,
-            figure.column,
-            _short(figure.published),
-            f"{figure.mean:.4g} \N{PLUS-MINUS SIGN} {figure.deviation:.2g}",
-            _short(figure.lowest),
-            _short(figure.highest),
-            {True: "yes", False: "no", None: ""}[figure.is_inside],
-            *([] if found.authors_seed is None else [_short(figure.at_authors_seed)]),
-        )
-        above = figure.row
-    console.print(table)
-    said = "Ours is the mean and the deviation over seeds; inside: between the lowest and highest."
-    for note in (said, *found.notes):
-        console.print(Text(note), soft_wrap=True)
-
-
 def show_runs(store: Store, *, as_json: bool) -> None:
     """Print the runs of a store, newest first, and the names of its comparisons."""
     console = console_of_results()
@@ -288,8 +253,8 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
         "created (UTC)": entry["created"][:19].replace("T", " "),
         "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
         "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
-        "test loss, all": _short(entry["test_loss_all"]),
-        "selected": _short(entry["test_loss_selected"]),
+        "test loss, all": short(entry["test_loss_all"]),
+        "selected": short(entry["test_loss_selected"]),
         "verdict": entry["verdict"] or "",
     }
 
@@ -305,5 +270,6 @@ def console_of_results() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
 
 
-def _short(loss: float | None) -> str:
-    return "" if loss is None else f"{loss:.4g}"
+def short(figure: float | None) -> str:
+    """Return a figure to four digits, or nothing where there is none."""
+    return "" if figure is None else f"{figure:.4g}"

@@ -23,12 +23,15 @@ class Figure:
         What the paper printed there; None where it printed nothing and we measure all the same.
     decimals : int, optional
         Digits that it printed after the point, zeros among them; by default those of the number.
+    incomparable : str, optional
+        Why it is no figure to hold ours against, as a sentence, such as that its units are others.
     """
 
     row: str
     column: str
     published: float | None
     decimals: int | None = None
+    incomparable: str | None = None
 
     @property
     def place(self) -> Place:
