@@ -29,17 +29,17 @@ class Summary:
 
     @property
     def n_planned(self) -> int:
-        """Number of cells that were to be scored, as far as the results show."""
+        """Number of losses that were meant to be, as far as the results show."""
         return sum(table.n_planned for table in self.tables)
 
     @property
     def n_missing(self) -> int:
-        """Number of cells without a row."""
+        """Number of losses without a row."""
         return sum(table.n_missing for table in self.tables)
 
     @property
     def n_failed(self) -> int:
-        """Number of cells with an error."""
+        """Number of losses with an error in their place."""
         return sum(table.n_failed for table in self.tables)
 
 
