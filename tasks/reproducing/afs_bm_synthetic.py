@@ -23,6 +23,7 @@ from chaffinch.tasks.reproducing.protocol import (
     Grid,
     Learner,
     Parts,
+    Refits,
     best_first,
     best_of,
     filters,
@@ -119,16 +120,16 @@ def by_xgboost() -> Learner:
 
 def afs_bm(learner: Learner, parts: Parts, seed: int) -> Chosen:
     """Return the mask, of those that four slacks lead to, that does best on model validation."""
-    tuned = learner.tuned(parts.train, seed)
+    refits = Refits(learner, parts.train, seed)
 
     def train(mask: Mask) -> MaskedLoss:
-        model = tuned if mask.all() else learner.refitted(tuned, parts.train, mask)
+        model = refits.tuned if mask.all() else refits(mask)
         rows = parts.mask_validation
         return masked_loss(model, rows.X[:, mask], rows.y, loss=learner.loss, baseline="zero")
 
     everything = np.ones(parts.train.X.shape[1], dtype=bool)
     masks = [alternate(train, everything, rules, seed).mask for rules in _RULES]
-    return best_of(masks, learner, tuned, parts.train, parts)
+    return best_of(masks, refits, parts)
 
 
 def _results(learner: Learner, parts: Parts, seed: int) -> Iterator[tuple[str, Chosen]]:
@@ -136,18 +137,18 @@ def _results(learner: Learner, parts: Parts, seed: int) -> Iterator[tuple[str, C
     yield "AFS-BM", afs_bm(learner, parts, seed)
     rows = parts.train_of_rivals
     n_features = rows.X.shape[1]
-    tuned = learner.tuned(rows, seed)
+    refits = Refits(learner, rows, seed)
     scores = dict(filters(rows, learner, seed))
     masks = [scores["CC"] >= least for least in _CORRELATIONS]
-    yield "CC", best_of([mask for mask in masks if mask.any()], learner, tuned, rows, parts)
+    yield "CC", best_of([mask for mask in masks if mask.any()], refits, parts)
     for name, order in (
         ("MI", best_first(scores["MI"])),
-        ("RFE", order_of_rfe(tuned, rows, _FEWEST)),
+        ("RFE", order_of_rfe(refits, _FEWEST)),
     ):
         masks = [first_of(order, size) for size in range(_FEWEST, n_features + 1)]
-        yield name, best_of(masks, learner, tuned, rows, parts)
+        yield name, best_of(masks, refits, parts)
     everything = np.ones(n_features, dtype=bool)
-    yield "All features", best_of([everything], learner, tuned, rows, parts)
+    yield "All features", best_of([everything], refits, parts)
 
 
 def _nothing(folder: Path | None) -> None:
