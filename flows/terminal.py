@@ -3,7 +3,7 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from chaffinch.tasks.reporting.alternatives import proof, why_missing
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.stage import OnProgress, Say, tell_nobody
+from chaffinch.tasks.stage import OnProgress, Say, Warn, tell_nobody
 from chaffinch.tasks.steps import STEPS
 
 STARTING_PREFECT = "starting Prefect"
@@ -42,7 +42,7 @@ class Showing(NamedTuple):
     """What a command can show while it works."""
 
     on_progress: OnProgress
-    warn: Callable[[Sequence[str]], None]
+    warn: Warn
     say: Say
 
 
@@ -65,7 +65,7 @@ def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iter
 
 
 def _print_line(console: Console, verbosity: str | None, line: str) -> None:
-    if verbosity != "quiet" or line.startswith("Warning:"):
+    if verbosity != "quiet":
         console.print(Text(line), soft_wrap=True)
 
 
@@ -203,17 +203,25 @@ def _print_alternatives(console: Console, found: dict[str, Any], loss_name: str)
         )
 
 
-def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:
-    """Print what a comparison found: in lines, or every scored set in JSON."""
+def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:
+    """Print what a comparison found: in lines, or every scored set in JSON.
+
+    JSON always holds the warnings; the lines are followed by them unless they were said.
+    """
     console = console_of_results()
     if as_json:
-        found = {"comparison": result.name, "folder": str(result.folder)}
-        console.out(
-            json.dumps({**found, "results": result.table.to_pylist()}, indent=2), highlight=False
-        )
+        found = {
+            "comparison": result.name,
+            "folder": str(result.folder),
+            "warnings": list(result.warnings),
+            "results": result.table.to_pylist(),
+        }
+        console.out(json.dumps(found, indent=2), highlight=False)
         return
     for line in result.lines:
         console.out(line, highlight=False)
+    if with_warnings:
+        _print_warnings(console, result.warnings)
     if result.folder is not None:
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
 

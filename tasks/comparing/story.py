@@ -29,7 +29,16 @@ from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
 from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.settings import ExecutionSettings
-from chaffinch.tasks.stage import OnProgress, Say, digest, say_nothing, tell_nobody, versions
+from chaffinch.tasks.stage import (
+    OnProgress,
+    Say,
+    Warn,
+    digest,
+    say_nothing,
+    tell_nobody,
+    versions,
+    warn_nobody,
+)
 from chaffinch.tasks.story import Through, check_fit, check_model
 
 STEPS = ("read_table", "measure_cells", "conclude")
@@ -44,6 +53,7 @@ def compare_methods(
     through: Through = lambda step: step,
     on_progress: OnProgress = tell_nobody,
     say: Say = say_nothing,
+    warn: Warn = warn_nobody,
 ) -> Run:
     """Compare, or go on with it, and return what is finished.
 
@@ -64,6 +74,8 @@ def compare_methods(
         Called with a step's name, its items done, and their number in all.
     say : callable, optional
         Called with how much there is to do, once, before it begins; and if the time is up.
+    warn : callable, optional
+        Called with what is odd about the tables, as soon as that is known.
 
     Returns
     -------
@@ -89,10 +101,8 @@ def compare_methods(
         for source, label in zip(sources, labels, strict=True)
     ]
     _refuse_copies(read)
-    for source in read:
-        for warning in source.description.warnings:
-            say(f"Warning: {source.label}: {warning}")
     plan = Plan(settings, tuple(read))
+    warn(plan.warnings)
     run = store.comparison(_name(plan))
     with run.lock():
         run.describe(
@@ -175,10 +185,11 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
         if (record := _found(plan, cell, name, store)) is not None
     }
     results = as_table(plan, found)
-    summary = summarise(results, cells=plan.folds)
+    summary = summarise(results, plan.folds, plan.warnings)
     with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
         writer.write("report.html", render_comparison(summary, title=run.name))
+        writer.result = {"warnings": list(plan.warnings)}
     on_progress("conclude", 1, 1)
 
 
