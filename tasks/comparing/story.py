@@ -27,6 +27,7 @@ from chaffinch.tasks.comparing.report import render_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
+from chaffinch.tasks.log_context import logging_about
 from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.stage import (
@@ -161,7 +162,8 @@ def measure_cells(
     for one in asked:
         compared.splits(one.cell)  # what cannot be dealt is refused before anything is trained
     with open_workers(execution.cluster, execution.workers) as workers:
-        say(str(estimate(compared, asked, workers.n_threads)))
+        with logging_about(stage="estimate"):  # what is tried for it is logged as well
+            say(str(estimate(compared, asked, workers.n_threads)))
         began = time.monotonic()
         results = workers.as_done(measure, compared, asked)
         with closing(results):

@@ -138,7 +138,7 @@ def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path) -> None:
     said: list[str] = []
     some = compared(source, tmp_path / "store", time_budget=1e-9, say=said.append)
     assert re.fullmatch(
-        r"To do: 32 selections in 8 cells, about \d+ fits of models, about \d+ s\.", said[0]
+        r"To do: 16 selections in 8 cells, about \d+ fits of models, about \d+ s\.", said[0]
     )
     assert said[1:] == ["The time is up with 1 of 8 cells measured; the same again goes on."]
     assert len(some[["model", "seed", "fold"]].drop_duplicates()) == 1
