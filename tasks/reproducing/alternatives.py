@@ -263,7 +263,7 @@ TABLES_3_5_6 = Experiment(
         *_figures_of_searches(),
     ),
     read=partial(read_those_there, _N_FEATURES),
-    measure=_measure_searches,
+    measures=(_measure_searches,),
     authors_seed=None,
     notes=(
         *_NOTES,
@@ -284,7 +284,7 @@ FIGURE_5 = Experiment(
         ),
     ),
     read=partial(read_those_there, _N_FEATURES),
-    measure=_measure_prices,
+    measures=(_measure_prices,),
     authors_seed=None,
     notes=(
         *_NOTES,

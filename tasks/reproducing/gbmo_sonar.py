@@ -107,7 +107,7 @@ def _experiment(tables: str, model: str, published: dict[str, tuple[float, int]]
             for column, value in zip((_LOSS, _SIZE), values, strict=True)
         ),
         read=partial(read_user_table, "sonar", n_features=60),
-        measure=partial(_measure, with_trees=model == "LightGBM"),
+        measures=(partial(_measure, with_trees=model == "LightGBM"),),
         authors_seed=None,
         notes=("Every seed shuffles the rows and tunes anew; 31 or 32 rows are for the test.",),
     )

@@ -158,7 +158,7 @@ def made_up(published: float | None, authors_seed: int | None = None) -> Experim
         source="",
         figures=(Figure("a", "b", published),),
         read=lambda folder: None,
-        measure=lambda shared, seed: {("a", "b"): float(seed)},
+        measures=(lambda shared, seed: {("a", "b"): float(seed)},),
         authors_seed=authors_seed,
     )
 
@@ -267,6 +267,19 @@ def test_the_authors_seed_is_run_as_well_and_is_none_of_the_others(monkeypatch) 
     (figure,) = outcome.figures
     assert (figure.at_authors_seed, figure.mean, outcome.seeds) == (7, 0.5, (0, 1))
     assert told == [("measure_seeds", done, 3) for done in range(4)]
+
+
+def test_parts_of_a_run_are_measured_apart_and_put_together(monkeypatch) -> None:
+    one = made_up(1.0)
+    parts = (lambda shared, seed: {("c", "d"): 2.0 * seed}, *one.measures)
+    both = replace(one, figures=(*one.figures, Figure("c", "d", None)), measures=parts)
+    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", both)
+    told = []
+    outcome = chaffinch.reproduce(
+        "gbmo-table-2", seeds=3, on_progress=lambda *progress: told.append(progress)
+    )
+    assert outcome.by_seed == {s: {("a", "b"): float(s), ("c", "d"): 2.0 * s} for s in range(3)}
+    assert told[-1] == ("measure_seeds", 6, 6)
 
 
 def test_every_experiment_has_a_title_and_says_it_in_the_help() -> None:
