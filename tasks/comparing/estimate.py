@@ -90,7 +90,7 @@ def _of_cell(compared: Compared, asked: Asked, tried: Pace) -> tuple[int, float]
             if is_counted(method):
                 of_robust = 2 * tried.refit_rows * in_a_fold  # masked copies, of more rows
                 each = of_robust if isinstance(method, RobustElimination) else 1.0
-                seconds += n_searched * each * tried.fit
+                seconds += n_searched * each * tried.fit_on(_share_of(method, n_features))
             else:
                 seconds += tried.searches.get(name, 0.0)
         elif name == ALL:
@@ -130,6 +130,22 @@ def _fits_of(method: Method, n_features: int, n_folds: int, n_tuning: int) -> in
             return n_sizes + n_refits_forward(n_features, max(sizes), 0)
         return n_sizes + n_refits_backward(n_features, min(sizes), 0)
     return n_sizes
+
+
+def _share_of(method: Method, n_features: int) -> float:
+    """Return which share of the columns a search's fits have, on average."""
+    if isinstance(method, Rfe | Rfecv):
+        sizes = sizes_on_the_way(n_features, 1, method.step)
+        return sum(sizes) / len(sizes) / n_features
+    if isinstance(method, Sequential):
+        asked = sizes_asked_for(method, n_features, 1)
+        is_forward = method.kind == "sequential_forward"
+        ends = (0, max(asked)) if is_forward else (min(asked), n_features)
+        return sum(ends) / 2 / n_features
+    if isinstance(method, RobustElimination):
+        n = n_stages(n_features, 1)
+        return sum(0.25**stage for stage in range(n)) / max(n, 1)
+    return 0.5 if isinstance(method, ParticleSwarm) else 1.0
 
 
 def _in_words(seconds: float) -> str:

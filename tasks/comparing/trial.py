@@ -29,10 +29,10 @@ from chaffinch.tasks.refit_settings import (
     Sequential,
 )
 from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Mask
+from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema
 from chaffinch.tasks.settings import Method
 from chaffinch.tasks.splits import Splits
-from chaffinch.tasks.training import recipe_of, tuning_candidates
+from chaffinch.tasks.training import Recipe, recipe_of, tuning_candidates
 
 _ROWS, _COLUMNS = 1000, 40  # of a part, and of the table, that searches are tried on
 _ONCE_BEFORE = 100, 8
@@ -50,6 +50,8 @@ class Pace:
     ----------
     fit : float
         Seconds of a fit on the training part, on average over candidates of tuning.
+    quarter : float
+        The same on a quarter of the columns.
     refit_rows : float
         How many times as many rows a final model is fitted on.
     n_candidates : int
@@ -59,9 +61,15 @@ class Pace:
     """
 
     fit: float
+    quarter: float
     refit_rows: float
     n_candidates: int
     searches: Mapping[str, float]
+
+    def fit_on(self, share: float) -> float:
+        """Return the seconds of a fit on a share of the columns, by those on all and a quarter."""
+        by_columns = (self.fit - self.quarter) / 0.75
+        return max(self.quarter + by_columns * (share - 0.25), self.quarter / 2)
 
 
 @dataclass(frozen=True)
@@ -106,14 +114,24 @@ def pace(compared: Compared, cell: Cell, methods: Sequence[str]) -> Pace:
     _tried(compared, cell, searched, parameters, *_ONCE_BEFORE)
     searches = _tried(compared, cell, searched, parameters, _ROWS, _COLUMNS)
     places = np.linspace(0, len(candidates) - 1, min(len(candidates), _MOST_FITS)).round()
+    some = [replace(recipe, parameters={**recipe.parameters, **candidates[int(p)]}) for p in places]
+    d = len(schema.features)
+    few = _some_columns(schema.features, (), max(1, d // 4))
+    return Pace(
+        _seconds_of_fits(some, train, schema),
+        _seconds_of_fits(some, train.select(few), schema.select(few)),
+        1 + len(splits.mask_validation) / len(splits.train),
+        len(candidates),
+        searches,
+    )
+
+
+def _seconds_of_fits(recipes: Sequence[Recipe], rows: Rows, schema: Schema) -> float:
     began = time.perf_counter()
     with single_thread():
-        for place in places.astype(int):
-            parameters = {**recipe.parameters, **candidates[place]}
-            replace(recipe, parameters=parameters).fit(train, schema)
-    fit = (time.perf_counter() - began) / len(places)
-    refit_rows = 1 + len(splits.mask_validation) / len(splits.train)
-    return Pace(fit, refit_rows, len(candidates), searches)
+        for recipe in recipes:
+            recipe.fit(rows, schema)
+    return (time.perf_counter() - began) / len(recipes)
 
 
 def _tried(

@@ -58,13 +58,14 @@ class Work:
         self.fits: list = []
         self.searches: list = []
         self.seconds_of_a_fit = lambda before: 1.0
-        self.seconds_of_a_search = 0.0
+        self.seconds_by_columns = self.seconds_of_a_search = 0.0
         self._now = 0.0
         clock = SimpleNamespace(perf_counter=lambda: self._now)
         fit, search = Recipe.fit, cells.search
 
         def fitted(recipe, rows, schema):
             self._now += self.seconds_of_a_fit(len(self.fits))
+            self._now += self.seconds_by_columns * rows.X.shape[1]
             self.fits.append(rows.X.shape)
             return fit(recipe, rows, schema)
 
@@ -123,6 +124,17 @@ def test_searches_that_are_all_fits_are_counted_and_not_tried(load, work) -> Non
     one_cell = estimate(alone, everything(alone)[:1], 1)
     # base model, all features and the winner; four sizes; five folds, in one stage to one feature
     assert one_cell.fits == 1 + 1 + 1 + 4 + 5
+
+
+def test_fits_on_few_columns_are_taken_for_quicker(load, work) -> None:
+    compared = load(table(120, 40), methods=["sequential_forward"])
+    work.seconds_of_a_fit = lambda before: 1.0
+    alike = estimate(compared, everything(compared), 1)
+    work.seconds_by_columns = 1 / 40
+    by_columns = estimate(compared, everything(compared), 1)
+    assert by_columns.fits == alike.fits
+    # up to half of the columns are added, one by one
+    assert 0.2 < (by_columns.seconds - alike.seconds) / alike.seconds < 0.3
 
 
 @pytest.mark.parametrize("n_classes", [0, 2])
