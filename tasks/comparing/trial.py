@@ -37,6 +37,7 @@ from chaffinch.tasks.training import Recipe, recipe_of, tuning_candidates
 _ROWS, _COLUMNS = 1000, 40  # of a part, and of the table, that searches are tried on
 _ONCE_BEFORE = 100, 8
 _MOST_FITS = 4  # candidates of tuning that are timed
+_LEAST_SECONDS = 1e-6  # of a fit, to divide by
 _BY_PAIRS = {"gbmo", "flbmo", "afs_bm", "mrmr", "fcbf", "permutation"}  # go by columns squared
 # PEFS: sweeps that are tried, that a search takes as a rule, and what goes by the columns of it.
 _SWEEPS, _SWEEPS_AS_A_RULE, _FEWEST_ITERATIONS, _UNITS = 2, 45, 128, 400
@@ -115,23 +116,24 @@ def pace(compared: Compared, cell: Cell, methods: Sequence[str]) -> Pace:
     searches = _tried(compared, cell, searched, parameters, _ROWS, _COLUMNS)
     places = np.linspace(0, len(candidates) - 1, min(len(candidates), _MOST_FITS)).round()
     some = [replace(recipe, parameters={**recipe.parameters, **candidates[int(p)]}) for p in places]
-    d = len(schema.features)
-    few = _some_columns(schema.features, (), max(1, d // 4))
+    seconds = [_seconds_of_a_fit(one, train, schema) for one in some]
+    few = _some_columns(schema.features, (), max(1, len(schema.features) // 4))
+    of_few = _seconds_of_a_fit(some[0], train.select(few), schema.select(few))
+    mean = float(np.mean(seconds))
     return Pace(
-        _seconds_of_fits(some, train, schema),
-        _seconds_of_fits(some, train.select(few), schema.select(few)),
-        1 + len(splits.mask_validation) / len(splits.train),
-        len(candidates),
-        searches,
+        fit=mean,
+        quarter=mean * of_few / max(seconds[0], _LEAST_SECONDS),
+        refit_rows=1 + len(splits.mask_validation) / len(splits.train),
+        n_candidates=len(candidates),
+        searches=searches,
     )
 
 
-def _seconds_of_fits(recipes: Sequence[Recipe], rows: Rows, schema: Schema) -> float:
+def _seconds_of_a_fit(recipe: Recipe, rows: Rows, schema: Schema) -> float:
     began = time.perf_counter()
     with single_thread():
-        for recipe in recipes:
-            recipe.fit(rows, schema)
-    return (time.perf_counter() - began) / len(recipes)
+        recipe.fit(rows, schema)
+    return time.perf_counter() - began
 
 
 def _tried(
@@ -180,16 +182,17 @@ def _times_as_long(method: Method, rows: float, n_columns: int, d: int) -> float
         sweeps = min(method.most_sweeps, _SWEEPS_AS_A_RULE) / min(method.most_sweeps, _SWEEPS)
         iterations = max(d, _FEWEST_ITERATIONS) / max(n_columns, _FEWEST_ITERATIONS)
         return n_searches * sweeps * iterations * (d + _UNITS) / (n_columns + _UNITS)
-    return float(rows * (d / n_columns) ** (2 if method.kind in _BY_PAIRS else 1))
+    n_searches = len(method.slacks) if isinstance(method, AfsBm) else 1
+    return n_searches * rows * float((d / n_columns) ** (2 if method.kind in _BY_PAIRS else 1))
 
 
 def _shortened(method: Method, n_columns: int, n_rows: int) -> Method:
-    """Return a method that does the same, of fewer columns and rows, and a share of its sweeps."""
+    """Return a method that does the same of fewer columns and rows, with one of its searches."""
     changes: dict[str, Any] = {}
     if isinstance(method.n_features, tuple):
         changes["n_features"] = tuple(min(size, n_columns) for size in method.n_features)
     if isinstance(method, AfsBm):
-        changes["start"] = ()
+        changes |= {"start": (), "slacks": method.slacks[:1]}
     if isinstance(method, Pefs):
         changes = {name: given[:1] for name, given in changes.items()}
         changes["penalties"] = method.penalties and method.penalties[:1]

@@ -16,6 +16,7 @@ from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded
 from chaffinch.tasks.comparing.estimate import estimate
 from chaffinch.tasks.comparing.plan import Plan, Source
 from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.settings import ModelSettings
@@ -159,11 +160,11 @@ def test_searches_are_tried_on_some_rows_and_columns_of_a_large_table(load, work
 
 
 def test_a_search_is_taken_for_longer_by_what_it_has_more_to_do(load, work) -> None:
-    compared = load(table(200, 80), methods=["anova_f", "mrmr", "dfs"])
+    compared = load(table(200, 80), methods=["anova_f", "mrmr", AfsBm(slacks=(0.01, 0.1, 0.2))])
     work.seconds_of_a_fit = lambda before: 0.0
     work.seconds_of_a_search = 1.0
     tried = trial.pace(compared, compared.plan.cells[0], compared.plan.methods)
-    assert tried.searches == {"anova_f": 2.0, "mrmr": 4.0, "dfs": 2.0}
+    assert tried.searches == {"anova_f": 2.0, "mrmr": 4.0, "afs_bm": 3 * 4.0}
     pefs = Pefs(penalties=(0.1, 0.2), seeds=3, most_sweeps=20, hidden_layer_sizes=(4,))
     compared = load(table(200, 20), methods=[pefs])
     tried = trial.pace(compared, compared.plan.cells[0], compared.plan.methods)
