@@ -253,6 +253,16 @@ def test_losses_of_afs_bm_are_of_other_units_and_counts_are_not(model) -> None:
     assert same == {"informative", "redundant", "all ten"}
 
 
+def test_squared_errors_that_were_printed_as_log_losses_are_not_compared() -> None:
+    for name, other in (
+        ("gbmo-tables-3-5-sonar", {"test log loss"}),
+        ("gbmo-tables-4-6-sonar", set()),
+    ):
+        figures = EXPERIMENTS[name].figures
+        assert {f.column for f in figures if f.incomparable is not None} == other
+        assert {f.column for f in figures} == {"test log loss", "features"}
+
+
 def test_seconds_of_another_machine_are_not_compared() -> None:
     for figure in EXPERIMENTS["alternatives-tables-3-5-6"].figures:
         assert (figure.incomparable is not None) == (figure.column == "seconds")
