@@ -24,7 +24,14 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from chaffinch.flows.terminal import STARTING_PREFECT
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.stage import OnProgress, Say, say_nothing, tell_nobody
+from chaffinch.tasks.stage import (
+    OnProgress,
+    Say,
+    Warn,
+    say_nothing,
+    tell_nobody,
+    warn_nobody,
+)
 from chaffinch.tasks.steps import STEPS
 
 PROGRESS, VERDICT, LOSSES, FEATURES = (
@@ -33,25 +40,36 @@ PROGRESS, VERDICT, LOSSES, FEATURES = (
 
 _watcher: ContextVar[OnProgress] = ContextVar("watcher", default=tell_nobody)
 _listener: ContextVar[Say] = ContextVar("listener", default=say_nothing)
+_warned: ContextVar[Warn] = ContextVar("warned", default=warn_nobody)
 
 _SECONDS_BETWEEN_UPDATES = 1.0
 
 
 @contextmanager
-def watching(on_progress: OnProgress, say: Say = say_nothing) -> Iterator[None]:
+def watching(
+    on_progress: OnProgress, say: Say = say_nothing, warn: Warn = warn_nobody
+) -> Iterator[None]:
     """Send the progress of flows called inside, and what they say on the way, there as well."""
-    watcher, listener = _watcher.set(on_progress), _listener.set(say)
+    watcher, listener, warned = _watcher.set(on_progress), _listener.set(say), _warned.set(warn)
     try:
         yield
     finally:
         _watcher.reset(watcher)
         _listener.reset(listener)
+        _warned.reset(warned)
 
 
 def say(line: str) -> None:
     """Say something on the way: to the log of the present flow run, and to whoever watches."""
     get_run_logger().info(line)
     _listener.get()(line)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Say what is odd about tables: to the log of the present flow run, and to whoever watches."""
+    for warning in warnings:
+        get_run_logger().warning(warning)
+    _warned.get()(warnings)
 
 
 class ProgressArtifact:
@@ -157,9 +175,14 @@ def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
     """Return all that a person should read first, in markdown."""
     changes = [] if result.changes is None else [result.changes["sentence"]]
     compared = [_literal(line) for line in governance]
-    warnings = [f"**Warning:** {_literal(warning)}" for warning in result.warnings]
+    warnings = warnings_in_markdown(result.warnings)
     report = [] if result.folder is None else [f"Report: `{result.folder / 'report.html'}`"]
     return "\n\n".join([*changes, result.verdict, *compared, *warnings, *report])
+
+
+def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:
+    """Return a paragraph for each warning."""
+    return [f"**Warning:** {_literal(warning)}" for warning in warnings]
 
 
 def _literal(text: str) -> str:

@@ -158,16 +158,16 @@ def compare(
     check_time_budget(time_budget)
     settings = ComparisonSettings(**nested(given, COMPARISON))
     execution = ExecutionSettings(**nested(given, EXECUTION))
-    with terminal.progress(STEPS, verbosity) as (on_progress, _, say):
+    with terminal.progress(STEPS, verbosity) as (on_progress, warn, say):
         server.check()
         on_progress(terminal.STARTING_PREFECT, 0, 1)
         server.start()
         from chaffinch.flows.artifacts import watching
         from chaffinch.flows.comparison import comparison
 
-        with watching(on_progress, say), server.in_use():
+        with watching(on_progress, say, warn), server.in_use():
             result = comparison(list(data), settings, execution, time_budget)
-    terminal.show_comparison(result, as_json=as_json)
+    terminal.show_comparison(result, as_json=as_json, with_warnings=False)
 
 
 @cli.command(
@@ -202,6 +202,7 @@ def reproduce(
 ) -> None:
     """Run a published experiment again."""
     from chaffinch.flows import terminal
+    from chaffinch.flows.reproduction_table import show_reproduction
     from chaffinch.tasks import reproduce as reproducing
 
     execution = ExecutionSettings(**nested(given, WORKERS))
@@ -214,7 +215,7 @@ def reproduce(
             workers=execution.workers,
             on_progress=on_progress,
         )
-    terminal.show_reproduction(found, as_json=as_json)
+    show_reproduction(found, as_json=as_json)
 
 
 @cli.command()

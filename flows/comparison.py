@@ -10,7 +10,7 @@ from prefect import runtime
 from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
-from chaffinch.flows.artifacts import ProgressArtifact, say
+from chaffinch.flows.artifacts import ProgressArtifact, say, warn, warnings_in_markdown
 from chaffinch.flows.step_tasks import as_task, say_where
 from chaffinch.flows.table_flow import TablePath, from_block, table_flow
 from chaffinch.storage.credentials import looked_up_too
@@ -78,11 +78,13 @@ def comparison(
             through=as_task,
             on_progress=ProgressArtifact(PROGRESS, "Comparison", STEPS),
             say=say,
+            warn=warn,
         )
     result = load_comparison(run)
     lines = "\n".join(f"    {line}" for line in result.lines)
+    warnings = warnings_in_markdown(result.warnings)
     create_markdown_artifact(
-        f"{lines}\n\nReport: `{run.folder / 'report.html'}`",
+        "\n\n".join([lines, *warnings, f"Report: `{run.folder / 'report.html'}`"]),
         key=VERDICTS,
         description="What helps, what does not, and what these rows cannot tell",
     )

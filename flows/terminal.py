@@ -3,7 +3,7 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,14 +18,12 @@ from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
-from chaffinch.tasks.comparing.wording import counted
 from chaffinch.tasks.log_context import ContextFilter
 from chaffinch.tasks.reporting.alternatives import proof, why_missing
 from chaffinch.tasks.reporting.changes import lines_of_changes
-from chaffinch.tasks.reproducing.outcome import Reproduction
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.stage import OnProgress, Say, tell_nobody
+from chaffinch.tasks.stage import OnProgress, Say, Warn, tell_nobody
 from chaffinch.tasks.steps import STEPS
 
 STARTING_PREFECT = "starting Prefect"
@@ -44,7 +42,7 @@ class Showing(NamedTuple):
     """What a command can show while it works."""
 
     on_progress: OnProgress
-    warn: Callable[[Sequence[str]], None]
+    warn: Warn
     say: Say
 
 
@@ -67,7 +65,7 @@ def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iter
 
 
 def _print_line(console: Console, verbosity: str | None, line: str) -> None:
-    if verbosity != "quiet" or line.startswith("Warning:"):
+    if verbosity != "quiet":
         console.print(Text(line), soft_wrap=True)
 
 
@@ -205,52 +203,27 @@ def _print_alternatives(console: Console, found: dict[str, Any], loss_name: str)
         )
 
 
-def show_comparison(result: ComparisonResult, *, as_json: bool) -> None:
-    """Print what a comparison found: in lines, or every scored set in JSON."""
+def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:
+    """Print what a comparison found: in lines, or every scored set in JSON.
+
+    JSON always holds the warnings; the lines are followed by them unless they were said.
+    """
     console = console_of_results()
     if as_json:
-        found = {"comparison": result.name, "folder": str(result.folder)}
-        console.out(
-            json.dumps({**found, "results": result.table.to_pylist()}, indent=2), highlight=False
-        )
+        found = {
+            "comparison": result.name,
+            "folder": str(result.folder),
+            "warnings": list(result.warnings),
+            "results": result.table.to_pylist(),
+        }
+        console.out(json.dumps(found, indent=2), highlight=False)
         return
     for line in result.lines:
         console.out(line, highlight=False)
+    if with_warnings:
+        _print_warnings(console, result.warnings)
     if result.folder is not None:
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
-
-
-def show_reproduction(found: Reproduction, *, as_json: bool) -> None:
-    """Print published figures beside ours: as a table, or with every seed's in JSON."""
-    console = console_of_results()
-    if as_json:
-        console.out(json.dumps(found.as_json(), indent=2), highlight=False)
-        return
-    console.print(Text(found.source, style="bold"), soft_wrap=True)
-    title = found.title[:1].upper() + found.title[1:]
-    console.print(Text(f"{title}; ours over {counted(len(found.seeds), 'seed')}"), soft_wrap=True)
-    table = Table()
-    for heading in ("", "", "published", "ours", "lowest", "highest", "inside"):
-        table.add_column(heading, justify="right" if heading else "left")
-    if found.authors_seed is not None:
-        table.add_column(f"ours, seed {found.authors_seed}", justify="right")
-    above = None
-    for figure in found.figures:
-        table.add_row(
-            "" if figure.row == above else figure.row,
-            figure.column,
-            _short(figure.published),
-            f"{figure.mean:.4g} \N{PLUS-MINUS SIGN} {figure.deviation:.2g}",
-            _short(figure.lowest),
-            _short(figure.highest),
-            {True: "yes", False: "no", None: ""}[figure.is_inside],
-            *([] if found.authors_seed is None else [_short(figure.at_authors_seed)]),
-        )
-        above = figure.row
-    console.print(table)
-    said = "Ours is the mean and the deviation over seeds; inside: between the lowest and highest."
-    for note in (said, *found.notes):
-        console.print(Text(note), soft_wrap=True)
 
 
 def show_runs(store: Store, *, as_json: bool) -> None:
@@ -288,8 +261,8 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
         "created (UTC)": entry["created"][:19].replace("T", " "),
         "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
         "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
-        "test loss, all": _short(entry["test_loss_all"]),
-        "selected": _short(entry["test_loss_selected"]),
+        "test loss, all": short(entry["test_loss_all"]),
+        "selected": short(entry["test_loss_selected"]),
         "verdict": entry["verdict"] or "",
     }
 
@@ -305,5 +278,6 @@ def console_of_results() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
 
 
-def _short(loss: float | None) -> str:
-    return "" if loss is None else f"{loss:.4g}"
+def short(figure: float | None) -> str:
+    """Return a figure to four digits, or nothing where there is none."""
+    return "" if figure is None else f"{figure:.4g}"

@@ -19,7 +19,14 @@ from chaffinch.tasks.settings import (
     ModelSettings,
     TaskOrAuto,
 )
-from chaffinch.tasks.stage import OnProgress, Say, say_nothing, tell_nobody
+from chaffinch.tasks.stage import (
+    OnProgress,
+    Say,
+    Warn,
+    say_nothing,
+    tell_nobody,
+    warn_nobody,
+)
 
 
 def compare(
@@ -47,6 +54,7 @@ def compare(
     time_budget: float | None = None,
     on_progress: OnProgress = tell_nobody,
     say: Say = say_nothing,
+    warn: Warn = warn_nobody,
 ) -> ComparisonResult:
     """Compare methods of feature selection on tables, by nested folds and over seeds.
 
@@ -86,6 +94,9 @@ def compare(
         Called with a step's name, its items done, and their number in all.
     say : callable, optional
         Called with how much there is to do before it begins.
+    warn : callable, optional
+        Called with what is odd about the tables, in a list, as soon as that is known; the result
+        holds it as well.
 
     Returns
     -------
@@ -140,5 +151,6 @@ def compare(
             time_budget=time_budget,
             on_progress=on_progress,
             say=say,
+            warn=warn,
         )
         return load_comparison(run, keep_folder=store is not None)

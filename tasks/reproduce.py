@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.cluster import open_workers
+from chaffinch.tasks.reproducing.experiment import Measured
 from chaffinch.tasks.reproducing.experiments import experiment_named
 from chaffinch.tasks.reproducing.outcome import Reproduction, beside
 from chaffinch.tasks.settings import ExecutionSettings
@@ -67,12 +71,24 @@ def reproduce(
     wanted = list(range(seeds))
     if experiment.authors_seed is not None and experiment.authors_seed not in wanted:
         wanted.append(experiment.authors_seed)
-    on_progress(MEASURE, 0, len(wanted))
+    items = [(number, seed) for number in range(len(experiment.measures)) for seed in wanted]
+    on_progress(MEASURE, 0, len(items))
     with open_workers(execution.cluster, execution.workers) as those:
-        measured = those.map(
-            experiment.measure,
+        parts = those.map(
+            partial(_measured, experiment.measures),
             shared,
-            wanted,
+            items,
             lambda done, total: on_progress(MEASURE, done, total),
         )
-    return beside(experiment, dict(zip(wanted, measured, strict=True)), seeds)
+    by_seed: dict[int, Measured] = {seed: {} for seed in wanted}
+    for (_, seed), measured in zip(items, parts, strict=True):
+        by_seed[seed] = {**by_seed[seed], **measured}
+    return beside(experiment, by_seed, seeds)
+
+
+def _measured(
+    measures: Sequence[Callable[[Any, int], Measured]], shared: Any, item: tuple[int, int]
+) -> Measured:
+    """Return what a part of a run with one seed gives."""
+    number, seed = item
+    return measures[number](shared, seed)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int, int], None]
 Say = Callable[[str], None]
+Warn = Callable[[Sequence[str]], None]
 
 # Whatever can change a number.
 _COMPUTING = (
@@ -50,6 +51,10 @@ def tell_nobody(stage: str, done: int, total: int) -> None:
 
 def say_nothing(line: str) -> None:
     """Swallow a line: the default where nobody listens."""
+
+
+def warn_nobody(warnings: Sequence[str]) -> None:
+    """Swallow warnings: the default where nobody listens, since a result holds them as well."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.workers import InProcess, OnDone, Workers
 
 # The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
-MOST_CANDIDATES = 20
+_MOST_CANDIDATES = 20
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -190,7 +190,7 @@ def tune(
     InputError
         If the model cannot be fitted to the rows.
     """
-    candidates = _candidates(recipe, settings, schema, len(rows))
+    candidates = tuning_candidates(recipe, settings, schema, len(rows))
     losses: list[float] | None = None
     if len(candidates) > 1:
         loss = loss_of(settings, schema)
@@ -246,19 +246,36 @@ def read_model(
     return models.load(kind, files, schema, own)
 
 
-def _candidates(
+def tuning_candidates(
     recipe: Recipe, settings: SelectionSettings, schema: Schema, n_rows: int
 ) -> list[dict[str, Any]]:
-    """Return the hyper-parameter candidates; fixed parameters take part in none."""
+    """Return the hyper-parameters to choose from; those that are fixed take part in none.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        With the hyper-parameters that are fixed.
+    settings : SelectionSettings
+        Says what to try.
+    schema : Schema
+        Of the rows to train on.
+    n_rows : int
+        How many they are.
+
+    Returns
+    -------
+    list of dict
+        At least one, and at most 20; a single one is no choice.
+    """
     if recipe.estimator is not None:
         return [{}]
     grid = models.parameter_grid(recipe.name, settings.model.tuning, schema.task, n_rows)
     free = [{k: v for k, v in c.items() if k not in recipe.parameters} for c in grid]
     distinct = [c for i, c in enumerate(free) if c not in free[:i]]
-    if len(distinct) <= MOST_CANDIDATES:
+    if len(distinct) <= _MOST_CANDIDATES:
         return distinct
     drawn = np.random.default_rng(settings.seed).choice(
-        len(distinct), MOST_CANDIDATES, replace=False
+        len(distinct), _MOST_CANDIDATES, replace=False
     )
     return [distinct[i] for i in sorted(drawn)]
 

@@ -10,6 +10,7 @@ from chaffinch import ModelSettings
 from tests.made_up import good_table
 from tests.test_bad_input import chaffinch_run
 
+LINEAR = ModelSettings(name="linear", tuning="none")
 TELLS = (
     "1 feature tells the target, or one of its classes, without the others: 'cancelled'; make sure "
     "that this is known before the target is"
@@ -54,6 +55,35 @@ def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
     assert f"Warning: {TELLS}\nWarning: {NUMBERS}\n" in shown.stdout
     shown = chaffinch_run("show", result.run, "--store", tmp_path, "--json")
     assert json.loads(shown.stdout)["warnings"] == [TELLS, NUMBERS]
+
+
+def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
+    path, store = tmp_path / "left.csv", tmp_path / "store"
+    leaking_table().to_csv(path, index=False)
+    compared = chaffinch.compare(
+        path, "churned", methods=["anova_f"], models=[LINEAR], folds=2, seeds=1, store=store
+    )
+    assert compared.warnings == (f"left: {TELLS}", f"left: {NUMBERS}")
+    shown = chaffinch_run("show", compared.name, "--store", store)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"Warning: left: {TELLS}\nWarning: left: {NUMBERS}\n" in shown.stdout
+    shown = chaffinch_run("show", compared.name, "--store", store, "--json")
+    assert json.loads(shown.stdout)["warnings"] == list(compared.warnings)
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("prefect")
+def test_compare_says_them_on_standard_error_however_quiet(tmp_path):
+    path, store = tmp_path / "left.csv", tmp_path / "store"
+    leaking_table().to_csv(path, index=False)
+    done = chaffinch_run(
+        "compare", path, "--target", "churned", "--methods", "anova_f", "--models", "linear",
+        "--folds", "2", "--seeds", "1", "--cluster", "none", "--store", store, "--quiet", "--json",
+        home=tmp_path / "prefect",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [f"Warning: left: {TELLS}", f"Warning: left: {NUMBERS}"]
+    assert json.loads(done.stdout)["warnings"] == [f"left: {TELLS}", f"left: {NUMBERS}"]
 
 
 def test_a_table_with_nothing_odd_has_none():

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaffinch.tasks.candidates import sizes_asked_for
 from chaffinch.tasks.comparing.cells import Asked, Compared
 from chaffinch.tasks.comparing.results import ALL
+from chaffinch.tasks.comparing.trial import Pace, is_counted, pace
 from chaffinch.tasks.mask_settings import AfsBm, Gbmo
 from chaffinch.tasks.pefs_settings import Pefs
-from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
-from chaffinch.tasks.selection import models
-from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, RobustElimination, Sequential
 from chaffinch.tasks.selection.rivals.elimination_by_refits import sizes_on_the_way
 from chaffinch.tasks.selection.rivals.sequential import n_refits_backward, n_refits_forward
-from chaffinch.tasks.settings import Method, SelectionSettings
-from chaffinch.tasks.training import MOST_CANDIDATES, recipe_of
+from chaffinch.tasks.selection.robust_elimination import n_stages
+from chaffinch.tasks.settings import Method
 
 # Of AFS-BM, for each slack: a few rounds mask nearly all that can go.
 _TRAININGS_OF_A_WALK = 6
@@ -30,10 +28,9 @@ class Estimate:
     Attributes
     ----------
     cells, selections, fits : int
-        Fits of models are the most of it, and counted roughly: what a method looks at besides
-        is not.
+        Fits of models are counted roughly; keeping every feature is no selection.
     seconds : float
-        Until it is done, from the time of one fit for each table and model.
+        Until it is done, from the time of a few fits and small searches for each table and model.
     """
 
     cells: int
@@ -50,7 +47,7 @@ class Estimate:
 
 
 def estimate(compared: Compared, asked: Sequence[Asked], n_workers: int) -> Estimate:
-    """Count what is to do, and time one fit for each table and model.
+    """Count what is to do, and try what it takes for each table and model.
 
     Parameters
     ----------
@@ -61,53 +58,49 @@ def estimate(compared: Compared, asked: Sequence[Asked], n_workers: int) -> Esti
     n_workers : int
         How many cells are measured at a time.
     """
-    seconds_of: dict[tuple[int, int], float] = {}
+    alike: dict[tuple[int, int], list[Asked]] = {}
+    for one in asked:
+        alike.setdefault((one.cell.table, one.cell.model), []).append(one)
     selections = fits = 0
     seconds = 0.0
-    for one in asked:
-        which = one.cell.table, one.cell.model
-        if which not in seconds_of:
-            seconds_of[which] = _seconds_of_a_fit(compared, one)
-        n_fits = _fits(compared, one)
-        selections += len(one.methods)
-        fits += n_fits
-        seconds += n_fits * seconds_of[which] / min(n_workers, len(asked))
-    return Estimate(len(asked), selections, fits, seconds)
+    for several in alike.values():
+        methods = dict.fromkeys(name for one in several for name in one.methods)
+        tried = pace(compared, several[0].cell, list(methods))
+        for one in several:
+            selections += sum(compared.plan.method(name) is not None for name in one.methods)
+            n_fits, of_cell = _of_cell(compared, one, tried)
+            fits += n_fits
+            seconds += of_cell
+    return Estimate(len(asked), selections, fits, seconds / min(n_workers, len(asked)))
 
 
-def _seconds_of_a_fit(compared: Compared, asked: Asked) -> float:
-    table = compared.tables[asked.cell.table]
-    settings = compared.plan.selection(asked.cell)
-    rows = table.rows.take(compared.splits(asked.cell).train)
-    schema = compared.plan.sources[asked.cell.table].description.schema
-    begin = time.perf_counter()
-    with single_thread():
-        recipe_of(settings).fit(rows, schema)
-    return time.perf_counter() - begin
-
-
-def _fits(compared: Compared, asked: Asked) -> int:
+def _of_cell(compared: Compared, asked: Asked, tried: Pace) -> tuple[int, float]:
+    """Return how many fits a cell takes, and how many seconds."""
     plan = compared.plan
-    source = plan.sources[asked.cell.table]
     settings = plan.selection(asked.cell)
-    n_features, n_folds = len(source.description.features), settings.model.folds
-    n_tuning = _tuning(settings, source.description.task, source.dataset.n_rows)
-    per_method = 0
+    n_features = len(plan.sources[asked.cell.table].description.features)
+    n_folds = settings.model.folds
+    n_tuning = tried.n_candidates * n_folds if tried.n_candidates > 1 else 0
+    in_a_fold = 1 - 1 / n_folds  # of the rows
+    n_fits, seconds = n_tuning + 1, tried.fit * (n_tuning * in_a_fold + 1)
     for name in asked.methods:
         method = plan.method(name)
         if method is not None:
-            n_scored = 1 + len(plan.settings.sizes)
-            per_method += _fits_of(method, n_features, n_folds, n_tuning) + n_scored
+            n_searched = _fits_of(method, n_features, n_folds, n_tuning)
+            if is_counted(method):
+                of_robust = 2 * tried.refit_rows * in_a_fold  # masked copies, of more rows
+                each = of_robust if isinstance(method, RobustElimination) else 1.0
+                seconds += n_searched * each * tried.fit_on(_share_of(method, n_features))
+            else:
+                seconds += tried.searches.get(name, 0.0)
         elif name == ALL:
-            per_method += 1
-    return n_tuning + 1 + per_method
-
-
-def _tuning(settings: SelectionSettings, task: str, n_rows: int) -> int:
-    model = settings.model
-    grid = models.parameter_grid(model.name, model.tuning, task, n_rows)  # type: ignore[arg-type]
-    n = min(len(grid), MOST_CANDIDATES)
-    return n * model.folds if n > 1 else 0
+            n_searched = 0
+        else:
+            continue
+        n_scored = 1 if method is None else 1 + len(plan.settings.sizes)
+        n_fits += n_searched + n_scored
+        seconds += n_scored * tried.refit_rows * tried.fit
+    return n_fits, seconds
 
 
 def _fits_of(method: Method, n_features: int, n_folds: int, n_tuning: int) -> int:
@@ -127,6 +120,8 @@ def _fits_of(method: Method, n_features: int, n_folds: int, n_tuning: int) -> in
     if isinstance(method, Pefs):
         return len(method.n_features or method.penalties or ())
     n_sizes = len(method.n_features or ())
+    if isinstance(method, RobustElimination):
+        return n_sizes + n_folds * n_stages(n_features, 1)
     if isinstance(method, Rfe):
         return n_sizes + len(sizes_on_the_way(n_features, 1, method.step))
     if isinstance(method, Sequential):
@@ -135,6 +130,22 @@ def _fits_of(method: Method, n_features: int, n_folds: int, n_tuning: int) -> in
             return n_sizes + n_refits_forward(n_features, max(sizes), 0)
         return n_sizes + n_refits_backward(n_features, min(sizes), 0)
     return n_sizes
+
+
+def _share_of(method: Method, n_features: int) -> float:
+    """Return which share of the columns a search's fits have, on average."""
+    if isinstance(method, Rfe | Rfecv):
+        sizes = sizes_on_the_way(n_features, 1, method.step)
+        return sum(sizes) / len(sizes) / n_features
+    if isinstance(method, Sequential):
+        asked = sizes_asked_for(method, n_features, 1)
+        is_forward = method.kind == "sequential_forward"
+        ends = (0, max(asked)) if is_forward else (min(asked), n_features)
+        return sum(ends) / 2 / n_features
+    if isinstance(method, RobustElimination):
+        n = n_stages(n_features, 1)
+        return sum(0.25**stage for stage in range(n)) / max(n, 1)
+    return 0.5 if isinstance(method, ParticleSwarm) else 1.0
 
 
 def _in_words(seconds: float) -> str:

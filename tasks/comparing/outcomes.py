@@ -83,11 +83,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class NearBest:
-    """The sizes of one method: the best, and the smallest within one standard error of it."""
+    """The sizes of one method: the best, and the smallest within one standard error of it.
+
+    `fewest` is the smallest of all that were compared.
+    """
 
     method: str
     best: int
     smallest: int
+    fewest: int
 
 
 @dataclass(frozen=True)
@@ -135,17 +139,17 @@ class TableSummary:
 
     @property
     def n_planned(self) -> int:
-        """Number of cells of all contenders together."""
+        """Number of losses that were meant to be: one for each contender in each cell."""
         return self.n_seeds * self.n_folds * len(self.outcomes)
 
     @property
     def n_missing(self) -> int:
-        """Number of cells without a row."""
+        """Number of losses without a row."""
         return sum(outcome.n_missing for outcome in self.outcomes)
 
     @property
     def n_failed(self) -> int:
-        """Number of cells with an error."""
+        """Number of losses with an error in their place."""
         return sum(outcome.n_failed for outcome in self.outcomes)
 
     @property
@@ -277,7 +281,7 @@ def _near_best(
         )
         if found is not None:
             best, smallest = found
-            yield NearBest(method, sizes[best], sizes[smallest])
+            yield NearBest(method, sizes[best], sizes[smallest], sizes[0])
 
 
 def _means(values: Floats, used: NDArray[np.bool_]) -> Floats:

@@ -80,6 +80,15 @@ class Plan:
         seeds, folds = range(self.settings.n_seeds), range(self.settings.folds)
         return [(seed, fold) for seed in seeds for fold in folds]
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about the tables, each with the table's name."""
+        return tuple(
+            f"{source.label}: {warning}"
+            for source in self.sources
+            for warning in source.description.warnings
+        )
+
     def method(self, name: str) -> Method | None:
         """Return a method by its name; None for what the others have to beat."""
         return next((m for m in self.settings.methods if m.kind == name), None)

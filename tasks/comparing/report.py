@@ -61,6 +61,7 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
         "first": _first_table(summary),
         "gaps": gaps_of(summary),
         "errors": list(errors_of(summary)),
+        "warnings": summary.warnings,
         "rankings": [_ranking(ranking, i) for i, ranking in enumerate(summary.rankings)],
         "ranks_said": ranks_said.pop() if len(ranks_said) == 1 else None,
         "tables": [_table(table, i) for i, table in enumerate(summary.tables)],

@@ -36,12 +36,15 @@ class ComparisonResult:
         See `chaffinch.tasks.comparing.results`.
     cells : tuple of (int, int)
         Every seed and outer fold that was meant to be measured.
+    warnings : tuple of str
+        What is odd about the tables, each with the table's name.
     """
 
     name: str
     folder: Path | None
     table: pa.Table
     cells: tuple[tuple[int, int], ...]
+    warnings: tuple[str, ...]
 
     @cached_property
     def results(self) -> pd.DataFrame:
@@ -52,7 +55,7 @@ class ComparisonResult:
     @cached_property
     def summary(self) -> Summary:
         """Return differences, intervals, verdicts, ranks and stability."""
-        return summarise(self.table, self.cells)
+        return summarise(self.table, self.cells, self.warnings)
 
     @property
     def lines(self) -> list[str]:
@@ -75,7 +78,14 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
     concluded = {record.stage: record for record in run.records()}.get("conclude")
     if concluded is None:
         raise StorageError(f"comparison {run.name} is not finished; give its command again")
+    warnings = concluded.result.get("warnings")
+    if not isinstance(warnings, list):
+        raise StorageError(
+            f"comparison {run.name} does not say what is odd about its tables; "
+            "give its command again and it is concluded anew"
+        )
     table = pq.read_table(io.BytesIO(concluded.read("results.parquet")))
     settings = ComparisonSettings(**run.description["settings"])
     cells = tuple(product(range(settings.n_seeds), range(settings.folds)))
-    return ComparisonResult(run.name, run.folder if keep_folder else None, table, cells)
+    folder = run.folder if keep_folder else None
+    return ComparisonResult(run.name, folder, table, cells, tuple(warnings))

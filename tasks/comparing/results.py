@@ -12,7 +12,8 @@ n_total             int64     there were
 features            strings   kept, in the table's order
 loss                double    on the outer fold; lower is better
 loss_name           string
-n_train, n_test     int64     rows that selection and retraining saw, and rows of the outer fold
+n_train             int64     rows inside: refitted on (seven in eight), or only chosen by
+n_test              int64     rows of the outer fold
 selection_seconds   double    from the tuned base model to the chosen set
 training_seconds    double    of the model that was scored
 error               string    why a method could not be used in this cell; then loss is null

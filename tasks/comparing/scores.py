@@ -64,7 +64,7 @@ class Scores:
     failed : ndarray of bool, shape (k, c)
         Whether there is a row that says that the loss could not be computed.
     test_share : ndarray, shape (k, c)
-        Test rows per training row; NaN where there is no loss, as in the figures.
+        Test rows per row inside the fold; NaN where there is no loss, as in the figures.
     figures : mapping
         ``n_features``, ``n_total``, ``selection_seconds`` and ``training_seconds``, shape (k, c).
     features : mapping

@@ -72,12 +72,16 @@ def paired_difference(
     the mean, goes for all. It says how the two would differ on other rows of the same kind and
     number, not on another table.
 
+    Their n_train and n_test are all rows together, and the correlation is the share of them that a
+    test part holds. So n_train counts every row inside a fold: those that the final model is
+    refitted on, and the eighth that only chooses among masks, which is looked at as well.
+
     Parameters
     ----------
     losses, others : ndarray, shape (c,)
         Of the same c cells.
     test_share : ndarray, shape (c,)
-        Test rows per training row, n_test/n_train, of each cell.
+        Test rows per row inside the fold, n_test/n_train, of each cell.
     """
     from scipy import stats
 
@@ -105,7 +109,7 @@ def standard_error(values: Floats, test_share: Floats) -> float:
     values : ndarray, shape (c,)
         Two or more, none of them NaN.
     test_share : ndarray, shape (c,)
-        Test rows per training row of each cell.
+        Test rows per row inside the fold, of each cell.
     """
     share = float(test_share.mean())
     return math.sqrt((1 / len(values) + share) * float(values.var(ddof=1)))
@@ -197,7 +201,7 @@ def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | 
     losses : ndarray, shape (s, c)
         At s sizes, the smallest first, in c cells.
     test_share : ndarray, shape (c,)
-        Test rows per training row of each cell.
+        Test rows per row inside the fold, of each cell.
     """
     shared = np.isfinite(losses).all(axis=0)
     if not len(losses) or shared.sum() < 2:

@@ -27,9 +27,19 @@ from chaffinch.tasks.comparing.report import render_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
+from chaffinch.tasks.log_context import logging_about
 from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.settings import ExecutionSettings
-from chaffinch.tasks.stage import OnProgress, Say, digest, say_nothing, tell_nobody, versions
+from chaffinch.tasks.stage import (
+    OnProgress,
+    Say,
+    Warn,
+    digest,
+    say_nothing,
+    tell_nobody,
+    versions,
+    warn_nobody,
+)
 from chaffinch.tasks.story import Through, check_fit, check_model
 
 STEPS = ("read_table", "measure_cells", "conclude")
@@ -44,6 +54,7 @@ def compare_methods(
     through: Through = lambda step: step,
     on_progress: OnProgress = tell_nobody,
     say: Say = say_nothing,
+    warn: Warn = warn_nobody,
 ) -> Run:
     """Compare, or go on with it, and return what is finished.
 
@@ -64,6 +75,8 @@ def compare_methods(
         Called with a step's name, its items done, and their number in all.
     say : callable, optional
         Called with how much there is to do, once, before it begins; and if the time is up.
+    warn : callable, optional
+        Called with what is odd about the tables, as soon as that is known.
 
     Returns
     -------
@@ -89,10 +102,8 @@ def compare_methods(
         for source, label in zip(sources, labels, strict=True)
     ]
     _refuse_copies(read)
-    for source in read:
-        for warning in source.description.warnings:
-            say(f"Warning: {source.label}: {warning}")
     plan = Plan(settings, tuple(read))
+    warn(plan.warnings)
     run = store.comparison(_name(plan))
     with run.lock():
         run.describe(
@@ -151,7 +162,8 @@ def measure_cells(
     for one in asked:
         compared.splits(one.cell)  # what cannot be dealt is refused before anything is trained
     with open_workers(execution.cluster, execution.workers) as workers:
-        say(str(estimate(compared, asked, workers.n_threads)))
+        with logging_about(stage="estimate"):  # what is tried for it is logged as well
+            say(str(estimate(compared, asked, workers.n_threads)))
         began = time.monotonic()
         results = workers.as_done(measure, compared, asked)
         with closing(results):
@@ -175,10 +187,11 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
         if (record := _found(plan, cell, name, store)) is not None
     }
     results = as_table(plan, found)
-    summary = summarise(results, cells=plan.folds)
+    summary = summarise(results, plan.folds, plan.warnings)
     with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
         writer.write("report.html", render_comparison(summary, title=run.name))
+        writer.result = {"warnings": list(plan.warnings)}
     on_progress("conclude", 1, 1)
 
 

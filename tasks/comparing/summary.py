@@ -22,28 +22,33 @@ class Summary:
         Of every table with every model, by their names.
     rankings : tuple of Ranking
         By model, and by the size that methods were asked for.
+    warnings : tuple of str
+        What is odd about the tables, each with the table's name.
     """
 
     tables: tuple[TableSummary, ...]
     rankings: tuple[Ranking, ...]
+    warnings: tuple[str, ...]
 
     @property
     def n_planned(self) -> int:
-        """Number of cells that were to be scored, as far as the results show."""
+        """Number of losses that were meant to be, as far as the results show."""
         return sum(table.n_planned for table in self.tables)
 
     @property
     def n_missing(self) -> int:
-        """Number of cells without a row."""
+        """Number of losses without a row."""
         return sum(table.n_missing for table in self.tables)
 
     @property
     def n_failed(self) -> int:
-        """Number of cells with an error."""
+        """Number of losses with an error in their place."""
         return sum(table.n_failed for table in self.tables)
 
 
-def summarise(results: pa.Table, cells: Sequence[Cell] | None = None) -> Summary:
+def summarise(
+    results: pa.Table, cells: Sequence[Cell] | None = None, warnings: Sequence[str] = ()
+) -> Summary:
     """Return what a comparison found.
 
     Parameters
@@ -53,6 +58,8 @@ def summarise(results: pa.Table, cells: Sequence[Cell] | None = None) -> Summary
         any order; rows may be missing.
     cells : sequence of (int, int), optional
         Every seed and fold that was meant; see `read_scores`.
+    warnings : sequence of str
+        What is odd about the tables, which results do not say.
 
     Raises
     ------
@@ -60,4 +67,5 @@ def summarise(results: pa.Table, cells: Sequence[Cell] | None = None) -> Summary
         If the results are none of a comparison's; see `read_scores`.
     """
     measured = [(scores, summarise_table(scores)) for scores in read_scores(results, cells)]
-    return Summary(tuple(summary for _, summary in measured), tuple(rankings_of(measured)))
+    tables = tuple(summary for _, summary in measured)
+    return Summary(tables, tuple(rankings_of(measured)), tuple(warnings))

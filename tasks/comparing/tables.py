@@ -38,7 +38,7 @@ def verdict_counts(summary: Summary) -> Table:
         "Does not help": "number",
         "Cannot tell": "number",
         "Best that helps": "name",
-        "Cells not scored": "number",
+        "Losses missing": "number",
     }
     return Table("Methods and sizes by verdict", columns, rows)
 

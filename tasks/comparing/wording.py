@@ -137,14 +137,13 @@ def choices_of(table: TableSummary) -> list[str]:
             f"A constant, which looks at no feature, comes to {number(table.constant_loss)}."
         )
     for found in table.near_best:
-        best = counted(found.best, "feature")
-        if found.smallest == found.best:
-            said.append(f"{found.method} does best with {best}; none smaller is near it.")
+        if found.best == found.fewest:
+            fewer = "no fewer were compared"
+        elif found.smallest == found.best:
+            fewer = "none smaller is near it"
         else:
-            said.append(
-                f"{found.method} does best with {best}; "
-                f"{number(found.smallest)} come within one standard error of it."
-            )
+            fewer = f"{number(found.smallest)} come within one standard error of it"
+        said.append(f"{found.method} does best with {counted(found.best, 'feature')}; {fewer}.")
     return said
 
 
@@ -184,7 +183,7 @@ def gaps_of(summary: Summary) -> list[str]:
     said = []
     if summary.n_missing:
         said.append(
-            f"{number(summary.n_missing)} of {counted(summary.n_planned, 'cell')} were not "
+            f"{number(summary.n_missing)} of {number(summary.n_planned)} losses were not "
             "computed. What is compared is compared over the cells that all concerned have."
         )
     for table in summary.tables:
@@ -208,11 +207,19 @@ def errors_of(summary: Summary) -> Iterator[str]:
         everyone = [outcome.contender for outcome in table.outcomes]
         for error in dict.fromkeys(error for _, error, _ in table.errors):
             hit = [contender for contender, said, _ in table.errors if said == error]
-            n_cells = sum(n for _, said, n in table.errors if said == error)
+            n_cells = [n for _, said, n in table.errors if said == error]
             yield (
                 f"{heading_of(table)}: {_grouped(hit, everyone)} failed in "
-                f"{counted(n_cells, 'cell')}: {error}"
+                f"{_cells_each(n_cells)}: {error}"
             )
+
+
+def _cells_each(n_cells: Sequence[int]) -> str:
+    """Return in how many cells each of some contenders failed."""
+    fewest, most = min(n_cells), max(n_cells)
+    if fewest < most:
+        return f"{number(fewest)} to {counted(most, 'cell')} each"
+    return counted(most, "cell") + (" each" if len(n_cells) > 1 else "")
 
 
 def _friedman(ranking: Ranking) -> str:

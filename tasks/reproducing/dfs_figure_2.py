@@ -216,7 +216,7 @@ def _of_user_table(name: str, n_features: int, test_share: float, *notes: str) -
             n_columns=n_features,
             n_classes=2,
         ),
-        measure=partial(_measure_user_table, test_share=test_share),
+        measures=(partial(_measure_user_table, test_share=test_share),),
         authors_seed=None,
         notes=(*_NOTES, *notes),
     )
@@ -244,7 +244,7 @@ MADE = Experiment(
         figure for title, sizes in _MADE_SIZES.items() for figure in _figures(sizes, f"{title}, ")
     ),
     read=_nothing,
-    measure=_measure_made,
+    measures=(_measure_made,),
     authors_seed=None,
     notes=(
         *_NOTES,

@@ -23,12 +23,15 @@ class Figure:
         What the paper printed there; None where it printed nothing and we measure all the same.
     decimals : int, optional
         Digits that it printed after the point, zeros among them; by default those of the number.
+    incomparable : str, optional
+        Why it is no figure to hold ours against, as a sentence, such as that its units are others.
     """
 
     row: str
     column: str
     published: float | None
     decimals: int | None = None
+    incomparable: str | None = None
 
     @property
     def place(self) -> Place:
@@ -51,8 +54,9 @@ class Experiment:
     read : callable, (folder or None) -> Any
         Returns what all seeds have in common, such as a table from the user's folder; raises
         InputError where that is not there.
-    measure : callable, (what was read, seed) -> mapping of (row, column) to float
-        One run with one seed: a figure for every place.
+    measures : tuple of callable, (what was read, seed) -> mapping of (row, column) to float
+        One run with one seed: together a figure for every place. Each is a part that workers can
+        compute apart from the others, the longest first.
     authors_seed : int or None
         The seed of the published run, where it is known.
     notes : tuple of str
@@ -63,6 +67,6 @@ class Experiment:
     source: str
     figures: tuple[Figure, ...]
     read: Callable[[Path | None], Any]
-    measure: Callable[[Any, int], Measured]
+    measures: tuple[Callable[[Any, int], Measured], ...]
     authors_seed: int | None
     notes: tuple[str, ...] = ()

@@ -95,23 +95,36 @@ def _measure(table: pd.DataFrame, seed: int, *, with_trees: bool) -> Measured:
     return measured
 
 
-def _experiment(tables: str, model: str, published: dict[str, tuple[float, int]]) -> Experiment:
+def _experiment(
+    tables: str,
+    model: str,
+    published: dict[str, tuple[float, int]],
+    other_measure: str | None = None,
+) -> Experiment:
     first, second = tables.split("-")
     return Experiment(
         name=f"gbmo-tables-{tables}-sonar",
         source="Binary Feature Mask Optimization for Feature Selection, arXiv 2401.12644, "
         f"Tables {first} and {second}",
         figures=tuple(
-            Figure(method, column, value)
-            for method, values in published.items()
-            for column, value in zip((_LOSS, _SIZE), values, strict=True)
+            figure
+            for method, (loss, size) in published.items()
+            for figure in (
+                Figure(method, _LOSS, loss, incomparable=other_measure),
+                Figure(method, _SIZE, size),
+            )
         ),
         read=partial(read_user_table, "sonar", n_features=60),
-        measure=partial(_measure, with_trees=model == "LightGBM"),
+        measures=(partial(_measure, with_trees=model == "LightGBM"),),
         authors_seed=None,
         notes=("Every seed shuffles the rows and tunes anew; 31 or 32 rows are for the test.",),
     )
 
 
-BY_NETWORK = _experiment("3-5", "a network", _BY_NETWORK)
+BY_NETWORK = _experiment(
+    "3-5",
+    "a network",
+    _BY_NETWORK,
+    "what the paper prints as log loss is the mean squared error of a regressor on 0 and 1.",
+)
 BY_TREES = _experiment("4-6", "LightGBM", _BY_TREES)

@@ -94,7 +94,7 @@ TABLE_2 = Experiment(
     source="Binary Feature Mask Optimization for Feature Selection, arXiv 2401.12644, Table 2",
     figures=_figures(),
     read=_nothing,
-    measure=_measure,
+    measures=(_measure,),
     authors_seed=42,
     notes=(
         "Every seed makes a table, cuts it and tunes anew; the model has LightGBM's own seed.",

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.tasks.reporting.wording import listed
 from chaffinch.tasks.reproducing.experiment import Experiment, Figure, Measured
 from chaffinch.tasks.reproducing.names import TITLES
+from chaffinch.tasks.selection.vocabulary import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,31 +27,37 @@ class ReproducedFigure:
         Where it stands in the table.
     published : float or None
         What the paper printed; None where it printed nothing.
-    mean, deviation : float
-        Of ours over the seeds; the deviation (of a sample) is 0 with a single seed.
+    mean : float
+        Of ours over the seeds.
+    deviation : float or None
+        Of ours over the seeds, as a sample; None with a single seed, which has none.
     lowest, highest : float
         Of ours.
     at_authors_seed : float or None
         Ours with the seed of the published run; None where that is not known.
     share_below, share_equal : float or None
-        Shares of the seeds that came out below the published figure, and at it as printed.
+        Shares of the seeds that came out below the published figure, and at it as printed; None
+        where nothing was printed or it cannot be compared.
+    incomparable : str or None
+        Why the published figure is none to hold ours against; None where it is.
     """
 
     row: str
     column: str
     published: float | None
     mean: float
-    deviation: float
+    deviation: float | None
     lowest: float
     highest: float
     at_authors_seed: float | None
     share_below: float | None
     share_equal: float | None
+    incomparable: str | None
 
     @property
     def is_inside(self) -> bool | None:
-        """Whether the published figure lies between our lowest and highest."""
-        if self.published is None or self.share_below is None or self.share_equal is None:
+        """Whether the published figure lies between our lowest and highest; None if unknown."""
+        if self.share_below is None or self.share_equal is None:
             return None
         return self.share_equal > 0 or 0 < self.share_below < 1
 
@@ -69,7 +77,7 @@ class Reproduction:
     figures : tuple of ReproducedFigure
         In the paper's order.
     notes : tuple of str
-        What one should know to read them.
+        What one should know to read them, and why some cannot be compared.
     by_seed : mapping of int to mapping of (row, column) to float
         What each seed gave.
     """
@@ -133,7 +141,7 @@ def beside(experiment: Experiment, by_seed: dict[int, Measured], n_seeds: int) -
             )
             for figure in experiment.figures
         ),
-        notes=experiment.notes,
+        notes=(*experiment.notes, *_incomparable(experiment)),
         by_seed=by_seed,
     )
 
@@ -141,21 +149,44 @@ def beside(experiment: Experiment, by_seed: dict[int, Measured], n_seeds: int) -
 def _figure(
     figure: Figure, values: Sequence[float], at_authors_seed: float | None
 ) -> ReproducedFigure:
-    ours, published = np.array(values), figure.published
-    rounding = 0.0 if published is None else _half_of_the_last_digit(published, figure.decimals)
-    is_equal = None if published is None else np.abs(ours - published) <= rounding
+    ours = np.array(values)
+    share_below, share_equal = _shares(figure, ours)
     return ReproducedFigure(
         row=figure.row,
         column=figure.column,
-        published=published,
+        published=figure.published,
         mean=float(ours.mean()),
-        deviation=float(ours.std(ddof=1)) if len(ours) > 1 else 0.0,
+        deviation=float(ours.std(ddof=1)) if len(ours) > 1 else None,
         lowest=float(ours.min()),
         highest=float(ours.max()),
         at_authors_seed=at_authors_seed,
-        share_below=None if is_equal is None else float(((ours < published) & ~is_equal).mean()),
-        share_equal=None if is_equal is None else float(is_equal.mean()),
+        share_below=share_below,
+        share_equal=share_equal,
+        incomparable=figure.incomparable,
     )
+
+
+def _shares(figure: Figure, ours: Floats) -> tuple[float | None, float | None]:
+    """Return the shares of ours below a published figure and at it; None without comparison."""
+    published = figure.published
+    if published is None or figure.incomparable is not None:
+        return None, None
+    rounding = _half_of_the_last_digit(published, figure.decimals)
+    is_equal = np.abs(ours - published) <= rounding
+    return float(((ours < published) & ~is_equal).mean()), float(is_equal.mean())
+
+
+def _incomparable(experiment: Experiment) -> list[str]:
+    """Return why figures cannot be compared, each reason once and with the columns it is of."""
+    columns: dict[str, list[str]] = {}
+    for figure in experiment.figures:
+        if figure.incomparable is not None:
+            of_reason = columns.setdefault(figure.incomparable, [])
+            if figure.column not in of_reason:
+                of_reason.append(figure.column)
+    return [
+        f"Inside is left blank for {listed(names)}: {reason}" for reason, names in columns.items()
+    ]
 
 
 def _half_of_the_last_digit(published: float, decimals: int | None) -> float:

@@ -226,7 +226,7 @@ def experiment(
             n_classes=n_classes,
             left_out=left_out,
         ),
-        measure=partial(_measure, effort=effort),
+        measures=(partial(_measure, effort=effort),),
         authors_seed=None,
         notes=(
             f"The paper draws this without figures, and says: {claim}",

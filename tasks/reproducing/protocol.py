@@ -102,6 +102,34 @@ class Learner:
             return float(log_loss(rows.y, fitted.predict_proba(X), labels=fitted.classes_))
 
 
+class Refits:
+    """Models of one learner on one set of rows, each mask's fitted once.
+
+    Parameters
+    ----------
+    learner : Learner
+    rows : Rows
+        That they are fitted on.
+    seed : int
+        Of the tuning, on every column.
+    """
+
+    def __init__(self, learner: Learner, rows: Rows, seed: int) -> None:
+        self.learner, self.rows = learner, rows
+        self.tuned = learner.tuned(rows, seed)
+        self._fitted: dict[bytes, Any] = {}
+
+    def __call__(self, mask: Mask) -> Any:
+        """Return the model of the kept columns."""
+        if mask.tobytes() not in self._fitted:
+            self.keep(mask, self.learner.refitted(self.tuned, self.rows, mask))
+        return self._fitted[mask.tobytes()]
+
+    def keep(self, mask: Mask, fitted: Any) -> None:
+        """Take a model that was fitted on the kept columns elsewhere."""
+        self._fitted[mask.tobytes()] = fitted
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The mask that a method came to, and the test loss of the model refitted on it."""
@@ -139,35 +167,27 @@ def results(
     with_rfe : bool
         Whether the model has importances for recursive feature elimination to go by.
     """
-    tuned = learner.tuned(parts.train, seed)
-    path = walk(learner, tuned, parts.mask_validation)
-    masks = [path.gbmo(slack) for slack in slacks]
-    yield "GBMO", best_of(masks, learner, tuned, parts.train, parts)
-    masks = [path.flbmo(size) for size in sizes]
-    yield "FLBMO", best_of(masks, learner, tuned, parts.train, parts)
+    refits = Refits(learner, parts.train, seed)
+    path = walk(learner, refits.tuned, parts.mask_validation)
+    yield "GBMO", best_of([path.gbmo(slack) for slack in slacks], refits, parts)
+    yield "FLBMO", best_of([path.flbmo(size) for size in sizes], refits, parts)
     rows = parts.train_of_rivals
-    tuned = learner.tuned(rows, seed)
+    refits = Refits(learner, rows, seed)
     orders = {name: best_first(scores) for name, scores in filters(rows, learner, seed)}
     if with_rfe:
-        orders["RFE"] = order_of_rfe(tuned, rows, min(sizes))
+        orders["RFE"] = order_of_rfe(refits, min(sizes))
     everything = np.ones(rows.X.shape[1], dtype=bool)
-    yield "All features", best_of([everything], learner, tuned, rows, parts)
+    yield "All features", best_of([everything], refits, parts)
     for name, order in orders.items():
-        masks = [first_of(order, size) for size in sizes]
-        yield name, best_of(masks, learner, tuned, rows, parts)
+        yield name, best_of([first_of(order, size) for size in sizes], refits, parts)
 
 
-def best_of(
-    masks: Sequence[Mask], learner: Learner, tuned: Any, rows: Rows, parts: Parts
-) -> Chosen:
-    """Return the mask whose model, fitted on `rows`, does best on the model-validation part."""
-    fits = [learner.refitted(tuned, rows, mask) for mask in masks]
-    losses = [
-        learner.loss_of(fitted, parts.model_validation, mask)
-        for fitted, mask in zip(fits, masks, strict=True)
-    ]
-    at = int(np.argmin(losses))
-    return Chosen(masks[at], learner.loss_of(fits[at], parts.test, masks[at]))
+def best_of(masks: Sequence[Mask], refits: Refits, parts: Parts) -> Chosen:
+    """Return the mask whose model does best on the model-validation part."""
+    loss_of = refits.learner.loss_of
+    losses = [loss_of(refits(mask), parts.model_validation, mask) for mask in masks]
+    best = masks[int(np.argmin(losses))]
+    return Chosen(best, loss_of(refits(best), parts.test, best))
 
 
 def filters(rows: Rows, learner: Learner, seed: int) -> Iterator[tuple[str, Floats]]:
@@ -184,17 +204,33 @@ def best_first(scores: Floats) -> Order:
     return np.argsort(-scores, kind="stable")
 
 
-def order_of_rfe(tuned: Any, rows: Rows, fewest: int) -> Order:
+def order_of_rfe(refits: Refits, fewest: int) -> Order:
     """Return the features by when recursive elimination drops them, the last to go first.
 
-    One feature leaves at a time, so that each set of more than `fewest` holds all smaller ones.
+    One feature leaves at a time, so that each set of more than `fewest` holds all smaller ones. The
+    models of those sets are kept: they are the ones that the sets are judged by.
     """
     from sklearn.base import clone
     from sklearn.feature_selection import RFE
 
+    fits = []
+
+    def importances(fitted: Any) -> Floats:
+        fits.append(fitted)
+        linear: Floats | None = getattr(fitted, "coef_", None)
+        found: Floats = fitted.feature_importances_ if linear is None else linear
+        return found
+
+    rows = refits.rows
     with _undisturbed():
-        found = RFE(clone(tuned), n_features_to_select=fewest, step=1).fit(rows.X, rows.y)
-    return np.argsort(found.ranking_, kind="stable")
+        rfe = RFE(
+            clone(refits.tuned), n_features_to_select=fewest, step=1, importance_getter=importances
+        ).fit(rows.X, rows.y)
+    order = np.argsort(rfe.ranking_, kind="stable")
+    fits.append(rfe.estimator_)
+    for left, fitted in enumerate(fits):
+        refits.keep(first_of(order, len(order) - left), fitted)
+    return order
 
 
 def first_of(order: Order, size: int) -> Mask:

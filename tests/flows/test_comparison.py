@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 import chaffinch
+from chaffinch.flows.artifacts import watching
 from chaffinch.tasks.comparing.story import STEPS
+from chaffinch.tasks.stage import tell_nobody
 from tests.flows.conftest import Server
 from tests.flows.programs import eventually
 
@@ -65,3 +67,23 @@ def test_it_gives_what_compare_gives(flow_run, table):
     pd.testing.assert_frame_equal(one, other)
     assert plain.folder is None
     assert len(one) == 2 * 2 * (2 + 2 * 3)
+
+
+def test_what_is_odd_about_a_table_is_beside_the_verdicts_and_told_to_whoever_watches(
+    server, table, tmp_path
+):
+    header, *rows = table.read_text().splitlines()
+    odd = tmp_path / "odd.csv"
+    odd.write_text("\n".join([f"row_id *,{header}", *(f"{i},{r}" for i, r in enumerate(rows))]))
+    settings = chaffinch.ComparisonSettings(target="yield", **{**ASKED, "seeds": 1})
+    execution = chaffinch.ExecutionSettings(store=tmp_path, cluster="none")
+    told: list[str] = []
+    with watching(tell_nobody, warn=told.extend):
+        state = chaffinch.comparison([str(odd)], settings, execution, return_state=True)
+    (warning,) = state.result().warnings
+    assert told == [warning]
+    assert warning.startswith("odd: ")
+    artifacts = server.artifacts(str(state.state_details.flow_run_id))
+    *_, said, _report = artifacts["comparison-verdicts"]["data"].split("\n\n")
+    shown = warning.replace("_", "\\_").replace("*", "\\*")
+    assert said == f"**Warning:** {shown}"

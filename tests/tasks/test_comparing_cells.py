@@ -195,6 +195,17 @@ def test_what_cannot_be_used_takes_no_other_with_it(loaded) -> None:
     assert results["correlation"]["sets"]
 
 
+def test_every_row_is_inside_a_fold_or_outside_though_the_final_model_is_fitted_on_fewer(
+    loaded,
+) -> None:
+    compared = loaded(numbers(100, 3).assign(y=lambda t: t["x0"]), folds=4, methods=["anova_f"])
+    cell = Cell(0, 0, 0, 2)
+    splits, results = compared.splits(cell), everything(compared, cell)
+    for result in results.values():
+        assert (result["n_train"], result["n_test"]) == (75, 25)
+    assert len(splits.model_validation) == 75 - len(splits.train) - len(splits.mask_validation) > 0
+
+
 def test_the_same_cell_gives_the_same(loaded) -> None:
     table = numbers(100, 6).assign(y=lambda t: t["x0"] > 0)
     compared = loaded(table, folds=2, models=[TREES])

@@ -143,6 +143,34 @@ def test_the_interval_holds_the_true_difference_of_two_models_over_repeated_fold
     assert held >= 0.93 * 300
 
 
+def test_rows_that_only_choose_count_as_rows_inside() -> None:
+    """As above, but an eighth of the rows inside chooses between models fitted on the others."""
+    n, n_inside, n_fitted, few, many = 60, 48, 42, 3, 12
+    found, true = [], []
+    for trial in range(300):
+        rng = np.random.default_rng(trial)
+        X = rng.normal(size=(n, many))
+        y = X[:, :few].sum(axis=1) + rng.normal(size=n)
+        losses = [[], []]
+        for _ in range(3):
+            for test in np.split(rng.permutation(n), 5):
+                inside = rng.permutation(np.setdiff1d(np.arange(n), test))
+                fitted, chooses = inside[:n_fitted], inside[n_fitted:]
+
+                def loss(rows, p, fitted=fitted, X=X, y=y):
+                    weights = np.linalg.lstsq(X[fitted, :p], y[fitted])[0]
+                    return np.mean((y[rows] - X[rows, :p] @ weights) ** 2)
+
+                chosen = min((few, 2 * few), key=lambda p: loss(chooses, p))
+                losses[0].append(loss(test, chosen))
+                losses[1].append(loss(test, many))
+        one, other = map(np.array, losses)
+        true.append((one - other).mean())
+        found.append(paired_difference(one, other, np.full(15, 12 / n_inside)).interval)
+    truth = np.mean(true)
+    assert sum(low <= truth <= high for low, high in found) >= 0.95 * 300
+
+
 def test_holm_worked_by_hand() -> None:
     corrected = holm(np.array([0.01, 0.04, 0.03, 0.005]))
     assert corrected == pytest.approx([0.03, 0.06, 0.06, 0.02])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import signal
@@ -16,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.runs import Store
+from chaffinch.tasks.comparing.result import load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import compare_methods
 from chaffinch.tasks.comparing.wording import reason_of
@@ -135,7 +138,7 @@ def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path) -> None:
     said: list[str] = []
     some = compared(source, tmp_path / "store", time_budget=1e-9, say=said.append)
     assert re.fullmatch(
-        r"To do: 32 selections in 8 cells, about \d+ fits of models, about \d+ s\.", said[0]
+        r"To do: 16 selections in 8 cells, about \d+ fits of models, about \d+ s\.", said[0]
     )
     assert said[1:] == ["The time is up with 1 of 8 cells measured; the same again goes on."]
     assert len(some[["model", "seed", "fold"]].drop_duplicates()) == 1
@@ -208,12 +211,46 @@ def test_where_nothing_is_to_be_found_no_method_helps(tmp_path, kind) -> None:
     assert all("than a constant" in reason for reason in reasons)
 
 
-def test_what_is_odd_about_a_table_is_said_before_anything_is_measured(source, tmp_path) -> None:
+def test_what_is_odd_about_a_table_is_told_before_anything_is_measured_and_kept(
+    source, tmp_path
+) -> None:
     twice = tmp_path / "twice.csv"
     table = pd.read_csv(source)
     pd.concat([table, table.head(60)]).to_csv(twice, index=False)
-    said: list[str] = []
-    compared(twice, tmp_path / "store", say=said.append)
-    first, second = said
-    assert first.startswith("Warning: twice: 60 of ")
-    assert second.startswith("To do: ")
+    told: list[str] = []
+    run = compare_methods(
+        [source, twice],
+        settings(models=[LINEAR]),
+        ExecutionSettings(store=tmp_path / "store", cluster="none"),
+        say=told.append,
+        warn=told.extend,
+    )
+    warning, to_do = told
+    assert warning.startswith("twice: 60 of ")
+    assert to_do.startswith("To do: ")
+    result = load_comparison(run)
+    assert result.warnings == result.summary.warnings == (warning,)
+    assert warning in html.unescape((run.folder / "report.html").read_text())
+    assert load_comparison(Store.find(tmp_path / "store").comparisons()[0]).warnings == (warning,)
+
+
+def test_the_result_of_compare_holds_what_is_odd(source) -> None:
+    table = pd.read_csv(source)
+    found = chaffinch.compare(
+        table.assign(leak=2 * table["y"]), "y", methods=["anova_f"], models=[LINEAR], seeds=1
+    )
+    (warning,) = found.warnings
+    assert "'leak'" in warning
+
+
+def test_a_comparison_that_does_not_say_what_is_odd_is_to_be_concluded_anew(
+    source, tmp_path
+) -> None:
+    execution = ExecutionSettings(store=tmp_path / "store", cluster="none")
+    run = compare_methods([source], settings(models=[LINEAR]), execution)
+    with run.stage("conclude", "of an earlier version") as writer:
+        writer.write("results.parquet", (run.folder / "results.parquet").read_bytes())
+    with pytest.raises(StorageError, match="give its command again and it is concluded anew"):
+        load_comparison(run)
+    again = compare_methods([source], settings(models=[LINEAR]), execution)
+    assert load_comparison(again).warnings == ()

@@ -128,7 +128,7 @@ def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
     for method, name in (("gbmo", "gbmo"), ("mrmr", "mrmr, 5 features")):
         losses = [r["loss"] for r in shared if r["method"] == method]
         assert found[name].mean_loss == pytest.approx(np.mean(losses))
-    assert gaps_of(summary)[0].startswith("6 of 60 cells were not computed.")
+    assert gaps_of(summary)[0].startswith("6 of 60 losses were not computed.")
 
 
 def test_a_method_with_few_cells_does_not_take_them_from_the_others() -> None:
@@ -163,7 +163,11 @@ def test_errors_are_told_in_words_and_once() -> None:
     rows = made_up_rows(methods=THREE, sizes=(5, 10))
     summary = summarise(table_of(failing(rows, lambda r: r["method"] == "mrmr", "needs classes")))
     assert list(errors_of(summary)) == [
-        "wine, linear: mrmr (every size) failed in 30 cells: needs classes"
+        "wine, linear: mrmr (every size) failed in 15 cells each: needs classes"
+    ]
+    some = failing(rows, lambda r: r["method"] == "mrmr" and r["fold"] < r["size"] // 5, "no")
+    assert list(errors_of(summarise(table_of(some)))) == [
+        "wine, linear: mrmr (every size) failed in 3 to 6 cells each: no"
     ]
     found = outcomes(summary.tables[0])["mrmr, 5 features"]
     assert (found.n_failed, found.n_missing, found.mean_loss) == (15, 0, None)
@@ -271,6 +275,15 @@ def test_a_method_that_chose_its_size_as_well_is_two_in_the_ranks() -> None:
     assert set(ranking.methods) == {"all features", "flbmo", "flbmo, its own size"}
 
 
+def test_where_the_smallest_is_best_nothing_is_said_of_smaller_ones() -> None:
+    rows = made_up_rows(methods=("mrmr",), sizes=(2, 5), noise=0)
+    for row in rows:
+        row["loss"] += 0.5 if row["size"] == 5 else 0
+    assert choices_of(only(table_of(rows))) == [
+        "mrmr does best with 2 features; no fewer were compared."
+    ]
+
+
 def test_the_choice_of_size_is_put_into_words() -> None:
     rows = made_up_rows(methods=("mrmr", "relieff"), sizes=(2, 5, 20), noise=0)
     for row in rows:
@@ -303,7 +316,7 @@ def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
     assert "[/bold]\N{SYMBOL FOR ESCAPE}[2J, 5 features" in "\n".join(lines)
     assert not any("\x1b" in line or "\n" in line for line in lines)
     assert lines[2][lines[1].index("verdict")] == NOTHING
-    assert lines[-1].startswith("1 of 150 cells were not computed")
+    assert lines[-1].startswith("1 of 150 losses were not computed")
 
 
 @pytest.mark.parametrize(

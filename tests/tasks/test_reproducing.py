@@ -30,6 +30,7 @@ from chaffinch.tasks.reproducing.protocol import Learner, Parts, results
 from chaffinch.tasks.selection.vocabulary import Rows
 
 LINE = Learner(lambda **p: Ridge(**p), {"alpha": [0.1, 1.0]}, "r2", "squared_error")
+HERE = ["--cluster", "none"]
 SLACKS, SIZES = (0.001, 0.1), (2, 4)
 
 
@@ -157,7 +158,7 @@ def made_up(published: float | None, authors_seed: int | None = None) -> Experim
         source="",
         figures=(Figure("a", "b", published),),
         read=lambda folder: None,
-        measure=lambda shared, seed: {("a", "b"): float(seed)},
+        measures=(lambda shared, seed: {("a", "b"): float(seed)},),
         authors_seed=authors_seed,
     )
 
@@ -198,6 +199,75 @@ def test_a_figure_is_equal_if_it_is_so_to_the_digits_that_were_printed() -> None
     assert figure.share_below == 0
 
 
+def printed_by(command, experiment, monkeypatch, capfd) -> str:
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", experiment)
+    monkeypatch.setattr(sys, "argv", ["chaffinch", "reproduce", "gbmo-table-2", *command])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+    return capfd.readouterr().out
+
+
+def test_one_seed_has_no_deviation(monkeypatch, capfd) -> None:
+    experiment = made_up(1.0)
+    one, many = (
+        printed_by(["--seeds", seeds, *HERE], experiment, monkeypatch, capfd)
+        for seeds in ("1", "2")
+    )
+    assert "\N{PLUS-MINUS SIGN}" in many
+    assert "\N{PLUS-MINUS SIGN}" not in one
+    assert "Ours is of one seed, which has no deviation" in one
+    as_json = json.loads(
+        printed_by(["--seeds", "1", *HERE, "--json"], experiment, monkeypatch, capfd)
+    )
+    assert as_json["figures"][0]["deviation"] is None
+
+
+def test_what_is_of_other_units_is_not_compared_and_the_notes_say_why(monkeypatch, capfd) -> None:
+    experiment = made_up(0.5)
+    (printed,) = experiment.figures
+    other = replace(printed, incomparable="theirs are of other units.")
+    experiment = replace(experiment, figures=(other, replace(other, row="c")), notes=("One.",))
+    measured = {seed: {("a", "b"): float(seed), ("c", "b"): 1.0} for seed in range(2)}
+    found = beside(experiment, measured, 2)
+    for figure in found.figures:
+        assert (figure.published, figure.is_inside) == (0.5, None)
+        assert (figure.share_below, figure.share_equal) == (None, None)
+    assert found.notes == ("One.", "Inside is left blank for b: theirs are of other units.")
+    shown = printed_by(
+        ["--seeds", "2", *HERE], replace(experiment, figures=(other,)), monkeypatch, capfd
+    )
+    row = next(line for line in shown.splitlines() if "\N{PLUS-MINUS SIGN}" in line)
+    assert "yes" not in row
+    assert "no" not in row
+    assert found.notes[1] in shown
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "xgboost"])
+def test_losses_of_afs_bm_are_of_other_units_and_counts_are_not(model) -> None:
+    figures = EXPERIMENTS[f"afs-bm-tables-2-3-{model}"].figures
+    other = {figure.column for figure in figures if figure.incomparable is not None}
+    same = {figure.column for figure in figures if figure.incomparable is None}
+    assert other == {"test squared error"}
+    assert same == {"informative", "redundant", "all ten"}
+
+
+def test_squared_errors_that_were_printed_as_log_losses_are_not_compared() -> None:
+    for name, other in (
+        ("gbmo-tables-3-5-sonar", {"test log loss"}),
+        ("gbmo-tables-4-6-sonar", set()),
+    ):
+        figures = EXPERIMENTS[name].figures
+        assert {f.column for f in figures if f.incomparable is not None} == other
+        assert {f.column for f in figures} == {"test log loss", "features"}
+
+
+def test_seconds_of_another_machine_are_not_compared() -> None:
+    for figure in EXPERIMENTS["alternatives-tables-3-5-6"].figures:
+        assert (figure.incomparable is not None) == (figure.column == "seconds")
+
+
 def test_the_authors_seed_is_run_as_well_and_is_none_of_the_others(monkeypatch) -> None:
     monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", made_up(1.0, authors_seed=7))
     told = []
@@ -207,6 +277,19 @@ def test_the_authors_seed_is_run_as_well_and_is_none_of_the_others(monkeypatch) 
     (figure,) = outcome.figures
     assert (figure.at_authors_seed, figure.mean, outcome.seeds) == (7, 0.5, (0, 1))
     assert told == [("measure_seeds", done, 3) for done in range(4)]
+
+
+def test_parts_of_a_run_are_measured_apart_and_put_together(monkeypatch) -> None:
+    one = made_up(1.0)
+    parts = (lambda shared, seed: {("c", "d"): 2.0 * seed}, *one.measures)
+    both = replace(one, figures=(*one.figures, Figure("c", "d", None)), measures=parts)
+    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", both)
+    told = []
+    outcome = chaffinch.reproduce(
+        "gbmo-table-2", seeds=3, on_progress=lambda *progress: told.append(progress)
+    )
+    assert outcome.by_seed == {s: {("a", "b"): float(s), ("c", "d"): 2.0 * s} for s in range(3)}
+    assert told[-1] == ("measure_seeds", 6, 6)
 
 
 def test_every_experiment_has_a_title_and_says_it_in_the_help() -> None:
@@ -232,18 +315,13 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path) -> None:
 
 
 def test_the_command_prints_a_table_or_every_seed(monkeypatch, capfd) -> None:
-    monkeypatch.setattr("gc.freeze", lambda: None)
-    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", made_up(1.0, authors_seed=42))
-    command = ["chaffinch", "reproduce", "gbmo-table-2", "--seeds", "2", "--cluster", "none"]
-    printed = []
-    for extra in ([], ["--json"]):
-        monkeypatch.setattr(sys, "argv", [*command, *extra])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 0
-        printed.append(capfd.readouterr().out)
-    assert "published" in printed[0]
-    assert "ours, seed 42" in printed[0]
-    contents = json.loads(printed[1])
+    experiment = made_up(1.0, authors_seed=42)
+    command = ["--seeds", "2", *HERE]
+    table, as_json = (
+        printed_by([*command, *extra], experiment, monkeypatch, capfd) for extra in ([], ["--json"])
+    )
+    assert "published" in table
+    assert "ours, seed 42" in table
+    contents = json.loads(as_json)
     by_seed = {(v["seed"], v["row"], v["column"]): v["value"] for v in contents["by_seed"]}
     assert by_seed == {(seed, "a", "b"): float(seed) for seed in (0, 1, 42)}

@@ -1,0 +1,219 @@
+"""How long fits and searches take, by trying them: fits on all rows, searches on some of them.
+
+What a method does beside fitting models depends on the machine, the model and the table, and is
+most of the time of some. So each search is tried once, on a cell cut down to some rows and columns,
+and its seconds are scaled up. Searches that do little but fit models are counted instead, and so
+are those whose models nobody can cut down.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
+from chaffinch.tasks.comparing.plan import Cell, Plan
+from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.mask_settings import AfsBm
+from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.refit_settings import (
+    ParticleSwarm,
+    Rfe,
+    Rfecv,
+    RobustElimination,
+    Sequential,
+)
+from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema
+from chaffinch.tasks.settings import Method
+from chaffinch.tasks.splits import Splits
+from chaffinch.tasks.training import Recipe, recipe_of, tuning_candidates
+
+_ROWS, _COLUMNS = 1000, 40  # of a part, and of the table, that searches are tried on
+_ONCE_BEFORE = 100, 8
+_MOST_FITS = 4  # candidates of tuning that are timed
+_LEAST_SECONDS = 1e-6  # of a fit, to divide by
+_BY_PAIRS = {"gbmo", "flbmo", "afs_bm", "mrmr", "fcbf", "permutation"}  # go by columns squared
+# PEFS: sweeps that are tried, that a search takes as a rule, and what goes by the columns of it.
+_SWEEPS, _SWEEPS_AS_A_RULE, _FEWEST_ITERATIONS, _UNITS = 2, 45, 128, 400
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long things take on one table with one model, on one thread.
+
+    Attributes
+    ----------
+    fit : float
+        Seconds of a fit on the training part, on average over candidates of tuning.
+    quarter : float
+        The same on a quarter of the columns.
+    refit_rows : float
+        How many times as many rows a final model is fitted on.
+    n_candidates : int
+        Of tuning.
+    searches : mapping of str to float
+        Seconds of each search that was tried, by method.
+    """
+
+    fit: float
+    quarter: float
+    refit_rows: float
+    n_candidates: int
+    searches: Mapping[str, float]
+
+    def fit_on(self, share: float) -> float:
+        """Return the seconds of a fit on a share of the columns, by those on all and a quarter."""
+        by_columns = (self.fit - self.quarter) / 0.75
+        return max(self.quarter + by_columns * (share - 0.25), self.quarter / 2)
+
+
+@dataclass(frozen=True)
+class _CutDown(Compared):
+    """A comparison with given parts of the rows."""
+
+    parts: Splits
+
+    def splits(self, cell: Cell) -> Splits:
+        """Return the parts, whatever the cell."""
+        return self.parts
+
+
+def is_counted(method: Method | None) -> bool:
+    """Return whether a method's time is that of the fits it is counted to need."""
+    if isinstance(method, AfsBm):
+        return method.tune_every_round
+    return isinstance(method, ParticleSwarm | Rfe | Rfecv | RobustElimination | Sequential)
+
+
+def pace(compared: Compared, cell: Cell, methods: Sequence[str]) -> Pace:
+    """Try fits and searches of a cell.
+
+    Parameters
+    ----------
+    compared : Compared
+        What is compared.
+    cell : Cell
+        Any with the table and the model.
+    methods : sequence of str
+        Whose searches are tried, unless they are counted.
+    """
+    plan = compared.plan
+    settings, splits = plan.selection(cell), compared.splits(cell)
+    schema = plan.sources[cell.table].description.schema
+    train = compared.tables[cell.table].rows.take(splits.train)
+    recipe = recipe_of(settings)
+    candidates = tuning_candidates(recipe, settings, schema, len(train))
+    parameters = {**recipe.parameters, **candidates[len(candidates) // 2]}
+    searched = [m for name in methods if (m := plan.method(name)) and not is_counted(m)]
+    # what is loaded or compiled once is no part of any cell's time
+    _tried(compared, cell, searched, parameters, *_ONCE_BEFORE)
+    searches = _tried(compared, cell, searched, parameters, _ROWS, _COLUMNS)
+    places = np.linspace(0, len(candidates) - 1, min(len(candidates), _MOST_FITS)).round()
+    some = [replace(recipe, parameters={**recipe.parameters, **candidates[int(p)]}) for p in places]
+    seconds = [_seconds_of_a_fit(one, train, schema) for one in some]
+    few = _some_columns(schema.features, (), max(1, len(schema.features) // 4))
+    of_few = _seconds_of_a_fit(some[0], train.select(few), schema.select(few))
+    mean = float(np.mean(seconds))
+    return Pace(
+        fit=mean,
+        quarter=mean * of_few / max(seconds[0], _LEAST_SECONDS),
+        refit_rows=1 + len(splits.mask_validation) / len(splits.train),
+        n_candidates=len(candidates),
+        searches=searches,
+    )
+
+
+def _seconds_of_a_fit(recipe: Recipe, rows: Rows, schema: Schema) -> float:
+    began = time.perf_counter()
+    with single_thread():
+        recipe.fit(rows, schema)
+    return time.perf_counter() - began
+
+
+def _tried(
+    compared: Compared,
+    cell: Cell,
+    methods: Sequence[Method],
+    parameters: Mapping[str, Any],
+    most_rows: int,
+    most_columns: int,
+) -> dict[str, float]:
+    """Return the seconds of each search, by its seconds on some of the rows and columns.
+
+    One that cannot be used takes none.
+    """
+    plan, splits = compared.plan, compared.splits(cell)
+    source, loaded = plan.sources[cell.table], compared.tables[cell.table]
+    schema = source.description.schema
+    parts = Splits(*(_some_of(part, loaded.roles.y, most_rows) for part in vars(splits).values()))
+    columns = _some_columns(schema.features, plan.settings.columns.keep, most_columns)
+    n_columns, d = int(columns.sum()), len(schema.features)
+    cut = schema.select(columns)
+    description = replace(source.description, features=cut.features, n_categories=cut.n_categories)
+    model = plan.model(cell).model_copy(update={"tuning": "none", "parameters": dict(parameters)})
+    shortened = tuple(_shortened(method, n_columns, len(parts.train)) for method in methods)
+    asked = plan.settings.model_copy(update={"methods": shortened, "models": (model,), "sizes": ()})
+    results = measure(
+        _CutDown(
+            Plan(asked, (replace(source, description=description),)),
+            (Loaded(loaded.rows.select(columns), loaded.roles),),
+            parts,
+        ),
+        Asked(replace(cell, table=0, model=0), tuple(method.kind for method in methods)),
+    )
+    rows = len(splits.train) / len(parts.train)
+    return {
+        method.kind: found[0]["selection_seconds"] * _times_as_long(method, rows, n_columns, d)
+        for method in methods
+        if (found := results[method.kind]["sets"])
+    }
+
+
+def _times_as_long(method: Method, rows: float, n_columns: int, d: int) -> float:
+    """Return how many times as long a search takes on all rows and all d columns."""
+    if isinstance(method, Pefs):
+        n_searches = len(method.penalties or method.n_features or ()) * method.seeds
+        sweeps = min(method.most_sweeps, _SWEEPS_AS_A_RULE) / min(method.most_sweeps, _SWEEPS)
+        iterations = max(d, _FEWEST_ITERATIONS) / max(n_columns, _FEWEST_ITERATIONS)
+        return n_searches * sweeps * iterations * (d + _UNITS) / (n_columns + _UNITS)
+    n_searches = len(method.slacks) if isinstance(method, AfsBm) else 1
+    return n_searches * rows * float((d / n_columns) ** (2 if method.kind in _BY_PAIRS else 1))
+
+
+def _shortened(method: Method, n_columns: int, n_rows: int) -> Method:
+    """Return a method that does the same of fewer columns and rows, with one of its searches."""
+    changes: dict[str, Any] = {}
+    if isinstance(method.n_features, tuple):
+        changes["n_features"] = tuple(min(size, n_columns) for size in method.n_features)
+    if isinstance(method, AfsBm):
+        changes |= {"start": (), "slacks": method.slacks[:1]}
+    if isinstance(method, Pefs):
+        changes = {name: given[:1] for name, given in changes.items()}
+        changes["penalties"] = method.penalties and method.penalties[:1]
+        changes["batch_size"] = method.batch_size and min(method.batch_size, n_rows)
+        changes |= {"seeds": 1, "most_sweeps": min(method.most_sweeps, _SWEEPS)}
+    return method.model_copy(update=changes)
+
+
+def _some_of(part: Index, y: NDArray[Any], most: int) -> Index:
+    """Return some row numbers of a part, sorted: evenly by the target, and of every class one."""
+    if len(part) <= most:
+        return part
+    by_target = part[np.argsort(y[part], kind="stable")]
+    some = by_target[np.linspace(0, len(part) - 1, most).astype(np.int64)]
+    if np.issubdtype(y.dtype, np.integer):
+        some = np.concatenate((some, part[np.unique(y[part], return_index=True)[1]]))
+    return np.unique(some)
+
+
+def _some_columns(names: Sequence[str], keep: Collection[str], most: int) -> Mask:
+    """Return a mask of some columns, evenly spaced, and of those to keep."""
+    mask = np.isin(names, list(keep))
+    mask[np.linspace(0, len(names) - 1, min(len(names), most)).astype(np.int64)] = True
+    return mask
