@@ -14,7 +14,7 @@ from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, RobustElimination, Sequential
 from chaffinch.tasks.selection.rivals.elimination_by_refits import sizes_on_the_way
 from chaffinch.tasks.selection.rivals.sequential import n_refits_backward, n_refits_forward
-from chaffinch.tasks.selection.robust_elimination import n_stages
+from chaffinch.tasks.selection.robust_elimination import n_stages, sizes_down
 from chaffinch.tasks.settings import Method
 
 # Of AFS-BM, for each slack: a few rounds mask nearly all that can go.
@@ -121,7 +121,8 @@ def _fits_of(method: Method, n_features: int, n_folds: int, n_tuning: int) -> in
         return len(method.n_features or method.penalties or ())
     n_sizes = len(method.n_features or ())
     if isinstance(method, RobustElimination):
-        return n_sizes + n_folds * n_stages(n_features, 1)
+        n_found = 0 if method.n_features else len(sizes_down(n_features, 1))
+        return n_sizes + n_folds * (n_stages(n_features, 1) + n_found)
     if isinstance(method, Rfe):
         return n_sizes + len(sizes_on_the_way(n_features, 1, method.step))
     if isinstance(method, Sequential):

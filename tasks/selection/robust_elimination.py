@@ -162,18 +162,28 @@ def on_the_way_down(
         Numbers of features, falling, each by about a factor of the square root of a half.
     losses : ndarray of float64, shape (folds, sizes)
     """
-    sizes, losses = [n_features], [fold_losses(n_features)]
-    best, n_worse = losses[0], 0
-    while sizes[-1] > fewest and n_worse < _WORSE_IN_A_ROW:
-        sizes.append(max(fewest, min(sizes[-1] - 1, round(_STEP_DOWN * sizes[-1]))))
-        losses.append(fold_losses(sizes[-1]))
+    all_sizes = sizes_down(n_features, fewest)
+    best = fold_losses(n_features)
+    losses, n_worse = [best], 0
+    for size in all_sizes[1:]:
+        losses.append(fold_losses(size))
         difference = losses[-1] - best
         if difference.mean() <= 0:
             best, n_worse = losses[-1], 0
         else:
             error = difference.std(ddof=1) / np.sqrt(len(difference))
             n_worse = n_worse + 1 if difference.mean() > error else 0
-    return sizes, np.array(losses).T
+        if n_worse == _WORSE_IN_A_ROW:
+            break
+    return all_sizes[: len(losses)], np.array(losses).T
+
+
+def sizes_down(n_features: int, fewest: int) -> list[int]:
+    """Return the numbers of features that are refitted at most, from all down to the fewest."""
+    sizes = [n_features]
+    while sizes[-1] > fewest:
+        sizes.append(max(fewest, min(sizes[-1] - 1, round(_STEP_DOWN * sizes[-1]))))
+    return sizes
 
 
 def _sizes(n_features: int, fewest: int) -> list[int]:

@@ -19,6 +19,7 @@ from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings import ModelSettings
 from chaffinch.tasks.training import Recipe
 
@@ -123,8 +124,10 @@ def test_searches_that_are_all_fits_are_counted_and_not_tried(load, work) -> Non
     assert found.seconds > found.fits / 2
     alone = load(table(), methods=["robust_elimination"])
     one_cell = estimate(alone, everything(alone)[:1], 1)
-    # base model, all features and the winner; four sizes; five folds, in one stage to one feature
-    assert one_cell.fits == 1 + 1 + 1 + 4 + 5
+    # base model, all features and the winner; five folds, in one stage to one feature, then at
+    # each size on the way down
+    n_sizes = len(sizes_down(len(alone.plan.sources[0].description.features), 1))
+    assert one_cell.fits == 1 + 1 + 1 + 5 * (1 + n_sizes)
 
 
 def test_fits_on_few_columns_are_taken_for_quicker(load, work) -> None:
