@@ -9,14 +9,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import cast
 from uuid import UUID
 
 from prefect import get_run_logger
 from prefect.artifacts import (
     create_image_artifact,
-    create_link_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -165,7 +163,6 @@ def publish(
         key=key_of(data_set, "features"),
         description="Every feature in the table's order; the later it was removed, the more useful",
     )
-    link_report(run.folder, key_of(data_set, "report"))
     _publish_charts(run, result, data_set, difference)
     return cast(UUID, verdict)  # a coroutine only where there is an event loop
 
@@ -202,16 +199,6 @@ def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, l
     return sets | {f"alternative {place}": one["features"] for place, one in numbered}
 
 
-def link_report(folder: Path, key: str) -> None:
-    """Link to the report of a run or a comparison, which lies in its folder."""
-    create_link_artifact(
-        (folder.absolute() / "report.html").as_uri(),
-        link_text="report.html",
-        key=key,
-        description="The report, to be opened on a machine that has the store",
-    )
-
-
 def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:
     """Change what `publish` said of governance, after a person has decided.
 
@@ -231,6 +218,7 @@ def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
     changes = [] if result.changes is None else [result.changes["sentence"]]
     compared = [_literal(line) for line in governance]
     warnings = [f"**Warning:** {_literal(warning)}" for warning in result.warnings]
+    # no link: browsers follow none from a server's page to a file
     report = [] if result.folder is None else [f"Report: `{result.folder / 'report.html'}`"]
     return "\n\n".join([*changes, result.verdict, *compared, *warnings, *report])
 

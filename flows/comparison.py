@@ -11,7 +11,7 @@ from prefect import runtime
 from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
-from chaffinch.flows.artifacts import ProgressArtifact, key_of, link_report, say
+from chaffinch.flows.artifacts import ProgressArtifact, key_of, say
 from chaffinch.flows.step_tasks import as_task, say_where
 from chaffinch.flows.table_flow import ExecutionForm, TablePath, from_block, in_form, table_flow
 from chaffinch.storage.credentials import looked_up_too
@@ -101,5 +101,4 @@ def comparison(
         key=key_of(_tables(data), "comparison verdicts"),
         description="What helps, what does not, and what these rows cannot tell",
     )
-    link_report(run.folder, key_of(_tables(data), "comparison report"))
     return result

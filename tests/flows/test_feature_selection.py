@@ -108,12 +108,6 @@ def test_the_losses_and_features_are_tables(flow_run, server):
     assert sorted(removed) == [1, 2, 3, 4]
 
 
-def test_the_report_is_linked_to(flow_run, server):
-    run, result = flow_run
-    report = server.artifacts(run["id"])["harvest-report"]
-    assert report["data"] == f"[report.html]({(result.folder / 'report.html').as_uri()})"
-
-
 def test_the_elimination_curve_is_an_image_that_needs_no_network(flow_run, server):
     run, _ = flow_run
     artifacts = server.artifacts(run["id"])
@@ -149,7 +143,7 @@ def test_the_artifacts_of_a_data_set_are_versions_of_one_thing(flow_run, server,
     state = chaffinch.feature_selection(
         str(table), settings, execution, promotion, return_state=True
     )
-    kinds = {"progress", "verdict", "losses", "features", "report", "elimination-curve"}
+    kinds = {"progress", "verdict", "losses", "features", "elimination-curve"}
     found = server.artifacts(str(state.state_details.flow_run_id))
     assert set(found) == {f"harvest-{kind}" for kind in kinds}
 
