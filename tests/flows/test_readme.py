@@ -15,6 +15,7 @@ from tests.flows.programs import (
     environment,
     eventually,
     free_port,
+    started,
     still_running,
 )
 
