@@ -21,9 +21,11 @@ test: $(READY)  ## Every test but those of whole programs
 test-e2e: $(READY)  ## The command line, servers and deployments as programs of their own
 	@$(PYTEST) -m e2e
 
-e2e-needs:  ## PostgreSQL for test-e2e, which skips its tests without it: Debian, as root
+e2e-needs:  ## PostgreSQL and Chromium for test-e2e, which skips tests without them: Debian, as root
 	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 \
 		|| { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends postgresql; }
+	@command -v chromium > /dev/null \
+		|| { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends chromium; }
 
 lint: $(READY)  ## ruff, strict mypy, import contracts
 	@$(BIN)/ruff check .

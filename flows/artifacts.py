@@ -1,8 +1,9 @@
-"""What the Prefect UI shows of a run: progress while it goes on, the verdict and tables after.
+"""What the Prefect UI shows of a run: progress while it goes on, verdict, tables and charts after.
 
 Progress goes as well to whoever watches in this process; see `watching`.
 """
 
+import base64
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from uuid import UUID
 
 from prefect import get_run_logger
 from prefect.artifacts import (
+    create_image_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -22,6 +24,9 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 
 from chaffinch.flows.terminal import STARTING_PREFECT
+from chaffinch.storage.runs import Run
+from chaffinch.tasks.differences import Difference
+from chaffinch.tasks.reporting.images import elimination_image, overlap_image
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import (
@@ -33,10 +38,6 @@ from chaffinch.tasks.stage import (
     warn_nobody,
 )
 from chaffinch.tasks.steps import STEPS
-
-PROGRESS, VERDICT, LOSSES, FEATURES = (
-    f"feature-selection-{name}" for name in ("progress", "verdict", "losses", "features")
-)
 
 _watcher: ContextVar[OnProgress] = ContextVar("watcher", default=tell_nobody)
 _listener: ContextVar[Say] = ContextVar("listener", default=say_nothing)
@@ -72,6 +73,22 @@ def warn(warnings: Sequence[str]) -> None:
     _warned.get()(warnings)
 
 
+def key_of(data_set: str, kind: str) -> str:
+    """Return the key of an artifact, such as ``orders-verdict``.
+
+    The UI shows what has the same key as versions of one thing: those of a data set, night by
+    night. A key holds small letters, digits and dashes.
+
+    Parameters
+    ----------
+    data_set : str
+        Its name.
+    kind : str
+        What is shown of it.
+    """
+    return re.sub(r"[^a-z0-9]+", "-", f"{data_set} {kind}".lower()).strip("-")
+
+
 class ProgressArtifact:
     """Called with a step's progress, keeps the flow run's progress artifact up to date.
 
@@ -83,9 +100,7 @@ class ProgressArtifact:
         Every step, in order.
     """
 
-    def __init__(
-        self, key: str = PROGRESS, title: str = "Feature selection", steps: Sequence[str] = STEPS
-    ) -> None:
+    def __init__(self, key: str, title: str, steps: Sequence[str] = STEPS) -> None:
         self._title, self._steps = title, steps
         self._tell = _watcher.get()
         self._tell(STARTING_PREFECT, 1, 1)
@@ -108,15 +123,27 @@ class ProgressArtifact:
         )
 
 
-def publish(result: SelectionResult, governance: Sequence[str] = ()) -> UUID:
-    """Put the result into the UI: the verdict, the losses of each part, and what was kept.
+def publish(
+    run: Run,
+    result: SelectionResult,
+    data_set: str,
+    governance: Sequence[str] = (),
+    difference: Difference | None = None,
+) -> UUID:
+    """Put the result into the UI: the verdict, the losses of each part, what was kept, charts.
 
     Parameters
     ----------
+    run : Run
+        Where it is kept.
     result : SelectionResult
         What the flow found.
+    data_set : str
+        Name that its artifacts are kept under.
     governance : sequence of str
         How it differs from what is promoted, in lines.
+    difference : Difference, optional
+        The same, where there is something promoted.
 
     Returns
     -------
@@ -125,7 +152,7 @@ def publish(result: SelectionResult, governance: Sequence[str] = ()) -> UUID:
     """
     verdict = create_markdown_artifact(
         _verdict(result, governance),
-        key=VERDICT,
+        key=key_of(data_set, "verdict"),
         description=f"{len(result.features)} of {len(result.candidates)} features kept",
     )
     losses = [
@@ -138,7 +165,7 @@ def publish(result: SelectionResult, governance: Sequence[str] = ()) -> UUID:
     ]
     create_table_artifact(
         losses,
-        key=LOSSES,
+        key=key_of(data_set, "losses"),
         description=f"Loss ({loss_in_words(result.contract['loss'])}) of each part of the rows",
     )
     features = [
@@ -151,10 +178,43 @@ def publish(result: SelectionResult, governance: Sequence[str] = ()) -> UUID:
     ]
     create_table_artifact(
         features,
-        key=FEATURES,
+        key=key_of(data_set, "features"),
         description="Every feature in the table's order; the later it was removed, the more useful",
     )
+    _publish_charts(run, result, data_set, difference)
     return cast(UUID, verdict)  # a coroutine only where there is an event loop
+
+
+def _publish_charts(
+    run: Run, result: SelectionResult, data_set: str, difference: Difference | None
+) -> None:
+    """Show the elimination curve and what the sets have in common, where there are any."""
+    charts = {
+        "elimination curve": (
+            elimination_image(run),
+            "Loss on the mask-validation rows as ever fewer features are left",
+        ),
+        "set overlap": (
+            overlap_image(_sets(result, difference)),
+            "Which features the chosen set shares with what is promoted, and with alternatives",
+        ),
+    }
+    for kind, (image, description) in charts.items():
+        if image is not None:
+            coded = base64.b64encode(image).decode()
+            url = f"data:image/svg+xml;base64,{coded}"
+            create_image_artifact(url, key=key_of(data_set, kind), description=description)
+
+
+def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, list[str]]:
+    """Return the features of each set that a person may want beside the chosen one."""
+    sets = {"chosen": result.features}
+    if difference is not None:
+        stayed = [name for name in result.features if name not in difference.gained]
+        sets["promoted"] = [*stayed, *difference.lost]
+    others = () if result.alternatives is None else result.alternatives["sets"]
+    numbered = enumerate(others, start=1)
+    return sets | {f"alternative {place}": one["features"] for place, one in numbered}
 
 
 def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:
@@ -176,6 +236,7 @@ def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
     changes = [] if result.changes is None else [result.changes["sentence"]]
     compared = [_literal(line) for line in governance]
     warnings = warnings_in_markdown(result.warnings)
+    # no link: browsers follow none from a server's page to a file
     report = [] if result.folder is None else [f"Report: `{result.folder / 'report.html'}`"]
     return "\n\n".join([*changes, result.verdict, *compared, *warnings, *report])
 

@@ -4,15 +4,16 @@ The steps are told once, in `chaffinch.tasks.comparing.story`; here each becomes
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+from collections.abc import Sequence
 from typing import Annotated
 
 from prefect import runtime
 from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
-from chaffinch.flows.artifacts import ProgressArtifact, say, warn, warnings_in_markdown
+from chaffinch.flows.artifacts import ProgressArtifact, key_of, say, warn, warnings_in_markdown
 from chaffinch.flows.step_tasks import as_task, say_where
-from chaffinch.flows.table_flow import TablePath, from_block, table_flow
+from chaffinch.flows.table_flow import ExecutionForm, TablePath, from_block, in_form, table_flow
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
@@ -20,19 +21,24 @@ from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import STEPS, compare_methods
 from chaffinch.tasks.settings import ExecutionSettings
 
-PROGRESS, VERDICTS = (f"comparison-{name}" for name in ("progress", "verdicts"))
-
-Minutes = Annotated[
-    float, Field(gt=0, description="Minutes after which what is done by then is concluded from.")
-]
+Minutes = Annotated[float, Field(gt=0, title="Minutes")]
 
 
 def comparison_title() -> str:
     """Return the name of the present flow run: its tables, and how many methods and models."""
     parameters = runtime.flow_run.parameters
     settings = parameters["settings"]
-    tables = ", ".join(source_name(source) for source in parameters["data"][:3])
-    return f"{tables}: {len(settings.methods)} methods, {len(settings.models)} models"
+    asked = (_counted(settings.methods, "method"), _counted(settings.models, "model"))
+    return f"{_tables(parameters['data'])}: {', '.join(asked)}"
+
+
+def _counted(things: Sequence[object], word: str) -> str:
+    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
+
+
+def _tables(data: Sequence[str]) -> str:
+    """Return the names of the first tables."""
+    return ", ".join(source_name(source) for source in data[:3])
 
 
 @table_flow(
@@ -41,10 +47,17 @@ def comparison_title() -> str:
     title=comparison_title,
 )
 def comparison(
-    data: list[TablePath],
-    settings: ComparisonSettings,
-    execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
-    time_budget: Minutes | None = None,
+    data: Annotated[list[TablePath], in_form("Tables", "What the methods are compared on.")],
+    settings: Annotated[ComparisonSettings, in_form("Settings")],
+    execution: ExecutionForm = ExecutionSettings(),  # noqa: B008 - frozen
+    time_budget: Annotated[
+        Minutes | None,
+        in_form(
+            "Time budget",
+            "Minutes of measuring after which what is done by then is concluded from. By default "
+            "there is no end to it.",
+        ),
+    ] = None,
 ) -> ComparisonResult:
     """Compare methods of feature selection on tables, by nested folds and over seeds.
 
@@ -76,7 +89,9 @@ def comparison(
             execution,
             time_budget=None if time_budget is None else 60 * time_budget,
             through=as_task,
-            on_progress=ProgressArtifact(PROGRESS, "Comparison", STEPS),
+            on_progress=ProgressArtifact(
+                key_of(_tables(data), "comparison progress"), "Comparison", STEPS
+            ),
             say=say,
             warn=warn,
         )
@@ -85,7 +100,7 @@ def comparison(
     warnings = warnings_in_markdown(result.warnings)
     create_markdown_artifact(
         "\n\n".join([lines, *warnings, f"Report: `{run.folder / 'report.html'}`"]),
-        key=VERDICTS,
+        key=key_of(_tables(data), "comparison verdicts"),
         description="What helps, what does not, and what these rows cannot tell",
     )
     return result

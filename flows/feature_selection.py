@@ -5,15 +5,23 @@ person sees them in the UI, with progress and the result as artifacts.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+from typing import Annotated
+
 from prefect import runtime
 
-from chaffinch.flows.artifacts import ProgressArtifact
-from chaffinch.flows.governance import check_promotion, conclude
+from chaffinch.flows.artifacts import ProgressArtifact, key_of
+from chaffinch.flows.governance import check_promotion, conclude, shown_as
 from chaffinch.flows.step_tasks import as_task, say_where
-from chaffinch.flows.table_flow import TablePath, from_block, table_flow
+from chaffinch.flows.table_flow import (
+    ExecutionForm,
+    PromotionForm,
+    TablePath,
+    from_block,
+    in_form,
+    table_flow,
+)
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
-from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import steps_of
@@ -34,9 +42,9 @@ def run_title() -> str:
 )
 def feature_selection(
     data: TablePath,
-    settings: SelectionSettings,
-    execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
-    promotion: PromotionSettings | None = None,
+    settings: Annotated[SelectionSettings, in_form("Settings")],
+    execution: ExecutionForm = ExecutionSettings(),  # noqa: B008 - frozen
+    promotion: PromotionForm = None,
 ) -> SelectionResult:
     """Select the features of a table that are worth keeping, and retrain a model on them.
 
@@ -63,6 +71,7 @@ def feature_selection(
         If the table or a setting cannot be used, or another target or task was promoted under its
         name.
     """
+    data_set = shown_as(data, promotion)
     check_promotion(data, settings, execution.store, promotion)
     say_where()
     with looked_up_too(from_block):
@@ -72,12 +81,14 @@ def feature_selection(
             execution,
             through=as_task,
             on_progress=ProgressArtifact(
-                steps=steps_of(
+                key_of(data_set, "progress"),
+                "Feature selection",
+                steps_of(
                     with_alternatives=settings.alternatives is not None,
                     with_changes=settings.method.kind == "reselect",
-                )
+                ),
             ),
         )
     result = load_result(run)
-    conclude(result, promotion)
+    conclude(result, data_set, promotion)
     return result

@@ -19,11 +19,13 @@ from pydantic import Field
 from chaffinch.flows.artifacts import publish, publish_again, say
 from chaffinch.flows.promotion_events import send_owed
 from chaffinch.flows.step_tasks import as_task
-from chaffinch.storage.data_sets import name_of_data_set
+from chaffinch.storage.data_sets import name_of_data_set, name_of_table
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.promotion_entries import How
 from chaffinch.storage.promotions import Promotions
 from chaffinch.storage.runs import Run, Store
+from chaffinch.storage.sources import source_name
+from chaffinch.tasks.differences import Difference
 from chaffinch.tasks.promoted_contracts import check_target
 from chaffinch.tasks.promoting import (
     AgainstPromoted,
@@ -78,13 +80,39 @@ def check_promotion(
         check_target(Store(store.absolute()).promotions, name, settings.target, task)
 
 
-def conclude(result: SelectionResult, promotion: PromotionSettings | None) -> None:
+def shown_as(data: Any, promotion: PromotionSettings | None) -> str:
+    """Return the name that the artifacts of a run are kept under: its data set's, if it has one.
+
+    Parameters
+    ----------
+    data : path
+        The table.
+    promotion : PromotionSettings or None
+        May name the data set.
+
+    Raises
+    ------
+    InputError
+        If the address of the table cannot be one, or holds a secret.
+    """
+    if promotion is not None and promotion.name:
+        return promotion.name
+    label = source_name(data)
+    try:
+        return name_of_table(label, "promotion.name: orders")
+    except InputError:
+        return label
+
+
+def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> None:
     """Publish a result beside its difference to what is promoted, and promote it or not.
 
     Parameters
     ----------
     result : SelectionResult
         What the flow found; kept in a store.
+    data_set : str
+        Name that its artifacts are kept under.
     promotion : PromotionSettings or None
         Without, nothing is promoted.
 
@@ -95,13 +123,14 @@ def conclude(result: SelectionResult, promotion: PromotionSettings | None) -> No
     """
     run = Run(_folder(result))
     if promotion is None:
-        publish(result, _said(_compared_in_passing(run, result)))
+        lines, difference = _compared_in_passing(run, result)
+        publish(run, result, data_set, _said(lines), difference)
         return
     name = promotion.name or default_name(run)
     try:
         _check(run, result, name)
     except InputError as error:
-        publish(result, _said([f"Not promoted as {name}: {error}."]))
+        publish(run, result, data_set, _said([f"Not promoted as {name}: {error}."]), None)
         return
     _say_if_unsent(name, run)  # of a promotion whose program was killed
     against = as_task(against_promoted)(run, name)
@@ -109,14 +138,16 @@ def conclude(result: SelectionResult, promotion: PromotionSettings | None) -> No
     last = against.history[-1] if against.history else None
     decision = decide(against.difference, last, promotion)
     if decision.outcome == "promote":
-        publish(result, _said([_promoted(run, against, "automatic", decision.reason), *differs]))
+        promotes = _promoted(run, against, "automatic", decision.reason)
+        publish(run, result, data_set, _said([promotes, *differs]), against.difference)
     elif decision.outcome == "keep":
         stays = f"The promoted contract of {against.name} stays: {decision.reason}"
-        publish(result, _said([stays, *differs]))
+        publish(run, result, data_set, _said([stays, *differs]), against.difference)
     else:
         waits = f"Not promoted as {against.name}, for a person to decide: {decision.reason}"
         by_hand = f"chaffinch promote {run.name} --as {against.name} promotes it."
-        verdict = publish(result, _said([waits, by_hand, *differs]))
+        said = _said([waits, by_hand, *differs])
+        verdict = publish(run, result, data_set, said, against.difference)
         if promotion.wait is not None:
             answer = _answer([waits, *differs], promotion.wait)
             answered = _said([_answered(run, against, answer)])
@@ -135,19 +166,20 @@ def _check(run: Run, result: SelectionResult, name: str) -> None:
     check_target(_promotions_of(run), name, target["name"], target["task"])
 
 
-def _compared_in_passing(run: Run, result: SelectionResult) -> list[str]:
+def _compared_in_passing(run: Run, result: SelectionResult) -> tuple[list[str], Difference | None]:
     """Return how a run differs from what is promoted of its table; trouble with that is told."""
     try:
         name = default_name(run)
         if not _promotions_of(run).history(name):
-            return []
+            return [], None
         _check(run, result, name)
     except InputError:
-        return []  # what is promoted under the table's name is something else
+        return [], None  # what is promoted under the table's name is something else
     except StorageError as error:
-        return [f"What is promoted cannot be compared with: {error}."]
+        return [f"What is promoted cannot be compared with: {error}."], None
     against = as_task(against_promoted)(run, name)
-    return [f"Compared with what is promoted as {name}:", *_differences(against)]
+    lines = [f"Compared with what is promoted as {name}:", *_differences(against)]
+    return lines, against.difference
 
 
 def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:

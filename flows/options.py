@@ -100,6 +100,8 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
     """Return the words to choose from; what else a field may take is for Python and the form."""
     if get_origin(annotation) in (Union, types.UnionType):
         return next((words for part in get_args(annotation) if (words := _choices(part))), ())
+    if hasattr(annotation, "__metadata__"):
+        return _choices(get_args(annotation)[0])
     return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 

@@ -9,14 +9,20 @@ from typing import Annotated
 from prefect import runtime
 from pydantic import WithJsonSchema
 
-from chaffinch.flows.artifacts import ProgressArtifact
-from chaffinch.flows.governance import check_promotion, conclude
+from chaffinch.flows.artifacts import ProgressArtifact, key_of
+from chaffinch.flows.governance import check_promotion, conclude, shown_as
 from chaffinch.flows.step_tasks import as_task, say_where
-from chaffinch.flows.table_flow import TablePath, from_block, table_flow
+from chaffinch.flows.table_flow import (
+    ExecutionForm,
+    PromotionForm,
+    TablePath,
+    from_block,
+    in_form,
+    table_flow,
+)
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.former import read_former, settings_of
-from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings
@@ -28,10 +34,11 @@ FormerRun = Annotated[
     WithJsonSchema(
         {
             "type": "string",
-            "description": "The former run: its name in the store, its folder, or its "
+            "description": "The run to begin with: its name in the store, its folder, or its "
             "selection.json.",
         }
     ),
+    in_form("Former run"),
 ]
 
 
@@ -49,9 +56,9 @@ def reselection_title() -> str:
 def reselection(
     former: FormerRun,
     data: TablePath,
-    settings: ReselectionSettings = ReselectionSettings(),  # noqa: B008 - frozen
-    execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
-    promotion: PromotionSettings | None = None,
+    settings: Annotated[ReselectionSettings, in_form("Settings")] = ReselectionSettings(),  # noqa: B008 - frozen
+    execution: ExecutionForm = ExecutionSettings(),  # noqa: B008 - frozen
+    promotion: PromotionForm = None,
 ) -> SelectionResult:
     """Begin with the features of a former run, and change them where newer rows say so.
 
@@ -81,6 +88,7 @@ def reselection(
         target or task was promoted under the table's name.
     """
     selection = settings_of(read_former(former, execution.store), settings)
+    data_set = shown_as(data, promotion)
     check_promotion(data, selection, execution.store, promotion)
     say_where()
     with looked_up_too(from_block):
@@ -89,8 +97,10 @@ def reselection(
             selection,
             execution,
             through=as_task,
-            on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
+            on_progress=ProgressArtifact(
+                key_of(data_set, "progress"), "Feature selection", steps_of(with_changes=True)
+            ),
         )
     result = load_result(run)
-    conclude(result, promotion)
+    conclude(result, data_set, promotion)
     return result

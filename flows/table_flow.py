@@ -1,4 +1,4 @@
-"""What all flows of tables share: how a table is named, and that no secret of it reaches Prefect.
+"""What all flows of tables share: how their form reads, and that no secret of it reaches Prefect.
 
 Prefect records the parameters of a run before it begins, and for good. So an address that holds a
 password is refused before that: by the form, which knows what it looks like, and by the flow.
@@ -11,15 +11,41 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 from prefect import Flow
 from prefect.blocks.system import Secret
-from pydantic import WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from chaffinch.storage.addresses import LOGIN
 from chaffinch.storage.sources import source_name
+from chaffinch.tasks.promotion_settings import PromotionSettings
+from chaffinch.tasks.settings import ExecutionSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Prefect reads a parameter's words from Google docstrings only; ours follow numpydoc.
+
+def in_form(title: str, description: str | None = None) -> Any:
+    """Return what a parameter of a flow is annotated with for the form in the UI.
+
+    Parameters
+    ----------
+    title : str
+        In place of the parameter's name.
+    description : str, optional
+        By default that of its type. Prefect reads a parameter's words from Google docstrings only,
+        and ours follow numpydoc.
+    """
+    words: dict[str, Any] = {"title": title}
+    return Field(json_schema_extra=words | ({"description": description} if description else {}))
+
+
+ExecutionForm = Annotated[ExecutionSettings, in_form("Execution")]
+PromotionForm = Annotated[
+    PromotionSettings | None,
+    in_form(
+        "Promotion",
+        "The gate that the contract meets. By default there is none: the run is compared with what "
+        "is promoted of its table, and nothing is promoted.",
+    ),
+]
 TablePath = Annotated[
     str,
     WithJsonSchema(
@@ -32,6 +58,7 @@ TablePath = Annotated[
             "Never with a password.",
         }
     ),
+    in_form("Table"),
 ]
 
 

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from chaffinch.tasks.setting_fields import Count, Settings, setting
 
@@ -43,6 +43,8 @@ WEIGHTED: tuple[QualityName, ...] = (
 
 class AlternativeSettings(Settings):
     """Feature sets of the chosen size that differ from it and from each other."""
+
+    model_config = ConfigDict(title="Alternatives")
 
     said = MappingProxyType({"number": "alternatives"})  # --alternatives, select(alternatives=...)
 

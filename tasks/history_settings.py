@@ -2,13 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.tasks.setting_fields import Count, Settings, setting
 
 
 class HistorySettings(Settings):
     """Features made of earlier rows, strictly of earlier ones, series by series."""
+
+    model_config = ConfigDict(title="History")
 
     lags: tuple[Count, ...] = setting(
         (),

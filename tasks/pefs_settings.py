@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Size, setting
 
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
 
@@ -35,7 +35,7 @@ class Pefs(Settings):
         "penalty is a search of its own; the one whose mask does best on the model-validation "
         "rows wins. By default 0.01, 0.02, 0.04, 0.08 and 0.15, unless there are sizes.",
     )
-    n_features: Annotated[tuple[Count | Share, ...], Field(min_length=1)] | None = setting(
+    n_features: Annotated[tuple[Size, ...], Field(min_length=1)] | None = setting(
         None,
         2,
         "Sizes",

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from chaffinch.storage.files import LONGEST_STEM, check_name
 from chaffinch.tasks.setting_fields import Settings, setting
@@ -10,6 +10,8 @@ from chaffinch.tasks.setting_fields import Settings, setting
 
 class PromotionSettings(Settings):
     """When the contract of a run is promoted without a person, and whether one is waited for."""
+
+    model_config = ConfigDict(title="Promotion")
 
     name: str | None = setting(
         None,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from chaffinch.tasks.selection.rivals.names import PLAIN, SCORES, PlainName, RankingName
-from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Size, setting
 
 
 def _said(*kinds: RankingName) -> str:
@@ -32,7 +32,7 @@ class ByScore(Settings):
     """
 
     kind: RankingName
-    n_features: Annotated[tuple[Count | Share, ...], Field(min_length=1)] | None = setting(
+    n_features: Annotated[tuple[Size, ...], Field(min_length=1)] | None = setting(
         None,
         1,
         "Sizes",
@@ -66,7 +66,7 @@ class ByScore(Settings):
 
 
 class Ranking(ByScore):
-    """One of the rivals: rank the features once and keep the best."""
+    """Rank the features once, in one of the ways that are in use today, and keep the best."""
 
     model_config = ConfigDict(title="Ranking")
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING, SequentialName
-from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, setting
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, Size, setting
 
 # Far beyond any use; a pull without a limit would leave the range of numbers.
 _Pull = Annotated[float, Field(ge=0, le=10)]
@@ -47,7 +47,7 @@ class Rfe(Settings):
     model_config = ConfigDict(title="RFE")
 
     kind: Literal["rfe"] = setting("rfe", 0, "Kind", _said("rfe"))
-    n_features: tuple[Count | Share, ...] = SIZES
+    n_features: tuple[Size, ...] = SIZES
     step: Share = _STEP
 
 
@@ -70,7 +70,7 @@ class Sequential(Settings):
     kind: SequentialName = setting(
         "sequential_forward", 0, "Kind", _said("sequential_forward", "sequential_backward")
     )
-    n_features: tuple[Count | Share, ...] = SIZES
+    n_features: tuple[Size, ...] = SIZES
 
 
 class RobustElimination(Settings):
@@ -81,7 +81,7 @@ class RobustElimination(Settings):
     kind: Literal["robust_elimination"] = setting(
         "robust_elimination", 0, "Kind", _said("robust_elimination")
     )
-    n_features: tuple[Count | Share, ...] | None = setting(
+    n_features: tuple[Size, ...] | None = setting(
         None,
         1,
         "Sizes",

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.refusals import refusal
@@ -21,8 +28,29 @@ def _as_written(value: Any) -> Any:
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
-# Of a number or a share of features: 5, or 0.5.
-Size = Annotated[int, BeforeValidator(_as_written), Field(ge=1)] | Share
+# Of a number or a share of features: 5, or 0.5. The form has one field for both: of two that can be
+# chosen from, the UI takes the first for any number, and refuses its own 0.5 in it.
+Size = Annotated[
+    Annotated[int, BeforeValidator(_as_written), Field(ge=1)] | Share,
+    WithJsonSchema(
+        {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "if": {"minimum": 1},
+            "then": {"multipleOf": 1},
+        }
+    ),
+]
+
+# What a person calls the kinds of values that a field takes one of.
+_IN_WORDS = {
+    "integer": "Number",
+    "number": "Number",
+    "string": "Text",
+    "array": "List",
+    "object": "Values",
+    "null": "None",
+}
 
 
 def setting(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
@@ -36,10 +64,20 @@ def setting(default: Any, position: int, title: str, description: str, **limits:
     )
 
 
+def _choices_in_words(schema: dict[str, Any]) -> None:
+    """Name what can be chosen between in the form, which would say ``int`` and ``str``."""
+    for field in schema["properties"].values():
+        for choice in field.get("anyOf", ()):
+            if "$ref" not in choice:
+                choice.setdefault("title", _IN_WORDS[choice["type"]])
+
+
 class Settings(BaseModel):
     """Settings that never change, know every name they are given, and refuse in one line."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=_choices_in_words
+    )
     # settings that are known by another name where they are given
     said: ClassVar[Mapping[str, str]] = MappingProxyType({})
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
@@ -36,7 +37,7 @@ BaselineValues = Annotated[
     dict[str, float | str],
     Field(title="Values", description="Values by feature; the other features get their mean."),
 ]
-Baseline = Literal["mean", "median", "zero"] | BaselineValues
+Baseline = Annotated[Literal["mean", "median", "zero"], Field(title="Statistic")] | BaselineValues
 
 # Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
 PERCENT = (45, 30, 10, 15)
@@ -45,9 +46,11 @@ _Percent = Annotated[int, Field(ge=1, le=97)]
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
 
 
+# The UI shows the first of those that share most settings by name with what a form begins with, and
+# sends the others of that one along, so that those without any of their own come first.
 Method = (
-    Gbmo
-    | Flbmo
+    Flbmo
+    | Gbmo
     | AfsBm
     | Ranking
     | Dfs
@@ -96,7 +99,10 @@ class ModelSettings(Settings):
         "RandomForestClassifier.",
     )
     parameters: dict[str, Any] = setting(
-        {}, 1, "Parameters", "Fixed hyper-parameters, by the library's own names."
+        {},
+        1,
+        "Parameters",
+        'Fixed hyper-parameters, by the library\'s own names, as JSON: {"num_leaves": 15}.',
     )
     tuning: Literal["small", "paper", "none"] = setting(
         "small",
@@ -119,7 +125,10 @@ class SelectionSettings(Settings):
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
     task: TaskOrAuto = setting("auto", 1, "Task", "What the target is; auto looks at its values.")
-    method: Method | Reselect = setting(Gbmo(), 2, "Method", "How the mask is optimised.")
+    # a reselection fills in its own, so that the form need not ask for it
+    method: Method | SkipJsonSchema[Reselect] = setting(
+        Gbmo(), 2, "Method", "How the features are chosen; each way has settings of its own."
+    )
     model: ModelSettings = setting(ModelSettings(), 3, "Model", "The model and its tuning.")
     columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
     alternatives: AlternativeSettings | None = setting(

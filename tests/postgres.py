@@ -34,10 +34,15 @@ class Postgres:
         """Return the address of a table or a query."""
         return f"{self.address}#{asked}"
 
+    def url(self, driver: str, database: str) -> str:
+        """Return how a program connects as its owner, password included."""
+        url = sa.URL.create(driver, OWNER, PASSWORD, "127.0.0.1", self.port, database)
+        return url.render_as_string(hide_password=False)
+
     @contextmanager
     def connected(self, database: str = "shop") -> Iterator[sa.Connection]:
         """Connect as its owner; every statement is committed by itself."""
-        url = sa.URL.create("postgresql+psycopg", OWNER, PASSWORD, "127.0.0.1", self.port, database)
+        url = self.url("postgresql+psycopg", database)
         engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             yield connection

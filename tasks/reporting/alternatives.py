@@ -71,13 +71,16 @@ def why_missing(alternatives: Mapping[str, Any]) -> str:
     return "none was found before the time was over"
 
 
+def features_of_each(alternatives: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the features of each set by what it is called, the chosen one first."""
+    chosen = {"chosen": alternatives["chosen"]["features"]}
+    others = enumerate(alternatives["sets"], start=1)
+    return chosen | {number(place): one["features"] for place, one in others}
+
+
 def overlaps(alternatives: Mapping[str, Any]) -> Table:
     """Return how many features each two sets have in common."""
-    sets = {"chosen": set(alternatives["chosen"]["features"])}
-    sets |= {
-        number(place): set(one["features"])
-        for place, one in enumerate(alternatives["sets"], start=1)
-    }
+    sets = {name: set(features) for name, features in features_of_each(alternatives).items()}
     rows = [
         (name, *(number(len(features & other)) for other in sets.values()))
         for name, features in sets.items()

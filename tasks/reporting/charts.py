@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chaffinch.tasks.selection.vocabulary import Floats
 
 _MOST_DOTS = 60
+_MARGIN = 0.05  # of what is shown, below the lowest loss
 _HEADROOM = 4.0  # times the span of the losses that matter
 
 
@@ -93,7 +94,8 @@ def elimination_chart(
         scale_sizes(axes, x, "features left")
         top = highest_shown(y, [at[size] for size in (sizes[0], chosen, *candidates)])
         if top is not None:
-            axes.set_ylim(top=top)
+            lowest = float(np.nanmin(y))
+            axes.set_ylim(lowest - _MARGIN * (top - lowest), top)
             axes.annotate(
                 f"\N{UPWARDS ARROW} up to {number(float(np.nanmax(y)))}",
                 (float(x[np.argmax(y > top)]), top),

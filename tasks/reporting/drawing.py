@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaffinch.tasks.reporting.wording import number
@@ -50,6 +51,10 @@ _STYLE = {
     "lines.linewidth": 1.6,
     "legend.frameon": False,
 }
+_STYLE_SHEET = Path(__file__).parent / "style.html"
+_COLOUR = re.compile(r"--(\w+): (#\w+);")
+_DIGITS = re.compile(r"(\d\.\d\d)\d+")
+_VIEW_BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 _MOST_ON_A_LINEAR_AXIS = 100
 _NARROW = 5  # times the fewest; a narrower range has hardly a round number to tick by logarithm
 
@@ -103,6 +108,34 @@ def markup(figure: Figure, label: str) -> Markup:
     head = f'<svg {view_box[0]} role="img" aria-label="{escape(label)}">'
     # S704: all text in the drawing was escaped by matplotlib, the label just now
     return Markup(head + body)  # noqa: S704
+
+
+def standing_alone(drawing: Markup) -> bytes:
+    """Return such an element as a file of its own, on paper and in the report's light colours.
+
+    Parameters
+    ----------
+    drawing : Markup
+        As `markup` gives it.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    light = _STYLE_SHEET.read_text().partition("@media")[0]
+    colours = dict(_COLOUR.findall(light))
+    # two digits behind the point are finer than any screen, and half of the bytes
+    body = re.sub(r"<[^>]*>", lambda tag: _DIGITS.sub(r"\1", tag[0]), drawing)
+    body = re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]], body)
+    head, _, rest = body.partition(">")
+    spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    box = _VIEW_BOX.search(head)
+    if box is None:
+        raise ValueError("a drawing must be an SVG element with a viewBox but is none")
+    size = f'width="{box[1]}" height="{box[2]}"'
+    paper = f'<rect width="100%" height="100%" fill="{colours["paper"]}"/>'
+    return f"{head} {spaces} {size}>{paper}{rest}".encode()
 
 
 def _in_the_page_s_colours(tag: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from chaffinch.tasks.comparison import FEWEST_UNITS
 from chaffinch.tasks.reporting import alternatives, changes, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.overlap_chart import overlap_chart
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.score_charts import score_chart
 from chaffinch.tasks.reporting.settling import settling_chart
@@ -83,7 +84,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "interval_chart": charts.interval_chart(
             comparison["difference"], comparison["interval"], comparison["confidence"]
         ),
-        "elimination_chart": _elimination_chart(content),
+        "elimination_chart": elimination_chart_of(content),
         "score": _SCORES.get(content.method) if content.scores is not None else None,
         "score_chart": _score_chart(content),
         "lowest_score": _lowest_score(contract["settings"]["method"]),
@@ -141,6 +142,7 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any
         "n_missing": n_missing,
         "why_missing": alternatives.why_missing(found),
         "overlaps": alternatives.overlaps(found),
+        "overlap_chart": overlap_chart(alternatives.features_of_each(found)),
         "chart": alternatives.price_chart(found),
     }
 
@@ -175,8 +177,14 @@ def _lowest_score(method: Mapping[str, Any]) -> str | None:
     return None if asked is None else number(asked)
 
 
-def _elimination_chart(content: ReportContent) -> Any:
-    """Return the chart, or None where nothing could be removed, or no loss was measured."""
+def elimination_chart_of(content: ReportContent) -> Any:
+    """Return the curve, or None where nothing could be removed, or no loss was measured.
+
+    Parameters
+    ----------
+    content : ReportContent
+        Of the report that shows it.
+    """
     if content.sizes is not None:
         curve = [(size["n_features"], size["loss"]) for size in content.sizes]
         rows = "cross-validated"

@@ -35,48 +35,8 @@ def write_report(
     *further: StageRecord,
 ) -> None:
     """Write ``report.html``; of a run that is not kept, only what it would say."""
-    description = description_of(described)
-    found = {record.stage: record.result for record in further}
-    table = pq.read_table(eliminated.path(PATH_FILE))
-    steps = table.to_pydict()
-    has_rounds, has_searches = "round" in steps, "probabilities" in steps
-    has_masks = "features" in steps and not has_rounds and not has_searches
-    numbers, left = steps["step"], steps["features_left"]
-    losses = steps.get("loss", [None] * len(numbers))  # a ranking has scores instead
-    features = steps.get("feature")  # whole masks have several
-    content = ReportContent(
-        title=context.run.name,
-        contract=json.loads(evaluated.path("selection.json").read_bytes()),
-        unmasked_loss=eliminated.result["unmasked_loss"],
-        path=[] if features is None else list(zip(numbers, features, losses, left, strict=True)),
-        masks=list(zip(numbers, left, losses, strict=True)) if has_masks else None,
-        rounds=table.to_pylist() if has_rounds else None,
-        searches=_searches(table, eliminated.result["searches"]) if has_searches else None,
-        candidates=chosen.result["candidates"],
-        tuning=trained.result["candidates"],
-        warnings=description.warnings,
-        profile=description.profile,
-        seconds={
-            record.stage: record.seconds
-            for record in (
-                described,
-                divided,
-                trained,
-                eliminated,
-                chosen,
-                retrained,
-                evaluated,
-                *further,
-            )
-        },
-        alternatives=found.get("score_alternatives"),
-        changes=found.get("judge_changes"),
-        trials=eliminated.result.get("trials"),
-        scores=scores_of_result(
-            table, eliminated.result, description.features, mask_of(chosen).tolist()
-        ),
-        sizes=eliminated.result.get("sizes"),
-    )
+    records = (described, divided, trained, eliminated, chosen, retrained, evaluated, *further)
+    content = content_of(context.run.name, records)
     if context.is_kept:
         writer.write(_PAGE, render_report(content))
     else:
@@ -94,6 +54,54 @@ def report_of(written: StageRecord) -> bytes | ReportContent:
     if _PAGE in written.files:
         return written.read(_PAGE)
     return ReportContent.from_json(written.read(_CONTENT))
+
+
+def content_of(title: str, records: Sequence[StageRecord]) -> ReportContent:
+    """Return what the report of a run is made from.
+
+    Parameters
+    ----------
+    title : str
+        Name of the run.
+    records : sequence of StageRecord
+        Of its stages, in their order.
+
+    Raises
+    ------
+    StorageError
+        If a stage left no such file as it should have.
+    """
+    stages = {record.stage: record for record in records}
+    found = {record.stage: record.result for record in records}
+    description, eliminated = description_of(stages["describe"]), found["optimise_mask"]
+    table = pq.read_table(stages["optimise_mask"].path(PATH_FILE))
+    steps = table.to_pydict()
+    has_rounds, has_searches = "round" in steps, "probabilities" in steps
+    has_masks = "features" in steps and not has_rounds and not has_searches
+    numbers, left = steps["step"], steps["features_left"]
+    losses = steps.get("loss", [None] * len(numbers))  # a ranking has scores instead
+    features = steps.get("feature")  # whole masks have several
+    return ReportContent(
+        title=title,
+        contract=json.loads(stages["evaluate"].path("selection.json").read_bytes()),
+        unmasked_loss=eliminated["unmasked_loss"],
+        path=[] if features is None else list(zip(numbers, features, losses, left, strict=True)),
+        masks=list(zip(numbers, left, losses, strict=True)) if has_masks else None,
+        rounds=table.to_pylist() if has_rounds else None,
+        searches=_searches(table, eliminated["searches"]) if has_searches else None,
+        candidates=found["choose_mask"]["candidates"],
+        tuning=found["train_base_model"]["candidates"],
+        warnings=description.warnings,
+        profile=description.profile,
+        seconds={record.stage: record.seconds for record in records},
+        alternatives=found.get("score_alternatives"),
+        changes=found.get("judge_changes"),
+        trials=eliminated.get("trials"),
+        scores=scores_of_result(
+            table, eliminated, description.features, mask_of(stages["choose_mask"]).tolist()
+        ),
+        sizes=eliminated.get("sizes"),
+    )
 
 
 def _searches(table: pa.Table, said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

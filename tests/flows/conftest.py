@@ -4,6 +4,7 @@ import gc
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,31 +107,41 @@ class Server:
         return eventually(look, 90)
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@contextmanager
+def prefect_server(home: Path, **more: str) -> Iterator[Server]:
     """Start `prefect server start` on a free port, with a home of its own, and stop it again."""
-    home, port = tmp_path_factory.mktemp("prefect-server"), free_port()
+    port = free_port()
     env = environment(
         home,
         PREFECT_SERVER_API_PORT=str(port),
         PREFECT_SERVER_UI_API_URL=f"http://127.0.0.1:{port}/api",
         PREFECT_RUNNER_POLL_FREQUENCY="1",
         PREFECT_WORKER_QUERY_SECONDS="1",
+        **more,
     )
     server = Server(port, env)
     command = (*PREFECT, "server", "start", "--port", str(port))
     with started(*command, env=env, log=home / "server.log"):
         eventually(server.is_up, SERVER_SECONDS)
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("PREFECT_HOME", "PREFECT_API_URL", "DO_NOT_TRACK"):
-                patch.setenv(name, server.env[name])
-            from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
-
-            settings = {PREFECT_API_URL: server.url, PREFECT_HOME: Path(os.environ["PREFECT_HOME"])}
-            with temporary_settings(settings):
-                yield server
-                _flush()
+        yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Start a server that the flows of this process use as well."""
+    with (
+        prefect_server(tmp_path_factory.mktemp("prefect-server")) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name in ("PREFECT_HOME", "PREFECT_API_URL", "DO_NOT_TRACK"):
+            patch.setenv(name, server.env[name])
+        from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+        settings = {PREFECT_API_URL: server.url, PREFECT_HOME: Path(os.environ["PREFECT_HOME"])}
+        with temporary_settings(settings):
+            yield server
+            _flush()
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ def flow_run(
 def test_it_is_named_by_its_tables_methods_and_models(flow_run):
     run, _ = flow_run
     assert run["state_type"] == "COMPLETED"
-    assert run["name"] == "harvest.csv: 2 methods, 1 models"
+    assert run["name"] == "harvest.csv: 2 methods, 1 model"
 
 
 def test_every_step_is_a_task_run(flow_run, server):
@@ -52,8 +52,8 @@ def test_every_step_is_a_task_run(flow_run, server):
 def test_progress_ends_at_100_and_the_verdicts_are_there_to_read(flow_run, server):
     run, result = flow_run
     artifacts = server.artifacts(run["id"])
-    assert artifacts["comparison-progress"]["data"] == 100
-    verdicts = artifacts["comparison-verdicts"]["data"]
+    assert artifacts["harvest-csv-comparison-progress"]["data"] == 100
+    verdicts = artifacts["harvest-csv-comparison-verdicts"]["data"]
     assert all(line in verdicts for line in result.lines)
     assert str(result.folder / "report.html") in verdicts
 

@@ -1,7 +1,9 @@
 """The flow against a real server: what the UI shows, and that it gives what `select` gives."""
 
 import asyncio
+import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 import chaffinch
 from chaffinch.storage.runs import Store
+from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import STEPS
 from tests.flows.conftest import Server
@@ -34,6 +37,12 @@ def flow_run(
     return run, state.result()
 
 
+def image_in(artifact: dict[str, Any]) -> str:
+    kind, coded = artifact["data"].split(",")
+    assert kind == "data:image/svg+xml;base64"
+    return base64.b64decode(coded).decode()
+
+
 def test_the_run_is_completed_and_named_by_table_method_and_model(flow_run):
     run, _ = flow_run
     assert run["state_type"] == "COMPLETED"
@@ -55,12 +64,12 @@ def test_every_step_is_a_task_run_of_its_name(flow_run, server):
 
 def test_progress_ends_at_100(flow_run, server):
     run, _ = flow_run
-    assert server.artifacts(run["id"])["feature-selection-progress"]["data"] == 100
+    assert server.artifacts(run["id"])["harvest-progress"]["data"] == 100
 
 
 def test_the_verdict_names_the_report_and_no_other_path(flow_run, server, table):
     run, result = flow_run
-    verdict = server.artifacts(run["id"])["feature-selection-verdict"]
+    verdict = server.artifacts(run["id"])["harvest-verdict"]
     report = result.folder / "report.html"
     assert report.exists()
     assert verdict["data"] == f"{result.verdict}\n\nReport: `{report}`"
@@ -79,7 +88,7 @@ def test_the_verdict_is_followed_by_what_is_odd_about_the_table(server, table, s
     (warning,) = state.result().warnings
     assert "'row_id *'; drop what" in warning
     artifacts = server.artifacts(str(state.state_details.flow_run_id))
-    verdict, said, _report = artifacts["feature-selection-verdict"]["data"].split("\n\n")
+    verdict, said, _report = artifacts["odd-verdict"]["data"].split("\n\n")
     assert verdict == state.result().verdict
     shown = warning.replace("_", "\\_").replace("*", "\\*")
     assert said == f"**Warning:** {shown}"
@@ -88,15 +97,55 @@ def test_the_verdict_is_followed_by_what_is_odd_about_the_table(server, table, s
 def test_the_losses_and_features_are_tables(flow_run, server):
     run, result = flow_run
     artifacts = server.artifacts(run["id"])
-    losses = json.loads(artifacts["feature-selection-losses"]["data"])
+    losses = json.loads(artifacts["harvest-losses"]["data"])
     assert {row["part"].replace(" ", "_"): row["selected"] for row in losses} == {
         part: pytest.approx(both["selected"], rel=1e-5) for part, both in result.losses.items()
     }
-    features = json.loads(artifacts["feature-selection-features"]["data"])
+    features = json.loads(artifacts["harvest-features"]["data"])
     assert [row["feature"] for row in features] == result.candidates
     assert tuple(row["feature"] for row in features if row["kept"]) == ("first", "second")
     removed = [row["removed at step"] for row in features if not row["kept"]]
     assert sorted(removed) == [1, 2, 3, 4]
+
+
+def test_the_elimination_curve_is_an_image_that_needs_no_network(flow_run, server):
+    run, _ = flow_run
+    artifacts = server.artifacts(run["id"])
+    curve = artifacts["harvest-elimination-curve"]
+    assert curve["type"] == "image"
+    assert "<svg" in image_in(curve)
+    assert "features left" in image_in(curve)
+    assert "harvest-set-overlap" not in artifacts  # there is nothing that it could overlap with
+
+
+def test_what_the_chosen_set_shares_with_promoted_and_alternatives_is_an_image(
+    server, table, settings, tmp_path
+):
+    execution = ExecutionSettings(store=tmp_path, cluster="none")
+    noise = chaffinch.select(
+        table, "yield", method="anova_f", n_features=2, keep=["noise_a"], store=tmp_path
+    )
+    assert set(noise.features) == {"first", "noise_a"}
+    chaffinch.promote(noise, store=tmp_path)
+    asked = settings.model_copy(update={"alternatives": AlternativeSettings(number=1)})
+    state = chaffinch.feature_selection(str(table), asked, execution, return_state=True)
+    (other,) = state.result().alternatives["sets"]
+    overlap = server.artifacts(str(state.state_details.flow_run_id))["harvest-set-overlap"]
+    said = re.findall(r"<text[^>]*>([^<]*)</text>", image_in(overlap))
+    rows = ("chosen, 2 features", "promoted, 2 features", "alternative 1, 2 features")
+    assert set(said) >= {*rows, "first", "second", "noise_a", *other["features"]}
+
+
+def test_the_artifacts_of_a_data_set_are_versions_of_one_thing(flow_run, server, table, settings):
+    _, result = flow_run
+    execution = ExecutionSettings(store=result.folder.parent.parent, cluster="none")
+    promotion = chaffinch.PromotionSettings(name="Harvest")
+    state = chaffinch.feature_selection(
+        str(table), settings, execution, promotion, return_state=True
+    )
+    kinds = {"progress", "verdict", "losses", "features", "elimination-curve"}
+    found = server.artifacts(str(state.state_details.flow_run_id))
+    assert set(found) == {f"harvest-{kind}" for kind in kinds}
 
 
 def test_the_result_is_that_of_select_to_the_byte(flow_run, table, settings, tmp_path):

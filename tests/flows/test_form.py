@@ -4,20 +4,27 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import chaffinch
 import chaffinch.flows
 from chaffinch.tasks.selection.rivals.names import SCORES
+from chaffinch.tasks.settings import Method, method_of
+
+FLOWS = ("feature_selection", "comparison", "reselection")
+
+
+def schema_of(flow: str) -> dict[str, Any]:
+    from prefect.utilities.callables import parameter_schema
+
+    return parameter_schema(getattr(chaffinch, flow).fn).model_dump()
 
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    from prefect.utilities.callables import parameter_schema
-
-    return parameter_schema(chaffinch.feature_selection.fn).model_dump()
+    return schema_of("feature_selection")
 
 
 def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -34,6 +41,24 @@ def test_the_form_asks_for_data_settings_execution_and_promotion_in_this_order(s
     promotion = schema["properties"]["promotion"]
     assert promotion["anyOf"][0] == {"$ref": "#/definitions/PromotionSettings"}
     assert promotion["default"] is None
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_every_parameter_has_a_title_a_description_and_a_position(flow):
+    schema = schema_of(flow)
+    for place, (name, asked) in enumerate(schema["properties"].items()):
+        assert asked["position"] == place
+        assert asked["title"] != name
+        assert asked["title"][0].isupper()
+        group = schema["definitions"].get(asked.get("$ref", "").rpartition("/")[2], {})
+        assert asked.get("description") or group.get("description"), name
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_what_can_be_chosen_between_is_named_in_words(flow):
+    for name, details in fields(schema_of(flow)):
+        for choice in details.get("anyOf", ()):
+            assert "$ref" in choice or choice["title"][0].isupper(), name
 
 
 @pytest.mark.parametrize(
@@ -73,8 +98,8 @@ def test_the_method_is_a_toggle_of_forms(schema):
     method = schema["definitions"]["SelectionSettings"]["properties"]["method"]
     forms = [choice["$ref"].removeprefix("#/definitions/") for choice in method["anyOf"]]
     assert [schema["definitions"][form]["title"] for form in forms] == [
-        "GBMO",
         "FLBMO",
+        "GBMO",
         "AFS-BM",
         "Ranking",
         "DFS",
@@ -84,7 +109,6 @@ def test_the_method_is_a_toggle_of_forms(schema):
         "Sequential",
         "Particle swarm",
         "PEFS",
-        "Reselection",
     ]
     kinds = schema["definitions"]["Sequential"]["properties"]["kind"]
     assert kinds["enum"] == ["sequential_forward", "sequential_backward"]
@@ -94,6 +118,43 @@ def test_the_method_is_a_toggle_of_forms(schema):
         kind["description"] + schema["definitions"]["Dfs"]["properties"]["kind"]["description"]
     )
     assert all(f"{name}: {score}" in described for name, score in SCORES.items())
+
+
+def shown_by_the_ui(schema: dict[str, Any], choices: list[Any], value: dict[str, Any]) -> Any:
+    """Return which of several forms the UI shows for a value, and what that sends unchanged."""
+    forms = [schema["definitions"][choice["$ref"].rpartition("/")[2]] for choice in choices]
+    # the first of those that share most settings by name, whatever is in them
+    shown = max(forms, key=lambda form: len(set(form["properties"]) & set(value)))
+    defaults = {
+        name: field["default"] for name, field in shown["properties"].items() if "default" in field
+    }
+    return shown["title"], defaults | value
+
+
+@pytest.mark.parametrize("method", get_args(Method), ids=lambda method: method.__name__)
+def test_a_method_that_is_served_comes_back_from_the_form_as_it_was(schema, method):
+    served = method()
+    choices = schema["definitions"]["SelectionSettings"]["properties"]["method"]["anyOf"]
+    title, sent = shown_by_the_ui(schema, choices, served.model_dump(mode="json"))
+    assert method_of(sent) == served
+    # these two have the same settings by name
+    same = ("Sequential", "Robust elimination")
+    assert title == (
+        "FLBMO" if method.model_config["title"] in same else method.model_config["title"]
+    )
+
+
+def test_a_number_or_a_share_of_features_is_one_field(schema):
+    from prefect.utilities.schema_tools import is_valid_schema, validate
+
+    sizes = schema["definitions"]["Flbmo"]["properties"]["n_features"]
+    assert sizes["items"]["type"] == "number"
+    one = {"type": "object", "properties": {"n_features": sizes}}
+    assert is_valid_schema(one) is None
+    refused = {
+        size: bool(validate({"n_features": [size]}, one)) for size in (1, 5, 0.5, 0, 1.5, -1)
+    }
+    assert refused == {1: False, 5: False, 0.5: False, 0: True, 1.5: True, -1: True}
 
 
 def test_a_baseline_is_a_word_or_values_by_feature(schema):

@@ -85,8 +85,8 @@ def test_as_a_flow(former, newer, server):
     plain = chaffinch.reselect(former, newer)
     assert (plain.run, plain.changes) == (result.run, result.changes)
     artifacts = server.artifacts(run["id"])
-    assert artifacts["feature-selection-progress"]["data"] == 100
-    assert result.changes["sentence"] in artifacts["feature-selection-verdict"]["data"]
+    assert artifacts["next-progress"]["data"] == 100
+    assert result.changes["sentence"] in artifacts["next-verdict"]["data"]
 
     def completed() -> list[str]:
         wanted = {"id": {"any_": [run["id"]]}}

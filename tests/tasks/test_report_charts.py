@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from chaffinch.tasks.reporting import drawing
 from chaffinch.tasks.reporting.charts import elimination_chart, highest_shown, interval_chart
+from chaffinch.tasks.reporting.drawing import standing_alone
+from chaffinch.tasks.reporting.images import overlap_image
+from chaffinch.tasks.reporting.overlap_chart import overlap_chart
 from chaffinch.tasks.reporting.wording import NOTHING, flattened, number, plain, share
 
 
@@ -40,6 +46,14 @@ def test_a_steep_end_of_the_curve_does_not_flatten_the_rest() -> None:
         [4, 3, 2, 1], [float(x) for x in losses], candidates=[3], chosen=3, loss_name="log loss"
     )
     assert "up to 50" in drawn
+
+
+def test_a_steep_end_leaves_no_room_below_the_curve() -> None:
+    losses = [0.0098, 0.0094, 0.0092, 5.2]
+    drawn = elimination_chart([4, 3, 2, 1], losses, candidates=[2], chosen=2, loss_name="loss")
+    ticks = re.findall(r">(-?0\.?\d*)</text>", drawn)
+    assert ticks
+    assert all(0.009 < float(tick) < 0.013 for tick in ticks)
 
 
 @pytest.mark.parametrize("n", [2, 5, 100, 101, 5000])
@@ -109,3 +123,45 @@ def test_long_lists_are_cut_and_shares_are_per_cent() -> None:
     assert plain([str(i) for i in range(1031)]).endswith("28, 29 and 1,001 more")
     assert share(1 / 6) == "16.67 %"
     assert share(0.07) == "7 %"
+
+
+def test_an_image_is_a_chart_of_the_report_in_its_light_colours_and_small() -> None:
+    random = np.random.default_rng(0)
+    n = 5000
+    losses = (1 + random.normal(scale=0.01, size=n)).tolist()
+    drawn = elimination_chart(
+        list(range(n, 0, -1)), losses, candidates=[9], chosen=9, loss_name="a < b & c"
+    )
+    image = standing_alone(drawn)
+    assert len(image) < 75_000  # in base64 below 100 kB
+    root = ElementTree.fromstring(image)  # noqa: S314 - our own
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert float(root.get("width", "0")) > 600
+    assert b"var(" not in image
+    style = (Path(drawing.__file__).parent / "style.html").read_text()
+    light, dark = re.findall(r"--accent: (#\w+)", style)
+    assert light.encode() in image
+    assert dark.encode() not in image
+    assert "a < b & c" in "".join(root.itertext())
+
+
+def test_the_overlap_has_a_row_for_each_set_and_what_most_have_first() -> None:
+    drawn = overlap_chart({"chosen": ["b", "a", "d"], "promoted": ["a", "c", "b"]})
+    assert 'aria-label="Features of 2 sets (chosen 3, promoted 3): 4 different ones, 2 of' in drawn
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
+    assert texts[:4] == ["b", "a", "d", "c"]
+    assert {"chosen, 3 features", "promoted, 3 features"} < set(texts)
+
+
+def test_of_many_or_long_names_the_overlap_shows_what_can_be_read() -> None:
+    many = overlap_chart({"chosen": [f"f{i}" for i in range(300)], "1": ["f7", "g"]})
+    assert "301 features, 1 of them in every set" in many
+    assert ">f7<" not in many
+    assert len(many) < 10_000
+    long = overlap_chart({"chosen": ["x" * 200], "1": ["y"]})
+    assert f">{'x' * 27}\N{HORIZONTAL ELLIPSIS}<" in long
+
+
+def test_one_set_overlaps_with_nothing() -> None:
+    assert overlap_image({"chosen": ["a"]}) is None
+    assert overlap_image({"chosen": [], "promoted": []}) is None

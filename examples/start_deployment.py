@@ -1,0 +1,32 @@
+"""Let `chaffinch serve` do the work, from a program that only knows the Prefect server.
+
+PREFECT_API_URL=http://127.0.0.1:4200/api \
+    python examples/start_deployment.py /srv/chaffinch/orders.parquet features.json
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from prefect.artifacts import Artifact
+from prefect.deployments import run_deployment
+
+
+def select(table: str) -> list[str]:
+    """Start the deployment on a table, wait for its end, and return the kept features."""
+    run = run_deployment(
+        "feature-selection/on-demand",
+        parameters={"data": table},
+        timeout=3600,
+        as_subflow=False,
+    )
+    if not run.state.is_completed():
+        raise SystemExit(f"{run.name}: {run.state.name}, {run.state.message}")
+    # artifacts are named by data set and kind; the newest of a name is what comes
+    artifact = Artifact.get(f"{Path(table).stem}-features")
+    return [row["feature"] for row in json.loads(artifact.data) if row["kept"]]
+
+
+if __name__ == "__main__":
+    table, destination = sys.argv[1:]
+    Path(destination).write_text(json.dumps(select(table)))

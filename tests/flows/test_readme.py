@@ -1,0 +1,66 @@
+"""What the README promises about nights is typed in, line by line."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.flows.programs import (
+    CHAFFINCH,
+    PREFECT,
+    environment,
+    eventually,
+    free_port,
+    started,
+    still_running,
+)
+
+pytestmark = pytest.mark.e2e
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def lines() -> list[str]:
+    """Return the lines under the heading."""
+    heading = "## From nothing to a nightly run in ten lines"
+    _, _, after = README.read_text().partition(heading)
+    return after.partition("```\n")[2].partition("\n```")[0].splitlines()
+
+
+def programs(folder: Path) -> str:
+    """Put what `make setup` installs into a folder; return the path that finds them first."""
+    folder.mkdir()
+    found = {"chaffinch": CHAFFINCH, "prefect": PREFECT, "python": (sys.executable,)}
+    for name, command in found.items():
+        (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def test_from_nothing_to_a_nightly_run(tmp_path):
+    setup, *typed = lines()
+    assert len(typed) == 9
+    assert setup == "make setup && . .venv/bin/activate"  # which the tests themselves stand on
+    port = str(free_port())
+    env = environment(
+        tmp_path,
+        PATH=programs(tmp_path / "bin"),
+        PREFECT_SERVER_API_PORT=port,
+        PREFECT_SERVER_UI_API_URL=f"http://127.0.0.1:{port}/api",
+        COLUMNS="200",
+    )
+    script = "\n".join(["set -e", f"cd {tmp_path}", *typed]).replace("4200", port)
+    log = tmp_path / "said"
+    try:
+        with started("bash", "-c", script, env=env, log=log) as shell:
+            assert shell.wait(250) == 0, log.read_text()
+        said = log.read_text()
+        assert re.search(r"tumours-gbmo-lightgbm-\w+ │ .* │ finished │", said)
+        assert "tumours-elimination-curve" in said
+        eventually(lambda: not still_running(tmp_path))
+    finally:
+        subprocess.run((*PREFECT, "server", "stop"), env=env, capture_output=True, check=False)
