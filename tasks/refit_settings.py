@@ -32,13 +32,14 @@ _STEP = setting(
 )
 
 
-_WITHIN_ONE_STANDARD_ERROR = setting(
-    False,
-    3,
-    "Within one standard error",
-    "Take the smallest size whose mean loss over the folds exceeds the lowest by no more than "
-    "its standard error. By default the size with the lowest mean loss.",
-)
+def _within_one_standard_error(position: int) -> Any:
+    return setting(
+        False,
+        position,
+        "Within one standard error",
+        "Take the smallest size whose mean loss over the folds exceeds the lowest by no more than "
+        "its standard error. By default the size with the lowest mean loss.",
+    )
 
 
 class Rfe(Settings):
@@ -59,7 +60,7 @@ class Rfecv(Settings):
     kind: Literal["rfecv"] = setting("rfecv", 0, "Kind", _said("rfecv"))
     n_features: Count | None = _at_most(1)
     step: Share = _STEP
-    within_one_standard_error: bool = _WITHIN_ONE_STANDARD_ERROR
+    within_one_standard_error: bool = _within_one_standard_error(3)
 
 
 class Sequential(Settings):
@@ -89,7 +90,7 @@ class RobustElimination(Settings):
         "model-validation rows wins. By default refits on the same folds find the number.",
         min_length=1,
     )
-    within_one_standard_error: bool = _WITHIN_ONE_STANDARD_ERROR
+    within_one_standard_error: bool = _within_one_standard_error(2)
 
     @model_validator(mode="after")
     def _sizes_are_asked_for_or_found(self) -> Self:

@@ -55,8 +55,8 @@ Method = (
     | Ranking
     | Dfs
     | Rfe
-    | Rfecv
     | RobustElimination
+    | Rfecv
     | Sequential
     | ParticleSwarm
     | Pefs

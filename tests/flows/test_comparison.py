@@ -84,6 +84,6 @@ def test_what_is_odd_about_a_table_is_beside_the_verdicts_and_told_to_whoever_wa
     assert told == [warning]
     assert warning.startswith("odd: ")
     artifacts = server.artifacts(str(state.state_details.flow_run_id))
-    *_, said, _report = artifacts["comparison-verdicts"]["data"].split("\n\n")
+    *_, said, _report = artifacts["odd-csv-comparison-verdicts"]["data"].split("\n\n")
     shown = warning.replace("_", "\\_").replace("*", "\\*")
     assert said == f"**Warning:** {shown}"
