@@ -11,13 +11,15 @@ from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
 from chaffinch.flows.artifacts import ProgressArtifact, say
-from chaffinch.flows.step_tasks import as_task, say_where
+from chaffinch.flows.limits import within_limits
+from chaffinch.flows.step_tasks import say_where
 from chaffinch.flows.table_flow import TablePath, from_block, table_flow
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import STEPS, compare_methods
+from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.settings import ExecutionSettings
 
 PROGRESS, VERDICTS = (f"comparison-{name}" for name in ("progress", "verdicts"))
@@ -45,6 +47,7 @@ def comparison(
     settings: ComparisonSettings,
     execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
     time_budget: Minutes | None = None,
+    limits: LimitSettings | None = None,
 ) -> ComparisonResult:
     """Compare methods of feature selection on tables, by nested folds and over seeds.
 
@@ -58,6 +61,8 @@ def comparison(
         Store, cluster and workers.
     time_budget : float, optional
         Minutes of measuring after which what is done by then is concluded from.
+    limits : LimitSettings, optional
+        Further tries, timeouts, and which runs this one waits for. Without, there are none.
 
     Returns
     -------
@@ -67,15 +72,18 @@ def comparison(
     ------
     InputError
         If a table or a setting cannot be used.
+    TimeLimitError
+        If it takes longer than its limits allow.
     """
     say_where()
-    with looked_up_too(from_block):
+    within = within_limits(limits, data, execution.store)
+    with within as through, looked_up_too(from_block):
         run = compare_methods(
             data,
             settings,
             execution,
             time_budget=None if time_budget is None else 60 * time_budget,
-            through=as_task,
+            through=through,
             on_progress=ProgressArtifact(PROGRESS, "Comparison", STEPS),
             say=say,
         )

@@ -9,10 +9,12 @@ from prefect import runtime
 
 from chaffinch.flows.artifacts import ProgressArtifact
 from chaffinch.flows.governance import check_promotion, conclude
-from chaffinch.flows.step_tasks import as_task, say_where
+from chaffinch.flows.limits import within_limits
+from chaffinch.flows.step_tasks import say_where
 from chaffinch.flows.table_flow import TablePath, from_block, table_flow
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
+from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
@@ -37,6 +39,7 @@ def feature_selection(
     settings: SelectionSettings,
     execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
     promotion: PromotionSettings | None = None,
+    limits: LimitSettings | None = None,
 ) -> SelectionResult:
     """Select the features of a table that are worth keeping, and retrain a model on them.
 
@@ -51,6 +54,8 @@ def feature_selection(
     promotion : PromotionSettings, optional
         When the contract is promoted. Without, the run is compared with the promoted contract of
         its table, if there is one, and nothing is promoted.
+    limits : LimitSettings, optional
+        Further tries, timeouts, and which runs this one waits for. Without, there are none.
 
     Returns
     -------
@@ -61,15 +66,18 @@ def feature_selection(
     ------
     InputError
         If the table or a setting cannot be used, or another target was promoted under its name.
+    TimeLimitError
+        If it takes longer than its limits allow.
     """
     check_promotion(data, settings.target, execution.store, promotion)
     say_where()
-    with looked_up_too(from_block):
+    within = within_limits(limits, [data], execution.store, promotion)
+    with within as through, looked_up_too(from_block):
         run = select_features(
             data,
             settings,
             execution,
-            through=as_task,
+            through=through,
             on_progress=ProgressArtifact(
                 steps=steps_of(
                     with_alternatives=settings.alternatives is not None,

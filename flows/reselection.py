@@ -11,11 +11,13 @@ from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact
 from chaffinch.flows.governance import check_promotion, conclude
-from chaffinch.flows.step_tasks import as_task, say_where
+from chaffinch.flows.limits import within_limits
+from chaffinch.flows.step_tasks import say_where
 from chaffinch.flows.table_flow import TablePath, from_block, table_flow
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.former import read_former, settings_of
+from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
@@ -52,6 +54,7 @@ def reselection(
     settings: ReselectionSettings = ReselectionSettings(),  # noqa: B008 - frozen
     execution: ExecutionSettings = ExecutionSettings(),  # noqa: B008 - frozen
     promotion: PromotionSettings | None = None,
+    limits: LimitSettings | None = None,
 ) -> SelectionResult:
     """Begin with the features of a former run, and change them where newer rows say so.
 
@@ -68,6 +71,8 @@ def reselection(
     promotion : PromotionSettings, optional
         When the contract is promoted. Without, the run is compared with the promoted contract of
         its table, if there is one, and nothing is promoted.
+    limits : LimitSettings, optional
+        Further tries, timeouts, and which runs this one waits for. Without, there are none.
 
     Returns
     -------
@@ -79,16 +84,19 @@ def reselection(
     InputError
         If there is no such run, the newer rows do not fit it, a setting cannot be used, or another
         target was promoted under the table's name.
+    TimeLimitError
+        If it takes longer than its limits allow.
     """
     selection = settings_of(read_former(former, execution.store), settings)
     check_promotion(data, selection.target, execution.store, promotion)
     say_where()
-    with looked_up_too(from_block):
+    within = within_limits(limits, [data], execution.store, promotion)
+    with within as through, looked_up_too(from_block):
         run = select_features(
             data,
             selection,
             execution,
-            through=as_task,
+            through=through,
             on_progress=ProgressArtifact(steps=steps_of(with_changes=True)),
         )
     result = load_result(run)

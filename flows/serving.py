@@ -11,6 +11,7 @@ from prefect.schedules import Cron
 from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
+from chaffinch.flows.automations import TAG, make_missing
 from chaffinch.flows.comparison import comparison
 from chaffinch.flows.feature_selection import feature_selection
 from chaffinch.flows.new_data import NEW_DATA, name_of_data_set
@@ -18,6 +19,7 @@ from chaffinch.flows.promotion_events import resource_of
 from chaffinch.flows.reselection import reselection
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source
+from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
@@ -38,8 +40,11 @@ def serve_flows(
     cron: str = "0 2 * * *",
     timezone: str = "UTC",
     promotion: PromotionSettings | None = None,
+    limits: LimitSettings | None = None,
 ) -> None:
     """Register the deployments of all flows and run what is started, until stopped.
+
+    Makes the automations that the server lacks as well; see `chaffinch.flows.automations`.
 
     Parameters
     ----------
@@ -58,6 +63,9 @@ def serve_flows(
         Of the schedule, such as ``"Europe/Vienna"``.
     promotion : PromotionSettings, optional
         When the contracts of the runs that nobody asked for are promoted; without, none is.
+    limits : LimitSettings, optional
+        Tries and time of every run, those of `LimitSettings` by default; a comparison takes the
+        time it takes, unless its form says otherwise.
 
     Raises
     ------
@@ -66,11 +74,17 @@ def serve_flows(
     """
     check_source(data)
     called = name_of_data_set(data, name)
-    _check_server()
-    common: dict[str, Any] = {"execution": execution.model_dump(mode="json")}
+    check_server("serving")
+    limited = (limits or LimitSettings()).model_dump(mode="json")
+    common = {"execution": execution.model_dump(mode="json"), "limits": limited}
     selecting = {**common, "data": data, "settings": settings.model_dump(mode="json")}
-    comparing = {**common, "data": [data], "settings": {"target": settings.target}}
-    unasked = dict(selecting)
+    comparing = {
+        **common,
+        "data": [data],
+        "settings": {"target": settings.target},
+        "limits": {**limited, "timeout": None, "stage_timeout": None},
+    }
+    unasked = {**selecting, "limits": {**limited, "data_set": called}}
     if promotion is not None:
         promoted_as = promotion.name or called
         unasked["promotion"] = {**promotion.model_dump(mode="json"), "name": promoted_as}
@@ -85,6 +99,7 @@ def serve_flows(
         parameters={"data": "{{ event.payload.path }}"},
     )
     limit = {"concurrency_limit": _ONE_AFTER_THE_OTHER}
+    make_missing()
     serve(
         _deployment(feature_selection, ON_DEMAND, selecting),
         _deployment(feature_selection, NIGHTLY, unasked, schedule=schedule, **limit),
@@ -100,20 +115,32 @@ def _deployment(
     made = flow.to_deployment(
         name,
         parameters=parameters,
-        tags=["chaffinch"],
+        tags=[TAG],
         entrypoint_type=EntrypointType.MODULE_PATH,
         **when,
     )
     return cast(RunnerDeployment, made)  # a coroutine only where there is an event loop
 
 
-def _check_server() -> None:
+def check_server(what: str) -> None:
+    """Refuse to go on where no Prefect server answers.
+
+    Parameters
+    ----------
+    what : str
+        What needs one.
+
+    Raises
+    ------
+    InputError
+        If none is named, or it does not answer.
+    """
     url = PREFECT_API_URL.value()
     remedy = (
         "start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
     )
     if not url:
-        raise InputError(f"serving needs a Prefect server that stays: {remedy}")
+        raise InputError(f"{what} needs a Prefect server that stays: {remedy}")
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
     if problem is not None:
