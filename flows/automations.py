@@ -151,7 +151,8 @@ def _put(client: SyncPrefectClient, automation: AutomationCore) -> None:
         client.create_automation(automation)
         return
     # said in full: Prefect's client leaves out what is a default, which the server does not know
-    said = {**automation.model_dump(mode="json"), "enabled": first.enabled}
+    said = automation.model_dump(mode="json", exclude={"owner_resource"})
+    said["enabled"] = first.enabled
     client.update_automation(first.id, AutomationCore.model_validate(said))
     for other in others:
         client.delete_automation(other.id)

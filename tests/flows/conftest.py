@@ -3,7 +3,7 @@
 import gc
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +78,13 @@ class Server:
 
     def forget_deployments(self) -> None:
         """Delete every deployment, so that the next to serve begins with none."""
-        for deployment in self.find("deployments"):
+        self.forget("deployments", self.find("deployments"))
+
+    def forget(self, kind: str, things: Iterable[dict[str, Any]]) -> None:
+        """Delete things of a kind."""
+        for thing in things:
             # a server on SQLite that is busy says 503, which Prefect's own clients try again
-            path = f"/deployments/{deployment['id']}"
+            path = f"/{kind}/{thing['id']}"
             eventually(lambda path=path: self._http.delete(path).is_success)
 
     def artifacts(self, flow_run: str) -> dict[str, dict[str, Any]]:
