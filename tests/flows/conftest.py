@@ -99,6 +99,18 @@ class Server:
             json={"parameters": parameters, "state": {"type": "SCHEDULED"}},
         )
 
+    def accepted(self, deployment: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Ask for a run until the server is not too busy to answer; return the run."""
+
+        def ask() -> dict[str, Any]:
+            response = self.start(deployment, parameters)
+            if response.status_code == 503:  # SQLite is; Prefect's own clients ask again too
+                return {}
+            assert response.status_code == 201, response.text
+            return dict(response.json())
+
+        return eventually(ask)
+
     def ended(self, flow_run: str) -> dict[str, Any]:
         """Return a flow run once it has come to an end."""
 

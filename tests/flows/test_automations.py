@@ -114,8 +114,8 @@ def test_a_run_that_is_killed_with_what_serves_it_crashes_and_is_told_of(
         started(*command, *more, env=server.env, log=tmp_path / "serve.log") as serving,
     ):
         deployment = eventually(server.deployments)["feature_selection/on-demand"]
-        response = server.start(deployment["id"], {"data": str(table), "settings": small})
-        run = response.json()["id"]
+        asked = server.accepted(deployment["id"], {"data": str(table), "settings": small})
+        run = asked["id"]
 
         def lives() -> bool:
             return any(
@@ -142,7 +142,7 @@ def test_a_run_that_fails_is_told_of(server, forgotten, told, table, small, tmp_
     with started(*command, *more, env=server.env, log=tmp_path / "serve.log"):
         deployment = eventually(server.deployments)["feature_selection/on-demand"]
         parameters = {"data": str(tmp_path / "none.csv"), "settings": small}
-        run = server.start(deployment["id"], parameters).json()["id"]
+        run = server.accepted(deployment["id"], parameters)["id"]
         assert server.ended(run)["state_type"] == "FAILED"
         (said,) = eventually(lambda: told)
     server.forget_deployments()

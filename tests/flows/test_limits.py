@@ -37,9 +37,7 @@ def served(server: Server, table: Path, store: Path) -> Iterator[dict[str, Any]]
 
 def start(server: Server, deployment: dict[str, Any], **parameters: Any) -> str:
     """Start a run; return its id."""
-    response = server.start(deployment["id"], parameters)
-    assert response.status_code == 201, response.text
-    return str(response.json()["id"])
+    return str(server.accepted(deployment["id"], parameters)["id"])
 
 
 @pytest.fixture(scope="module")

@@ -147,9 +147,7 @@ def up(machine: Machine, objects: ObjectStorage, table: Path) -> Iterator[Server
 
 
 def finished(server: Server, deployment: dict[str, Any], **parameters: Any) -> dict[str, Any]:
-    response = server.start(deployment["id"], parameters)
-    assert response.status_code == 201, response.text
-    return server.ended(response.json()["id"])
+    return server.ended(server.accepted(deployment["id"], parameters)["id"])
 
 
 def test_the_flows_are_served_and_a_table_goes_from_the_storage_through_the_workers(
