@@ -139,7 +139,7 @@ def test_a_run_that_does_not_let_itself_be_stopped_is_ended(server, tmp_path):
         eventually(lambda: not processes_of(run["id"]))
         time.sleep(3)  # what serves it hears of the end, and leaves the state as it is
         assert server.get(f"/flow_runs/{run['id']}")["state_name"] == "TimedOut"
-    server.forget_deployments()
+    server.forget("deployments", [deployment])
 
 
 def test_a_run_that_failed_is_tried_again(server, table, small, tmp_path):
