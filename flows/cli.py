@@ -21,7 +21,7 @@ from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STOR
 from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
 from chaffinch.flows.promotion_commands import diff, promote, promoted, rollback
 from chaffinch.flows.reselect_command import reselect
-from chaffinch.flows.serve_commands import announce, serve
+from chaffinch.flows.serve_commands import announce, automations, serve
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.flows.stopped_commands import Commands
 from chaffinch.storage.errors import InputError, StorageError
@@ -246,7 +246,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         terminal.show(load_result(existing.existing(run)), as_json=as_json)
 
 
-for command in (reselect, columns, diff, promote, promoted, rollback, serve, announce):
+for command in (reselect, columns, diff, promote, promoted, rollback, serve, automations, announce):
     cli.add_command(command)
 
 

@@ -12,8 +12,16 @@ from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
 from chaffinch.flows.artifacts import ProgressArtifact, key_of, say, warn, warnings_in_markdown
-from chaffinch.flows.step_tasks import as_task, say_where
-from chaffinch.flows.table_flow import ExecutionForm, TablePath, from_block, in_form, table_flow
+from chaffinch.flows.limits import within_limits
+from chaffinch.flows.step_tasks import say_where
+from chaffinch.flows.table_flow import (
+    ExecutionForm,
+    LimitsForm,
+    TablePath,
+    from_block,
+    in_form,
+    table_flow,
+)
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
@@ -58,6 +66,7 @@ def comparison(
             "there is no end to it.",
         ),
     ] = None,
+    limits: LimitsForm = None,
 ) -> ComparisonResult:
     """Compare methods of feature selection on tables, by nested folds and over seeds.
 
@@ -71,6 +80,8 @@ def comparison(
         Store, cluster and workers.
     time_budget : float, optional
         Minutes of measuring after which what is done by then is concluded from.
+    limits : LimitSettings, optional
+        Further tries, timeouts, and which runs this one waits for. Without, there are none.
 
     Returns
     -------
@@ -80,15 +91,18 @@ def comparison(
     ------
     InputError
         If a table or a setting cannot be used.
+    TimeLimitError
+        If it takes longer than its limits allow.
     """
     say_where()
-    with looked_up_too(from_block):
+    within = within_limits(limits, data, execution.store)
+    with within as through, looked_up_too(from_block):
         run = compare_methods(
             data,
             settings,
             execution,
             time_budget=None if time_budget is None else 60 * time_budget,
-            through=as_task,
+            through=through,
             on_progress=ProgressArtifact(
                 key_of(_tables(data), "comparison progress"), "Comparison", STEPS
             ),

@@ -11,9 +11,11 @@ from prefect import runtime
 
 from chaffinch.flows.artifacts import ProgressArtifact, key_of
 from chaffinch.flows.governance import check_promotion, conclude, shown_as
-from chaffinch.flows.step_tasks import as_task, say_where
+from chaffinch.flows.limits import within_limits
+from chaffinch.flows.step_tasks import say_where
 from chaffinch.flows.table_flow import (
     ExecutionForm,
+    LimitsForm,
     PromotionForm,
     TablePath,
     from_block,
@@ -45,6 +47,7 @@ def feature_selection(
     settings: Annotated[SelectionSettings, in_form("Settings")],
     execution: ExecutionForm = ExecutionSettings(),  # noqa: B008 - frozen
     promotion: PromotionForm = None,
+    limits: LimitsForm = None,
 ) -> SelectionResult:
     """Select the features of a table that are worth keeping, and retrain a model on them.
 
@@ -59,6 +62,8 @@ def feature_selection(
     promotion : PromotionSettings, optional
         When the contract is promoted. Without, the run is compared with the promoted contract of
         its table, if there is one, and nothing is promoted.
+    limits : LimitSettings, optional
+        Further tries, timeouts, and which runs this one waits for. Without, there are none.
 
     Returns
     -------
@@ -70,16 +75,19 @@ def feature_selection(
     InputError
         If the table or a setting cannot be used, or another target or task was promoted under its
         name.
+    TimeLimitError
+        If it takes longer than its limits allow.
     """
     data_set = shown_as(data, promotion)
     check_promotion(data, settings, execution.store, promotion)
     say_where()
-    with looked_up_too(from_block):
+    within = within_limits(limits, [data], execution.store, promotion)
+    with within as through, looked_up_too(from_block):
         run = select_features(
             data,
             settings,
             execution,
-            through=as_task,
+            through=through,
             on_progress=ProgressArtifact(
                 key_of(data_set, "progress"),
                 "Feature selection",

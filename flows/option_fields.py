@@ -44,3 +44,7 @@ RESELECTION = {
 STORE = {"--store": "store"}
 WORKERS = {"--cluster": "cluster", "--workers": "workers"}
 EXECUTION = {**STORE, **WORKERS}
+LIMITS = {
+    f"--{name.replace('_', '-')}": name
+    for name in ("retries", "retry_delay", "timeout", "stage_timeout")
+}

@@ -9,6 +9,8 @@ _DEFAULTS = {
     "DO_NOT_TRACK": "1",
     # The first start of the embedded server migrates its database: 16 s on 2 cores, 20 allowed.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # A run that says nothing for three times as long is taken for dead: see `automations`.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
     # Our log lines are those of the flow run; what is logged before one begins is of none.
     "PREFECT_LOGGING_EXTRA_LOGGERS": "chaffinch",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",

@@ -11,9 +11,11 @@ from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact, key_of
 from chaffinch.flows.governance import check_promotion, conclude, shown_as
-from chaffinch.flows.step_tasks import as_task, say_where
+from chaffinch.flows.limits import within_limits
+from chaffinch.flows.step_tasks import say_where
 from chaffinch.flows.table_flow import (
     ExecutionForm,
+    LimitsForm,
     PromotionForm,
     TablePath,
     from_block,
@@ -59,6 +61,7 @@ def reselection(
     settings: Annotated[ReselectionSettings, in_form("Settings")] = ReselectionSettings(),  # noqa: B008 - frozen
     execution: ExecutionForm = ExecutionSettings(),  # noqa: B008 - frozen
     promotion: PromotionForm = None,
+    limits: LimitsForm = None,
 ) -> SelectionResult:
     """Begin with the features of a former run, and change them where newer rows say so.
 
@@ -75,6 +78,8 @@ def reselection(
     promotion : PromotionSettings, optional
         When the contract is promoted. Without, the run is compared with the promoted contract of
         its table, if there is one, and nothing is promoted.
+    limits : LimitSettings, optional
+        Further tries, timeouts, and which runs this one waits for. Without, there are none.
 
     Returns
     -------
@@ -86,17 +91,20 @@ def reselection(
     InputError
         If there is no such run, the newer rows do not fit it, a setting cannot be used, or another
         target or task was promoted under the table's name.
+    TimeLimitError
+        If it takes longer than its limits allow.
     """
     selection = settings_of(read_former(former, execution.store), settings)
     data_set = shown_as(data, promotion)
     check_promotion(data, selection, execution.store, promotion)
     say_where()
-    with looked_up_too(from_block):
+    within = within_limits(limits, [data], execution.store, promotion)
+    with within as through, looked_up_too(from_block):
         run = select_features(
             data,
             selection,
             execution,
-            through=as_task,
+            through=through,
             on_progress=ProgressArtifact(
                 key_of(data_set, "progress"), "Feature selection", steps_of(with_changes=True)
             ),

@@ -1,12 +1,13 @@
-"""``chaffinch serve`` and ``chaffinch announce``, which `chaffinch.flows.cli` gathers."""
+"""``chaffinch serve``, ``automations`` and ``announce``, which `chaffinch.flows.cli` gathers."""
 
 import os
-from pathlib import Path
+from typing import Any
 
 import click
 
-from chaffinch.flows.option_fields import STORE
-from chaffinch.flows.options import settings_options
+from chaffinch.flows.option_fields import EXECUTION, LIMITS
+from chaffinch.flows.options import nested, settings_options
+from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
@@ -25,7 +26,8 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
     is_flag=True,
     help="Promote the contracts of runs that nobody asked for where they pass the gate.",
 )
-@settings_options(ExecutionSettings, STORE)
+@settings_options(LimitSettings, LIMITS)
+@settings_options(ExecutionSettings, EXECUTION)
 def serve(
     data: str,
     target: str,
@@ -33,7 +35,7 @@ def serve(
     timezone: str,
     name: str | None,
     promote: bool,
-    store: str | None,
+    **given: Any,
 ) -> None:
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
 
@@ -47,12 +49,36 @@ def serve(
     serve_flows(
         data,
         SelectionSettings(target=target),
-        ExecutionSettings() if store is None else ExecutionSettings(store=Path(store)),
+        ExecutionSettings(**nested(given, EXECUTION)),
         name=name,
+        limits=LimitSettings(**nested(given, LIMITS)),
         promotion=PromotionSettings() if promote else None,
         cron=cron,
         timezone=timezone,
     )
+
+
+@click.command(short_help="Have the server see to runs that fail or fall silent.")
+@click.option(
+    "--webhook",
+    metavar="NAME",
+    help="Of a Webhook block of Prefect to call for each run that failed.  [default: note it only]",
+)
+def automations(webhook: str | None) -> None:
+    """Make, or make anew, two automations of the Prefect server, for all runs of deployments.
+
+    One declares a run crashed that gave no sign of life for three heartbeats; the other tells of
+    each run that failed, took too long or crashed. Needs a server: set PREFECT_API_URL.
+    """
+    from chaffinch.flows.prefect_environment import prepare
+
+    prepare(quiet=True)
+    from chaffinch.flows import automations as making
+    from chaffinch.flows.serving import check_server
+
+    check_server("making automations")
+    for made in making.make(webhook):
+        click.echo(f"Made automation {made.name!r}: {made.description}")
 
 
 @click.command(short_help="Tell deployments that there are new data.")

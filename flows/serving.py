@@ -10,6 +10,7 @@ from prefect.events import DeploymentEventTrigger
 from prefect.schedules import Cron
 from prefect.types.entrypoint import EntrypointType
 
+from chaffinch.flows.automations import TAG, make_missing
 from chaffinch.flows.comparison import comparison
 from chaffinch.flows.events import resource_of, server_url
 from chaffinch.flows.feature_selection import feature_selection
@@ -19,6 +20,7 @@ from chaffinch.flows.server import ServerError
 from chaffinch.storage.data_sets import name_of_data_set
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source
+from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
@@ -39,8 +41,11 @@ def serve_flows(
     cron: str = "0 2 * * *",
     timezone: str = "UTC",
     promotion: PromotionSettings | None = None,
+    limits: LimitSettings | None = None,
 ) -> None:
     """Register the deployments of all flows and run what is started, until stopped.
+
+    Makes the automations that the server lacks as well; see `chaffinch.flows.automations`.
 
     Parameters
     ----------
@@ -59,6 +64,9 @@ def serve_flows(
         Of the schedule, such as ``"Europe/Vienna"``.
     promotion : PromotionSettings, optional
         When the contracts of the runs that nobody asked for are promoted; without, none is.
+    limits : LimitSettings, optional
+        Tries and time of every run, those of `LimitSettings` by default; a comparison takes the
+        time it takes, unless its form says otherwise.
 
     Raises
     ------
@@ -69,11 +77,17 @@ def serve_flows(
     """
     check_source(data)
     called = name_of_data_set(data, name, NAMED)
-    _check_server()
-    common: dict[str, Any] = {"execution": execution.model_dump(mode="json")}
+    check_server("serving")
+    limited = (limits or LimitSettings()).model_dump(mode="json")
+    common = {"execution": execution.model_dump(mode="json"), "limits": limited}
     selecting = {**common, "data": data, "settings": settings.model_dump(mode="json")}
-    comparing = {**common, "data": [data], "settings": {"target": settings.target}}
-    unasked = dict(selecting)
+    comparing = {
+        **common,
+        "data": [data],
+        "settings": {"target": settings.target},
+        "limits": {**limited, "timeout": None, "stage_timeout": None},
+    }
+    unasked = {**selecting, "limits": {**limited, "data_set": called}}
     if promotion is not None:
         promoted_as = promotion.name or called
         unasked["promotion"] = {**promotion.model_dump(mode="json"), "name": promoted_as}
@@ -88,6 +102,7 @@ def serve_flows(
         parameters={"data": "{{ event.payload.path }}"},
     )
     limit = {"concurrency_limit": _ONE_AFTER_THE_OTHER}
+    make_missing()
     serve(
         _deployment(feature_selection, ON_DEMAND, selecting),
         _deployment(feature_selection, NIGHTLY, unasked, schedule=schedule, **limit),
@@ -103,20 +118,34 @@ def _deployment(
     made = flow.to_deployment(
         name,
         parameters=parameters,
-        tags=["chaffinch"],
+        tags=[TAG],
         entrypoint_type=EntrypointType.MODULE_PATH,
         **when,
     )
     return cast(RunnerDeployment, made)  # a coroutine only where there is an event loop
 
 
-def _check_server() -> None:
+def check_server(what: str) -> None:
+    """Refuse to go on where no Prefect server answers.
+
+    Parameters
+    ----------
+    what : str
+        What needs one.
+
+    Raises
+    ------
+    InputError
+        If none is configured.
+    ServerError
+        If it does not answer.
+    """
     url = server_url()
     remedy = (
         "start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
     )
     if url is None:
-        raise InputError(f"serving needs a Prefect server that stays: {remedy}")
+        raise InputError(f"{what} needs a Prefect server that stays: {remedy}")
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
     if problem is not None:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from prefect import task
@@ -13,7 +12,6 @@ from chaffinch.tasks.log_context import ContextFilter
 _in_context = ContextFilter()
 
 
-@cache
 def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return the Prefect task around a plain step.
 

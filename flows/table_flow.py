@@ -15,6 +15,7 @@ from pydantic import Field, WithJsonSchema
 
 from chaffinch.storage.addresses import LOGIN
 from chaffinch.storage.sources import source_name
+from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings
 
@@ -45,6 +46,10 @@ PromotionForm = Annotated[
         "The gate that the contract meets. By default there is none: the run is compared with what "
         "is promoted of its table, and nothing is promoted.",
     ),
+]
+LimitsForm = Annotated[
+    LimitSettings | None,
+    in_form("Limits", "Tries, time, and turns among runs of one data set. By default none."),
 ]
 TablePath = Annotated[
     str,

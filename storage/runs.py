@@ -148,6 +148,21 @@ class Store:
         """Which contract of each data set is the one in use, and which ones were."""
         return Promotions(self.path / "promotions")
 
+    @contextmanager
+    def turn(self, data_set: str) -> Iterator[None]:
+        """Hold the one place that runs of a data set have; another one waits, and says so.
+
+        Raises
+        ------
+        InputError
+            If the name is none; see `chaffinch.storage.files.check_name`.
+        StorageError
+            If the device is full or fails.
+        """
+        path = self._runs / f".{check_name(data_set)}.lock"
+        with locked(path, f"data set {data_set}"):
+            yield
+
     def existing(self, name: str) -> Run:
         """Return the run of that name.
 

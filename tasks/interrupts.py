@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 # Ctrl-C; asked to end, as by a service manager; the terminal is gone.
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SOON = 0.001  # seconds: a timer of 0 would be none
 
 
 class Stopped(KeyboardInterrupt):
@@ -23,6 +25,68 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.signal = number
+
+
+class OutOfTime(Stopped):
+    """The time that a block was given is over.
+
+    Attributes
+    ----------
+    said : str
+        Which time that was, in a sentence.
+    """
+
+    def __init__(self, said: str) -> None:
+        super().__init__(signal.SIGALRM)
+        self.said = said
+
+    def __str__(self) -> str:
+        """Return what is said."""
+        return self.said
+
+
+@contextmanager
+def stopped_after(seconds: float, said: str) -> Iterator[None]:
+    """Have `OutOfTime` raised in the block once it has gone on for so long.
+
+    One may stand inside another: whichever is over first counts. What computes without asking the
+    interpreter, such as a single fit, is not broken off before it returns. For the main thread.
+
+    Parameters
+    ----------
+    seconds : float
+        Above 0.
+    said : str
+        What the exception says.
+
+    Raises
+    ------
+    OutOfTime
+        Wherever the block is by then.
+    """
+    is_over = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not is_over:
+            raise OutOfTime(said)
+
+    begun = time.monotonic()
+    outer, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    if 0 < outer <= seconds:
+        signal.setitimer(signal.ITIMER_REAL, outer)
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        is_over = True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if outer:
+            left = outer - (time.monotonic() - begun)
+            signal.setitimer(signal.ITIMER_REAL, max(left, _SOON))
 
 
 @contextmanager

@@ -22,13 +22,15 @@ COMMANDS = {
     "reproduce": ("PAPER_TABLE", "gbmo-table-2", "--seeds", "--data", "--json"),
     "columns": ("RUN", "--as", "--table", "--dialect", "--source", "--store"),
     "announce": ("DATA", "--name"),
+    "automations": ("--webhook",),
     "diff": ("BEFORE", "AFTER", "--store", "--json"),
     "promote": ("RUN", "--as", "--reason", "--store", "--json"),
     "promoted": ("NAME", "--store", "--json"),
     "rollback": ("NAME", "--reason", "--store", "--json"),
     "runs": ("--store", "--json"),
     "show": ("RUN", "--store", "--json"),
-    "serve": ("--data", "--target", "--cron", "--timezone", "--name", "--promote", "--store"),
+    "serve": ("--data", "--target", "--cron", "--name", "--promote", "--store", "--cluster",
+              "--retries", "--retry-delay", "--timeout", "--stage-timeout"),
 }  # fmt: skip
 
 

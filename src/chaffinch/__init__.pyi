@@ -25,6 +25,7 @@ from .tasks.former import load_contract as load_contract
 from .tasks.given_model import masked_loss as masked_loss
 from .tasks.history import with_history as with_history
 from .tasks.history_settings import HistorySettings as HistorySettings
+from .tasks.limit_settings import LimitSettings as LimitSettings
 from .tasks.mask_settings import AfsBm as AfsBm
 from .tasks.mask_settings import Flbmo as Flbmo
 from .tasks.mask_settings import Gbmo as Gbmo

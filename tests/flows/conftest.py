@@ -3,7 +3,7 @@
 import gc
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,9 +79,13 @@ class Server:
 
     def forget_deployments(self) -> None:
         """Delete every deployment, so that the next to serve begins with none."""
-        for deployment in self.find("deployments"):
+        self.forget("deployments", self.find("deployments"))
+
+    def forget(self, kind: str, things: Iterable[dict[str, Any]]) -> None:
+        """Delete things of a kind."""
+        for thing in things:
             # a server on SQLite that is busy says 503, which Prefect's own clients try again
-            path = f"/deployments/{deployment['id']}"
+            path = f"/{kind}/{thing['id']}"
             eventually(lambda path=path: self._http.delete(path).is_success)
 
     def artifacts(self, flow_run: str) -> dict[str, dict[str, Any]]:
@@ -95,6 +99,18 @@ class Server:
             f"/deployments/{deployment}/create_flow_run",
             json={"parameters": parameters, "state": {"type": "SCHEDULED"}},
         )
+
+    def accepted(self, deployment: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Ask for a run until the server is not too busy to answer; return the run."""
+
+        def ask() -> dict[str, Any]:
+            response = self.start(deployment, parameters)
+            if response.status_code == 503:  # SQLite is; Prefect's own clients ask again too
+                return {}
+            assert response.status_code == 201, response.text
+            return dict(response.json())
+
+        return eventually(ask)
 
     def ended(self, flow_run: str) -> dict[str, Any]:
         """Return a flow run once it has come to an end."""

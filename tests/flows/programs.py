@@ -84,7 +84,16 @@ def chaffinch(*command: str, home: Path, **more: str) -> subprocess.CompletedPro
 
 def still_running(home: Path) -> list[str]:
     """Return the command line of each process whose environment has this home."""
-    mark = f"PREFECT_HOME={home / 'prefect'}".encode()
+    return _marked(f"PREFECT_HOME={home / 'prefect'}")
+
+
+def processes_of(flow_run: str) -> list[str]:
+    """Return the command line of each process that was started for a flow run."""
+    return _marked(f"PREFECT__FLOW_RUN_ID={flow_run}")
+
+
+def _marked(variable: str) -> list[str]:
+    mark = variable.encode()
     commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

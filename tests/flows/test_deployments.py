@@ -54,6 +54,7 @@ def test_one_is_started_by_an_event(deployed, server):
         action["deployment_id"]: automation["trigger"]["expect"]
         for automation in server.find("automations")
         for action in automation["actions"]
+        if action["type"] == "run-deployment"
     }
     assert expected[on_new_data] == ["chaffinch.new-data"]
 

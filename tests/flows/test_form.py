@@ -34,14 +34,14 @@ def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{name}.{field}", details
 
 
-def test_the_form_asks_for_data_settings_execution_and_promotion_in_this_order(schema):
+def test_the_form_asks_for_data_settings_execution_promotion_and_limits_in_this_order(schema):
     asked = sorted(schema["properties"], key=lambda name: schema["properties"][name]["position"])
-    assert asked == ["data", "settings", "execution", "promotion"]
+    assert asked == ["data", "settings", "execution", "promotion", "limits"]
     assert schema["required"] == ["data", "settings"]
     assert "Parquet" in schema["properties"]["data"]["description"]
-    promotion = schema["properties"]["promotion"]
-    assert promotion["anyOf"][0] == {"$ref": "#/definitions/PromotionSettings"}
-    assert promotion["default"] is None
+    for name, settings in (("promotion", "PromotionSettings"), ("limits", "LimitSettings")):
+        assert schema["properties"][name]["anyOf"][0] == {"$ref": f"#/definitions/{settings}"}
+        assert schema["properties"][name]["default"] is None
 
 
 @pytest.mark.parametrize("flow", FLOWS)

@@ -101,7 +101,14 @@ def test_the_form_asks_for_the_former_run_the_rows_and_what_is_to_be_otherwise()
     from prefect.utilities.callables import parameter_schema
 
     schema = parameter_schema(chaffinch.reselection.fn).model_dump()
-    assert list(schema["properties"]) == ["former", "data", "settings", "execution", "promotion"]
+    assert list(schema["properties"]) == [
+        "former",
+        "data",
+        "settings",
+        "execution",
+        "promotion",
+        "limits",
+    ]
     assert schema["required"] == ["former", "data"]
     asked = schema["definitions"]["ReselectionSettings"]["properties"]
     assert list(asked) == list(ReselectionSettings.model_fields)

@@ -4,10 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from chaffinch.tasks.interrupts import Stopped, helpers_shielded, stopped_by_signals
+from chaffinch.tasks.interrupts import (
+    OutOfTime,
+    Stopped,
+    helpers_shielded,
+    stopped_after,
+    stopped_by_signals,
+)
 
 STOPPING = pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
@@ -91,3 +98,56 @@ def test_what_the_program_was_started_to_ignore_stays_ignored():
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def work_for(seconds: float) -> None:
+    """Compute in the interpreter, as a search does between its fits."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(100))
+
+
+def test_what_goes_on_for_too_long_is_stopped_as_by_ctrl_c():
+    with pytest.raises(KeyboardInterrupt) as stopped, stopped_after(0.05, "too long"):
+        work_for(30)
+    assert isinstance(stopped.value, OutOfTime)
+    assert stopped.value.said == "too long"
+
+
+def test_what_ends_in_time_is_left_alone_and_nothing_is_due_any_more():
+    before, due = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0]
+    with stopped_after(30, "too long"):
+        pass
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] <= due  # what pytest itself has set, if anything
+
+
+def inside_one_another(outer: float, inner: float, tidying: float = 0) -> None:
+    with stopped_after(outer, "outer"):
+        try:
+            with stopped_after(inner, "inner"):
+                work_for(30)
+        finally:
+            work_for(tidying)
+
+
+@pytest.mark.parametrize(("outer", "inner", "first"), [(0.05, 30, "outer"), (30, 0.05, "inner")])
+def test_of_one_time_inside_another_the_first_to_be_over_counts(outer, inner, first):
+    with pytest.raises(OutOfTime, match=first):
+        inside_one_another(outer, inner)
+
+
+def test_the_outer_time_goes_on_where_many_inner_ones_are_kept():
+    def work_on() -> None:
+        with stopped_after(0.3, "outer"):
+            while True:
+                with stopped_after(30, "inner"):
+                    work_for(0.05)
+
+    with pytest.raises(OutOfTime, match="outer"):
+        work_on()
+
+
+def test_the_outer_time_is_over_though_an_inner_one_was_before():
+    with pytest.raises(OutOfTime, match="outer"):
+        inside_one_another(0.2, 0.1, tidying=30)

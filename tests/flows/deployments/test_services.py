@@ -1,0 +1,162 @@
+"""What holds for every program of compose.yaml and of the Kubernetes manifests alike."""
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+from tests.flows.deployments.services import (
+    OURS,
+    asked_of,
+    compose_services,
+    kubernetes_services,
+)
+from tests.flows.programs import CHAFFINCH, PREFECT
+
+SERVICES = [*compose_services(), *kubernetes_services()]
+of_every_service = pytest.mark.parametrize("service", SERVICES, ids=str)
+of_ours = pytest.mark.parametrize("service", [s for s in SERVICES if s.is_ours], ids=str)
+
+PROGRAMS = {
+    "chaffinch": CHAFFINCH,
+    "prefect": PREFECT,
+    "dask": (sys.executable, "-m", "dask"),
+    "python": (sys.executable,),
+}
+LISTENING = {"postgres": 5432, "prefect": 4200, "dask-scheduler": 8786, "s3": 7070}
+ONE_THREAD = {f"{library}_NUM_THREADS" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
+
+
+@cache
+def help_of(*command: str) -> str:
+    """Return what a program says of itself, once."""
+    program, *subcommands = command
+    ended = subprocess.run(
+        (*PROGRAMS[program], *subcommands, "--help"), capture_output=True, text=True, timeout=60,
+        env={**os.environ, "COLUMNS": "200"}, check=True,
+    )  # fmt: skip
+    return ended.stdout
+
+
+def settings_of_prefect() -> set[str]:
+    """Return the names of all variables that Prefect reads as settings."""
+    from prefect.settings.legacy import _get_settings_fields
+    from prefect.settings.models.root import Settings
+
+    return {name.upper() for name in _get_settings_fields(Settings)}
+
+
+def test_both_have_the_same_programs_but_the_storage():
+    in_compose, in_kubernetes = (
+        {s.name for s in f()} for f in (compose_services, kubernetes_services)
+    )
+    assert in_compose - in_kubernetes == {"s3", "bucket", "worker"}
+    assert in_kubernetes <= in_compose
+
+
+@pytest.mark.parametrize("name", sorted({s.name for s in kubernetes_services()}))
+def test_both_start_each_in_the_same_way(name):
+    there, here = (
+        next(s for s in found() if s.name == name)
+        for found in (kubernetes_services, compose_services)
+    )
+    # probes of Kubernetes come from outside of the container, so that it listens to others too
+    started = [re.sub(r"^127\.0\.0\.1(?=:\d+$)", "", word) for word in here.command]
+    named = [re.sub(r"\$\{(\w+):\?.*\}", r"$(\1)", word) for word in started]
+    assert there.command == named
+    assert there.image.partition(":")[0] == here.image.partition(":")[0]
+    elsewhere = {"AWS_ENDPOINT_URL"}
+    assert {item for item in here.environment.items() if item[0] not in elsewhere} <= set(
+        there.environment.items()
+    )
+
+
+@of_every_service
+def test_every_variable_of_prefect_is_one_of_its_settings_and_can_be_read(service, monkeypatch):
+    from prefect.settings.models.root import Settings
+
+    ours = {
+        k: v for k, v in service.environment.items() if k.startswith(("PREFECT_", "CHAFFINCH_"))
+    }
+    assert set(ours) <= settings_of_prefect()
+    for name, value in ours.items():
+        monkeypatch.setenv(name, "secret" if value is None else value)
+    Settings()
+
+
+@of_ours
+def test_every_command_and_option_exists(service):
+    for program, *words in service.commands:
+        assert program in PROGRAMS
+        if program == "python":
+            option, code = words
+            assert option == "-c"
+            compile(code, str(service), "exec")
+            continue
+        options = [i for i, word in enumerate(words) if word.startswith("-")]
+        subcommands = [
+            word for word in words[: options[0] if options else None] if "://" not in word
+        ]
+        said = help_of(program, *subcommands)
+        for i in options:
+            assert re.search(rf"(?<!\S){words[i]}(?!\S)", said), f"{words[i]} of {service}"
+
+
+@of_every_service
+def test_whom_it_asks_is_there_and_listens_there(service):
+    names = {other.name for other in SERVICES if other.where == service.where}
+    for host, port in asked_of(service):
+        assert host in names
+        assert LISTENING[host] == port
+
+
+def test_everybody_listens_where_they_are_asked():
+    for service in SERVICES:
+        said = service.environment
+        if service.name == "prefect":
+            assert said["PREFECT_SERVER_API_PORT"] == str(LISTENING["prefect"])
+            assert said["PREFECT_SERVER_UI_API_URL"].endswith(f":{LISTENING['prefect']}/api")
+        elif service.name == "dask-scheduler":
+            at = service.command.index("--port") + 1
+            assert service.command[at] == str(LISTENING["dask-scheduler"])
+        elif service.name == "s3":
+            assert said["VGW_PORT"] == f":{LISTENING['s3']}"
+
+
+@of_every_service
+def test_no_secret_is_written_down(service):
+    secret = {k: v for k, v in service.environment.items() if re.search("PASSWORD|SECRET|KEY", k)}
+    assert set(secret.values()) <= {None}
+
+
+@of_every_service
+def test_every_image_has_a_version(service):
+    name, _, version = service.image.partition(":")
+    assert version or (name == OURS and service.where == "kubernetes")  # its kustomization has it
+    assert version != "latest"
+
+
+@pytest.mark.parametrize(
+    "service", [s for s in SERVICES if s.name == "dask-worker"], ids=lambda s: s.where
+)
+def test_a_dask_worker_has_one_thread_in_every_library(service):
+    assert service.command[service.command.index("--nthreads") + 1] == "1"
+    assert {k for k, v in service.environment.items() if v == "1"} == ONE_THREAD
+
+
+@pytest.mark.parametrize(
+    "service", [s for s in SERVICES if s.name == "prefect"], ids=lambda s: s.where
+)
+def test_the_server_forgets_old_runs_and_remembers_who_holds_a_limit(service, monkeypatch):
+    from prefect.settings.models.root import Settings
+
+    for name, value in service.environment.items():
+        monkeypatch.setenv(name, "secret" if value is None else value)
+    settings = Settings().server
+    assert settings.services.db_vacuum.enabled_vacuum_types == {"events", "flow_runs", "orphans"}
+    assert settings.concurrency.lease_storage.endswith(".filesystem")
+    url = settings.database.connection_url.get_secret_value()
+    assert url == "postgresql+asyncpg://prefect:secret@postgres:5432/prefect"

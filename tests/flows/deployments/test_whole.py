@@ -1,0 +1,202 @@
+"""The services of compose.yaml, started as programs of this machine by the same commands.
+
+Only names of other services, ports and folders are put in place of those inside of containers;
+PostgreSQL and the storage are those of the tests. A table goes from s3:// through Dask's workers.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.conftest import DEPLOYMENTS, Server
+from tests.flows.deployments.services import FOLDER, Service, compose, compose_services
+from tests.flows.programs import CHAFFINCH, PREFECT, environment, eventually, free_port, started
+from tests.object_storage import ObjectStorage
+from tests.postgres import OWNER, PASSWORD, Postgres
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), pytest.mark.xdist_group("whole")]
+
+SERVICES = {service.name: service for service in compose_services()}
+PROGRAMS = {
+    "chaffinch": CHAFFINCH,
+    "prefect": PREFECT,
+    "dask": (sys.executable, "-m", "dask"),
+    "python": (sys.executable,),
+}
+SECONDS = 120  # as long as each may take to be well in compose.yaml
+
+
+@dataclass(frozen=True)
+class Machine:
+    """This machine in the place of the containers."""
+
+    folder: Path
+    values: dict[str, str]  # of the variables that are referred to
+    places: dict[str, str]  # what is said in compose.yaml -> where it is here
+
+    def here(self, said: str, more: dict[str, str] | None = None) -> str:
+        """Return a word of compose.yaml as it must be on this machine."""
+        said = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: self.values[found[1]], said)
+        for place, at in {**(more or {}), **self.places}.items():
+            said = said.replace(place, at)
+        return said
+
+    def command(self, words: list[str], more: dict[str, str] | None = None) -> list[str]:
+        """Return a command likewise, its program that of the tests."""
+        program, *others = words
+        return [*PROGRAMS[program], *(self.here(word, more) for word in others)]
+
+    def environment(self, service: Service, more: dict[str, str] | None = None) -> dict[str, str]:
+        """Return the environment of a service; with what its secrets are."""
+        said = compose()["services"][service.name].get("environment", {})
+        ours = {name: self.here(value, more) for name, value in said.items()}
+        image = dict(re.findall(r"(PREFECT_\w+|DO_NOT_TRACK)=(\S+)", IMAGE))
+        image["PREFECT_HOME"] = str(self.folder / "prefect")
+        own = {
+            "PREFECT_SERVER_DATABASE_USER": OWNER,
+            "PREFECT_SERVER_DATABASE_NAME": "shop",
+            "PREFECT_SERVER_DATABASE_HOST": "127.0.0.1",
+            "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+            "PREFECT_WORKER_QUERY_SECONDS": "1",
+        }
+        mine = {
+            name: own[name] for name in own if name in ours or "POLL" in name or "QUERY" in name
+        }
+        return {**environment(self.folder), **image, **ours, **mine}
+
+    @contextmanager
+    def runs(self, name: str, log: str | None = None) -> Iterator[subprocess.Popen[str]]:
+        """Start a service, and give it once it says that it is well."""
+        service = SERVICES[name]
+        more = {"8080": str(free_port()), "8788": str(free_port())}
+        env = self.environment(service, more)
+        path = self.folder / f"{log or name}.log"
+        with started(*self.command(service.command, more), env=env, log=path) as program:
+            (check,) = service.checks
+            asked = self.command(check, more)
+
+            def is_well() -> bool:
+                assert program.poll() is None, path.read_text()
+                return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+            eventually(is_well, SECONDS)
+            yield program
+
+
+IMAGE = (FOLDER / "Dockerfile").read_text()
+
+
+@pytest.fixture(scope="module")
+def machine(
+    postgres_server: Postgres,
+    objects: ObjectStorage,
+    table: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Machine:
+    folder = tmp_path_factory.mktemp("whole")
+    prefect, dask = free_port(), free_port()
+    values = {
+        "POSTGRES_PASSWORD": PASSWORD,
+        "AWS_ACCESS_KEY_ID": objects.key,
+        "AWS_SECRET_ACCESS_KEY": objects.secret,
+        "TABLE": "s3://tables/harvest.csv",
+        "TARGET": "yield",
+    }
+    places = {
+        "http://prefect:4200": f"http://127.0.0.1:{prefect}",
+        "tcp://dask-scheduler:8786": f"tcp://127.0.0.1:{dask}",
+        "http://s3:7070": objects.endpoint,
+        "/srv/chaffinch": str(folder / "srv"),
+        "0.0.0.0": "127.0.0.1",  # noqa: S104
+        "5432": str(postgres_server.port),
+        "4200": str(prefect),
+        "8786": str(dask),
+        "8787": str(free_port()),
+    }
+    return Machine(folder, values, places)
+
+
+@pytest.fixture(scope="module")
+def up(machine: Machine, objects: ObjectStorage, table: Path) -> Iterator[Server]:
+    """Start all but the flows, in their order; the bucket is made by compose.yaml's own command."""
+    bucket = SERVICES["bucket"]
+    for _ in range(2):  # as at every start
+        subprocess.run(
+            machine.command(bucket.command), env=machine.environment(bucket), check=True, timeout=60
+        )
+    from pyarrow import fs
+
+    fs.copy_files(str(table), "tables/harvest.csv", fs.LocalFileSystem(), objects.files)
+    with ExitStack() as stack:
+        stack.enter_context(machine.runs("prefect"))
+        stack.enter_context(machine.runs("dask-scheduler"))
+        for number in (1, 2):
+            stack.enter_context(machine.runs("dask-worker", f"dask-worker-{number}"))
+        port = int(machine.places["4200"])
+        server = Server(port, {})
+        yield server
+        server.close()
+
+
+def finished(server: Server, deployment: dict[str, Any], **parameters: Any) -> dict[str, Any]:
+    return server.ended(server.accepted(deployment["id"], parameters)["id"])
+
+
+def test_the_flows_are_served_and_a_table_goes_from_the_storage_through_the_workers(
+    up, machine, small
+):
+    with machine.runs("serve"):
+        deployed = eventually(up.deployments)
+        assert set(deployed) == DEPLOYMENTS
+        on_demand = deployed["feature_selection/on-demand"]
+        assert on_demand["parameters"]["data"] == "s3://tables/harvest.csv"
+        assert (
+            on_demand["parameters"]["execution"]["cluster"]
+            == machine.places["tcp://dask-scheduler:8786"]
+        )
+        run = finished(up, on_demand, settings=small)
+        assert run["state_type"] == "COMPLETED", run["state"]["message"]
+        assert {"chaffinch", "chaffinch.dataset.harvest"} <= set(run["tags"])
+    found = list((machine.folder / "srv" / "store" / "runs").glob("harvest-*/selection.json"))
+    assert len(found) == 1
+    log = (machine.folder / "dask-scheduler.log").read_text()
+    assert log.count("Register worker") == 2
+    assert "Receive client connection" in log
+    names = {automation["name"] for automation in up.find("automations")}
+    assert {"chaffinch: a run that fell silent", "chaffinch: a run that failed"} <= names
+
+
+def test_the_server_keeps_all_in_postgresql(up, postgres_server):
+    with postgres_server.connected() as connection:
+        asked = "SELECT count(*) FROM flow_run WHERE state_type = 'COMPLETED'"
+        assert connection.exec_driver_sql(asked).scalar_one() >= 1
+
+
+def test_a_worker_in_place_of_serving_runs_what_prefect_yaml_deploys(up, machine, small, tmp_path):
+    worker = SERVICES["worker"]
+    with machine.runs("worker"):
+        copied = tmp_path / "prefect.yaml"
+        shutil.copy(FOLDER / "prefect.yaml", copied)
+        deploy = (*PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", str(copied))
+        env = machine.environment(worker)
+        subprocess.run(deploy, env=env, cwd=tmp_path, check=True, capture_output=True)
+        deployed = eventually(up.deployments)
+        on_demand = deployed["feature_selection/on-demand"]
+        assert on_demand["work_pool_name"] == "chaffinch"
+        execution = {
+            "store": str(tmp_path / "store"),
+            "cluster": machine.places["tcp://dask-scheduler:8786"],
+        }
+        run = finished(
+            up, on_demand, data="s3://tables/harvest.csv", settings=small, execution=execution
+        )
+        assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    assert list((tmp_path / "store").glob("runs/harvest-*/selection.json"))
