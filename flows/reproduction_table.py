@@ -9,12 +9,6 @@ from chaffinch.flows.terminal import console_of_results, short
 from chaffinch.tasks.comparing.wording import counted
 from chaffinch.tasks.reproducing.outcome import ReproducedFigure, Reproduction
 
-_OVER_SEEDS = (
-    "Ours is the mean and the deviation over seeds; inside: between the lowest and highest."
-)
-_OF_ONE_SEED = (
-    "Ours is of one seed, which has no deviation; inside: the same to the digits printed."
-)
 _IN_WORDS = {True: "yes", False: "no", None: ""}
 
 
@@ -46,7 +40,7 @@ def show_reproduction(found: Reproduction, *, as_json: bool) -> None:
         )
         above = figure.row
     console.print(table)
-    for note in (_OVER_SEEDS if len(found.seeds) > 1 else _OF_ONE_SEED, *found.notes):
+    for note in (found.meaning, *found.notes):
         console.print(Text(note), soft_wrap=True)
 
 

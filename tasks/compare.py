@@ -152,5 +152,6 @@ def compare(
             on_progress=on_progress,
             say=say,
             warn=warn,
+            is_kept=store is not None,
         )
         return load_comparison(run, keep_folder=store is not None)

@@ -107,7 +107,7 @@ def _sentence(
 ) -> str:
     kept, total = int(mask.sum()), len(mask)
     if kept == total:
-        return f"Selection does not help here: all {total} features are worth keeping."
+        return f"Selection does not help here: {_every(total)} was kept."
     measured = (
         f"with {kept} of {total} features the test loss ({loss_in_words(loss.name)}) is "
         f"{after:.4g} against {before:.4g} with all; difference {after - before:+.4g}, "
@@ -124,6 +124,10 @@ def _sentence(
         "cannot tell": "This test part cannot tell whether selection helps; it saves "
         f"{_columns(total - kept)}: {measured}",
     }[verdict]
+
+
+def _every(total: int) -> str:
+    return "the one feature" if total == 1 else f"every one of the {total} features"
 
 
 def _columns(number: int) -> str:

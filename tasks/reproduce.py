@@ -15,7 +15,7 @@ from chaffinch.tasks.reproducing.outcome import Reproduction, beside
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.stage import OnProgress, tell_nobody
 
-MEASURE = "measure_seeds"
+MEASURE = "measure"
 STEPS = (MEASURE,)
 
 
@@ -80,6 +80,7 @@ def reproduce(
             items,
             lambda done, total: on_progress(MEASURE, done, total),
         )
+    on_progress(MEASURE, 1, 1)
     by_seed: dict[int, Measured] = {seed: {} for seed in wanted}
     for (_, seed), measured in zip(items, parts, strict=True):
         by_seed[seed] = {**by_seed[seed], **measured}

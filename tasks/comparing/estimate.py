@@ -151,5 +151,5 @@ def _share_of(method: Method, n_features: int) -> float:
 
 def _in_words(seconds: float) -> str:
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

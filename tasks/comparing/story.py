@@ -55,6 +55,7 @@ def compare_methods(
     on_progress: OnProgress = tell_nobody,
     say: Say = say_nothing,
     warn: Warn = warn_nobody,
+    is_kept: bool = True,
 ) -> Run:
     """Compare, or go on with it, and return what is finished.
 
@@ -77,6 +78,8 @@ def compare_methods(
         Called with how much there is to do, once, before it begins; and if the time is up.
     warn : callable, optional
         Called with what is odd about the tables, as soon as that is known.
+    is_kept : bool
+        Whether the store outlives the call, so that the same call goes on.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def compare_methods(
                 "versions": versions(),
             }
         )
-        through(measure_cells)(plan, execution, store, time_budget, on_progress, say)
+        through(measure_cells)(plan, execution, store, time_budget, on_progress, say, is_kept)
         through(conclude)(plan, store, run, on_progress)
     return run
 
@@ -131,9 +134,12 @@ def read_table(
     check_source(source)
     on_progress("read_table", 0, 1)
     of_any = settings.selection(settings.models[0], 0)
-    dataset = ingest(source, of_any, store.datasets)
-    with rows_counted_in_the_source(source, of_any):
-        description = describe_table(dataset.read(), of_any)
+    try:
+        dataset = ingest(source, of_any, store.datasets)
+        with rows_counted_in_the_source(source, of_any):
+            description = describe_table(dataset.read(), of_any)
+    except InputError as error:
+        raise InputError(f"in {label}, {error}") from error
     for model in settings.models:
         for method in settings.methods:
             check_fit(settings.selection(model, 0, method), description.schema)
@@ -149,6 +155,7 @@ def measure_cells(
     time_budget: float | None,
     on_progress: OnProgress,
     say: Say,
+    is_kept: bool,
 ) -> None:
     """Measure every cell that was not measured before."""
     cells = plan.cells
@@ -171,8 +178,9 @@ def measure_cells(
                 _keep(plan, asked[number], result, store)
                 on_progress("measure_cells", n_before + done, len(cells))
                 if time_budget is not None and time.monotonic() - began > time_budget:
+                    goes_on = "the same again goes on" if is_kept else "with a store it could go on"
                     n_done = f"{n_before + done} of {len(cells)}"
-                    say(f"The time is up with {n_done} cells measured; the same again goes on.")
+                    say(f"The time is up with {n_done} cells measured; {goes_on}.")
                     break
     on_progress("measure_cells", 1, 1)
 

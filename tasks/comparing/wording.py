@@ -142,7 +142,7 @@ def choices_of(table: TableSummary) -> list[str]:
         elif found.smallest == found.best:
             fewer = "none smaller is near it"
         else:
-            fewer = f"{number(found.smallest)} come within one standard error of it"
+            fewer = f"with {number(found.smallest)} it is within one standard error of that"
         said.append(f"{found.method} does best with {counted(found.best, 'feature')}; {fewer}.")
     return said
 

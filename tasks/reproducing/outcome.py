@@ -91,6 +91,21 @@ class Reproduction:
     notes: tuple[str, ...]
     by_seed: dict[int, Measured]
 
+    @property
+    def meaning(self) -> str:
+        """What the figures are of, and what it means to be inside."""
+        n = len(self.seeds)
+        if n == 1:
+            return (
+                "Ours is of one seed, which has no deviation; inside: the same to the digits "
+                "printed."
+            )
+        return (
+            "Ours is the mean and the deviation over seeds; inside: between the lowest and "
+            f"highest. One seed more of ours would lie outside of those with a chance of 2 in "
+            f"{n + 1}."
+        )
+
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each figure."""
         import pandas as pd
@@ -105,6 +120,7 @@ class Reproduction:
             "source": self.source,
             "seeds": list(self.seeds),
             "authors_seed": self.authors_seed,
+            "meaning": self.meaning,
             "figures": [_as_row(figure) for figure in self.figures],
             "by_seed": [
                 {"seed": seed, "row": row, "column": column, "value": value}

@@ -143,8 +143,9 @@ def on_the_way_down(
 ) -> tuple[list[int], Floats]:
     """Refit ever fewer features, until that is clearly worse.
 
-    The way ends where two sizes in a row are worse than the best one before them by more than one
-    standard error of the difference over the folds.
+    The way ends where two sizes in a row are clearly worse than the best one before them: their
+    mean loss over the folds is above its mean by more than its standard error, and by more than
+    that of the difference.
 
     Parameters
     ----------
@@ -171,7 +172,8 @@ def on_the_way_down(
         if difference.mean() <= 0:
             best, n_worse = losses[-1], 0
         else:
-            error = difference.std(ddof=1) / np.sqrt(len(difference))
+            n_folds = len(difference)
+            error = max(best.std(ddof=1), difference.std(ddof=1)) / np.sqrt(n_folds)
             n_worse = n_worse + 1 if difference.mean() > error else 0
         if n_worse == _WORSE_IN_A_ROW:
             break

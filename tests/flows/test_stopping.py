@@ -105,7 +105,7 @@ def test_a_reproduction_that_is_stopped_says_that_it_begins_anew(tmp_path):
     command = (*CHAFFINCH, "reproduce", "gbmo-table-2", "--seeds", "500", "--cluster", "none")
     log = tmp_path / "log"
     with started(*command, env=environment(tmp_path), log=log) as program:
-        eventually(lambda: "measure seeds" in log.read_text())
+        eventually(lambda: "measure" in log.read_text())
         send_to_it_alone(program, signal.SIGINT)
         assert program.wait(SECONDS_TO_STOP) == 130
     assert log.read_text().splitlines()[-1] == "Stopped. The same command begins anew."

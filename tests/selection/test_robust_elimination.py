@@ -216,18 +216,24 @@ def test_the_way_down_is_by_square_roots_of_a_half(n_features, fewest, sizes) ->
     assert losses.tolist() == [[7.0] * len(sizes)] * 3
 
 
-def test_the_way_down_ends_after_two_sizes_that_are_worse_by_a_standard_error() -> None:
+def test_the_way_down_ends_after_two_sizes_that_are_clearly_worse() -> None:
     of_folds = {
-        16: [5.0, 6.0],
-        11: [4.0, 5.0],  # better in each fold: the best from here on
-        8: [4.2, 5.1],  # worse by .15 with a standard error of .05
-        6: [4.9, 4.3],  # worse by .1 with a standard error of .8: not clearly
-        4: [4.3, 5.2],
-        3: [4.4, 5.3],  # the second in a row
+        16: [5.0, 5.2],
+        11: [4.0, 4.2],  # better in each fold: the best from here on, with a standard error of .1
+        8: [4.3, 4.5],  # worse by .3
+        6: [4.9, 3.7],  # worse by .2, with a standard error of .7: not clearly
+        4: [4.4, 4.6],
+        3: [4.5, 4.7],  # the second in a row
     }
     sizes, losses = on_the_way_down(lambda size: np.array(of_folds[size]), 16, 1)
     assert sizes == list(of_folds)
     assert losses.T.tolist() == list(of_folds.values())
+
+
+def test_it_goes_on_where_a_size_is_within_the_standard_error_of_the_lowest_mean() -> None:
+    of_folds = {4: [4.0, 5.0], 3: [4.4, 5.4], 2: [4.45, 5.45], 1: [4.49, 5.49]}  # up to .5
+    sizes, _ = on_the_way_down(lambda size: np.array(of_folds[size]), 4, 1)
+    assert sizes == [4, 3, 2, 1]
 
 
 def test_a_size_that_does_as_well_is_the_new_best() -> None:

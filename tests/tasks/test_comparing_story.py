@@ -19,6 +19,7 @@ import pytest
 import chaffinch
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs import Store
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.comparing.result import load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import compare_methods
@@ -145,6 +146,22 @@ def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path) -> None:
     whole = compared(source, tmp_path / "store")
     assert_same(whole.iloc[: len(some)], some)
     assert len(whole) == 8 * 4
+
+
+def test_without_a_store_nothing_goes_on(source) -> None:
+    said: list[str] = []
+    chaffinch.compare(
+        source, "y", methods=["anova_f"], models=[LINEAR], folds=2, seeds=2, time_budget=1e-9,
+        say=said.append,
+    )  # fmt: skip
+    assert said[1:] == ["The time is up with 1 of 4 cells measured; with a store it could go on."]
+
+
+def test_an_error_about_one_of_several_tables_names_it(source, tmp_path) -> None:
+    other = tmp_path / "other.csv"
+    pd.read_csv(source).drop(columns="b").to_csv(other, index=False)
+    with pytest.raises(InputError, match="^in other, keep column 'b' is no column of the table"):
+        compared([source, other], tmp_path / "store", columns=ColumnSettings(keep=("b",)))
 
 
 def test_several_tables_at_once(source, tmp_path) -> None:

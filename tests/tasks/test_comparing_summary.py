@@ -292,7 +292,7 @@ def test_the_choice_of_size_is_put_into_words() -> None:
         elif row["size"] == 5:
             row["loss"] += 0.01 if row["fold"] % 2 == 0 else -0.008
     assert choices_of(only(table_of(rows))) == [
-        "mrmr does best with 20 features; 5 come within one standard error of it.",
+        "mrmr does best with 20 features; with 5 it is within one standard error of that.",
         "relieff does best with 20 features; none smaller is near it.",
     ]
 

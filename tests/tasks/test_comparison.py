@@ -44,7 +44,7 @@ def test_keeping_every_feature_is_said_plainly() -> None:
     same = np.ones(10)
     result = _compare(same, same, mask=(True, True))
     assert result.verdict == "does not help"
-    assert result.sentence.endswith("all 2 features are worth keeping.")
+    assert result.sentence.endswith("every one of the 2 features was kept.")
 
 
 def test_the_interval_of_a_mean_is_that_of_students_t_for_many_rows() -> None:

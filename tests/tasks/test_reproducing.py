@@ -222,6 +222,7 @@ def test_one_seed_has_no_deviation(monkeypatch, capfd) -> None:
         printed_by(["--seeds", "1", *HERE, "--json"], experiment, monkeypatch, capfd)
     )
     assert as_json["figures"][0]["deviation"] is None
+    assert as_json["meaning"].endswith("inside: the same to the digits printed.")
 
 
 def test_what_is_of_other_units_is_not_compared_and_the_notes_say_why(monkeypatch, capfd) -> None:
@@ -276,7 +277,7 @@ def test_the_authors_seed_is_run_as_well_and_is_none_of_the_others(monkeypatch) 
     )
     (figure,) = outcome.figures
     assert (figure.at_authors_seed, figure.mean, outcome.seeds) == (7, 0.5, (0, 1))
-    assert told == [("measure_seeds", done, 3) for done in range(4)]
+    assert told == [*[("measure", done, 3) for done in range(4)], ("measure", 1, 1)]
 
 
 def test_parts_of_a_run_are_measured_apart_and_put_together(monkeypatch) -> None:
@@ -289,7 +290,7 @@ def test_parts_of_a_run_are_measured_apart_and_put_together(monkeypatch) -> None
         "gbmo-table-2", seeds=3, on_progress=lambda *progress: told.append(progress)
     )
     assert outcome.by_seed == {s: {("a", "b"): float(s), ("c", "d"): 2.0 * s} for s in range(3)}
-    assert told[-1] == ("measure_seeds", 6, 6)
+    assert told[-2:] == [("measure", 6, 6), ("measure", 1, 1)]
 
 
 def test_every_experiment_has_a_title_and_says_it_in_the_help() -> None:
