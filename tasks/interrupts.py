@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +14,8 @@ from types import FrameType
 # Ctrl-C; asked to end, as by a service manager; the terminal is gone.
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SOON = 0.001  # seconds: a timer of 0 would be none
+_MEANWHILE = 0.05  # seconds after which a signal that must wait is sent again
+_LOST_AFTER = 2.0  # seconds after which an exception that stopped nothing is taken for lost
 
 
 class Stopped(KeyboardInterrupt):
@@ -94,30 +99,66 @@ def stopped_by_signals() -> Iterator[None]:
     """Have SIGTERM and SIGHUP raise `Stopped` in the block, which otherwise would end it at once.
 
     Only the first does: what is sent again must not break off the tidying up. A signal that this
-    program was started to ignore, as by `nohup`, stays ignored. For the main thread only.
+    program was started to ignore, as by `nohup`, stays ignored. While a module is imported, these
+    and Ctrl-C wait until it is: an import may make another error of them. Where the exception is
+    lost, as in compiled code that asks Python something, it is raised again. For the main thread
+    only.
 
     Raises
     ------
     Stopped
         Wherever the block is when the signal arrives.
     """
-    stopping = False
+    stopping = is_over = False
+
+    def send_again(number: int, seconds: float) -> None:
+        def send() -> None:
+            if not is_over:
+                os.kill(os.getpid(), number)
+
+        later = threading.Timer(seconds, send)
+        later.daemon = True
+        later.start()
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopping
-        if not stopping:
+        if _is_imported(frame):
+            send_again(number, _MEANWHILE)
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
+        elif not stopping or not _is_unwinding():
+            if not stopping:
+                send_again(number, _LOST_AFTER)
             stopping = True
             raise Stopped(number)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.getsignal(number) for number in _STOPPING}
     taken = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
     for number in taken:
         signal.signal(number, stop)
     try:
         yield
     finally:
+        is_over = True
         for number, old in taken.items():
             signal.signal(number, old)
+
+
+def _is_imported(frame: FrameType | None) -> bool:
+    """Return whether a module is being imported where a signal arrives."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_unwinding() -> bool:
+    """Return whether a stop is being dealt with where a signal arrives."""
+    error = sys.exception()
+    while error is not None and not isinstance(error, Stopped):
+        error = error.__context__
+    return error is not None
 
 
 def stop_once() -> None:

@@ -91,7 +91,7 @@ def test_without_a_server_there_is_one_line(tmp_path):
         (*CHAFFINCH, "automations"), env=environment(tmp_path, PREFECT_API_URL=url),
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith(f"Error: no Prefect server answers at {url}: start one with")
 
 

@@ -90,7 +90,7 @@ def test_methods_are_compared_and_nothing_is_measured_twice(home, table):
         "1/3 read table",
         "1/3 read table: done after # s",
         "2/3 measure cells",
-        "To do: 8 selections in 2 cells, about 72 fits of models, about # s.",
+        "To do: 4 selections in 2 cells, about 72 fits of models, about # s.",
         "2/3 measure cells: done after # s",
         "3/3 conclude",
         "3/3 conclude: done after # s",

@@ -97,7 +97,7 @@ def test_the_form_shows_titles_descriptions_and_defaults_in_order(form):
         for field in fields:
             assert form.get_by_text(field["description"], exact=True).count() > 0
     outer = [field["title"] for field in schema["properties"].values()]
-    assert outer == ["Table", "Settings", "Execution", "Promotion"]
+    assert outer == ["Table", "Settings", "Execution", "Promotion", "Limits"]
     assert [title for title in titles if title in outer] == outer
     assert form.get_by_label("Target").input_value() == "yield"
     assert form.get_by_label("Folds").input_value() == "5"

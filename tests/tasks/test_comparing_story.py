@@ -160,7 +160,7 @@ def test_without_a_store_nothing_goes_on(source) -> None:
 def test_an_error_about_one_of_several_tables_names_it(source, tmp_path) -> None:
     other = tmp_path / "other.csv"
     pd.read_csv(source).drop(columns="b").to_csv(other, index=False)
-    with pytest.raises(InputError, match="^in other, keep column 'b' is no column of the table"):
+    with pytest.raises(InputError, match=r"^in other, keep column 'b' is no column of the table"):
         compared([source, other], tmp_path / "store", columns=ColumnSettings(keep=("b",)))
 
 

@@ -44,6 +44,57 @@ def said_after(number: int, program: subprocess.Popen[str]) -> str:
     return said
 
 
+LOSES_IT = """
+import signal, sys, time
+from chaffinch.tasks.interrupts import Stopped, stopped_by_signals
+
+class Asked:
+    def __del__(self):  # whatever is raised in here is ignored
+        signal.raise_signal(signal.SIGTERM)
+
+try:
+    with stopped_by_signals():
+        Asked()
+        print("lost", flush=True)
+        time.sleep(60)
+except Stopped as error:
+    sys.exit(128 + error.signal)
+"""
+
+
+def test_a_stop_that_is_lost_is_raised_again():
+    ended = subprocess.run(
+        (sys.executable, "-c", LOSES_IT), capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (ended.stdout, ended.returncode) == ("lost\n", 128 + signal.SIGTERM)
+
+
+def test_a_stop_while_a_module_is_imported_waits_for_it(tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import signal\n"
+        "class Field:\n"
+        "    def __set_name__(self, owner, name): signal.raise_signal(signal.SIGHUP)\n"
+        "class Task:\n"
+        "    field = Field()\n"
+        "print('imported', flush=True)\n"
+    )
+    program = (
+        "import sys, time\n"
+        "from chaffinch.tasks.interrupts import Stopped, stopped_by_signals\n"
+        "try:\n"
+        "    with stopped_by_signals():\n"
+        "        import slow\n"
+        "        time.sleep(60)\n"
+        "except Stopped as error:\n"
+        "    sys.exit(128 + error.signal)\n"
+    )
+    ended = subprocess.run(
+        (sys.executable, "-c", program), cwd=tmp_path,
+        capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert (ended.stdout, ended.returncode) == ("imported\n", 128 + signal.SIGHUP)
+
+
 @STOPPING
 def test_a_helper_started_inside_is_not_stopped(number):
     with helpers_shielded():
