@@ -43,3 +43,16 @@ def kept(store: Path) -> dict[str, tuple[str, int]]:
 def all_sweeps(run: Run) -> int:
     """Return how many sweeps all searches of a run have."""
     return pq.read_table(run.folder / "elimination.parquet").num_rows
+
+
+def same_searches(found, other) -> None:
+    """Refuse searches that differ in a bit."""
+    for one, another in zip(found.searches, other.searches, strict=True):
+        assert (one.asked, one.seed) == (another.asked, another.seed)
+        assert type(one.asked) is type(another.asked)
+        assert one.held_out_loss == another.held_out_loss
+        for sweep, same in zip(one.sweeps, another.sweeps, strict=True):
+            assert sweep.iteration == same.iteration
+            assert str(sweep.loss) == str(same.loss)  # which may be NaN
+            assert sweep.penalty == same.penalty
+            assert (sweep.probabilities == same.probabilities).all()
