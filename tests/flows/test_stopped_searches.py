@@ -1,5 +1,6 @@
 """`chaffinch run --method pefs`, killed amid a search, goes on with it."""
 
+import signal
 import sys
 
 import pytest
@@ -12,12 +13,16 @@ from tests.tasks.hastened import all_sweeps, kept, n_sweeps
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
 
-HASTENED = (
-    sys.executable,
-    "-c",
-    "import os, pathlib; from tests.tasks.hastened import hasten; "
-    "hasten(pathlib.Path(os.environ['COUNTED'])); " + CHAFFINCH[-1],
-)
+HASTENED = """
+import os, pathlib, signal
+from tests.tasks.hastened import hasten
+
+def die(n_made):
+    if n_made == int(os.environ["SWEEPS_TO_LIVE"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+hasten(pathlib.Path(os.environ["COUNTED"]), die)
+"""
 
 
 def test_killed_the_same_command_goes_on_amid_a_search(home, tmp_path):
@@ -25,23 +30,23 @@ def test_killed_the_same_command_goes_on_amid_a_search(home, tmp_path):
     before, after = tmp_path / "before", tmp_path / "after"
     table = good_table(300)
     table.to_csv(path, index=False)
-    options = ("--model", "linear", "--tuning", "none", "--cluster", "none", "--store", str(store))
-    method = ("--method", "pefs", "--n-features", "2")
-    command = (*HASTENED, "run", str(path), "--target", "churned", *method, *options)
+    asked = ("--target", "churned", "--method", "pefs", "--n-features", "2", "--store", str(store))
+    options = ("--model", "linear", "--tuning", "none", "--cluster", "none")
+    program = (sys.executable, "-c", HASTENED + CHAFFINCH[-1])
+    command = (*program, "run", str(path), *asked, *options)
     for counted in (before, after):
         counted.mkdir()
-    env = environment(home, COUNTED=str(before))
-    with started(*command, env=env, log=log) as program:
-        eventually(lambda: kept(store))
-        program.kill()
-        program.wait()
+    env = environment(home, COUNTED=str(before), SWEEPS_TO_LIVE="4")
+    with started(*command, env=env, log=log) as killed:
+        assert killed.wait(120) == -signal.SIGKILL, log.read_text()
         eventually(lambda: still_running(home) == [])
     ((_, n_kept),) = kept(store).values()
-    env = environment(home, COUNTED=str(after))
-    with started(*command, env=env, log=log) as program:
-        assert program.wait(120) == 0, log.read_text()
+    assert n_kept == 3  # the fourth was made, but not kept any more
+    env = environment(home, COUNTED=str(after), SWEEPS_TO_LIVE="1000")
+    with started(*command, env=env, log=log) as resumed:
+        assert resumed.wait(120) == 0, log.read_text()
     (run,) = Store.find(store).runs()
-    assert 0 < n_sweeps(after) == all_sweeps(run) - n_kept
+    assert 0 < n_sweeps(after) == all_sweeps(run) - 3
     assert not (run.folder / "checkpoints").exists()
     model = chaffinch.ModelSettings(name="linear", tuning="none")
     options = {"method": "pefs", "n_features": 2, "model": model, "cluster": "none"}

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,8 +13,11 @@ from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.selection.sealed_tensors import unsealed
 
 
-def hasten(counted: Path) -> None:
-    """Keep a checkpoint after each sweep in this process, and count the sweeps in a file."""
+def hasten(counted: Path, then: Callable[[int], object] = lambda n_made: None) -> None:
+    """Keep a checkpoint after each sweep in this process, and count the sweeps in a file.
+
+    What is called then, with how many this process has made, comes before the checkpoint.
+    """
     checkpoints._SECONDS_APART, checkpoints._SHARE = 0.0, math.inf
     sweep = Search.sweep
 
@@ -21,6 +25,8 @@ def hasten(counted: Path) -> None:
         sweep(search)
         with (counted / str(os.getpid())).open("ab") as file:
             file.write(b".")
+            n_made = file.tell()
+        then(n_made)
 
     Search.sweep = counting
 

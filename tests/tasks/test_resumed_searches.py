@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -53,38 +52,54 @@ def run(source, store, cluster="none") -> Run:
     )
 
 
-# A program whose searches are kept after each sweep, and which counts these.
+# A program whose searches are kept after each sweep, and which is killed after some of these.
 
 
 class Hastened(WorkerPlugin):
-    """Do so in every worker, and in those that come in place of dead ones."""
+    """Hasten every worker, and those that come in place of dead ones."""
 
-    def __init__(self, counted: Path) -> None:
-        self.counted = counted
+    def __init__(self, counted: Path, then: Callable[[int], object]) -> None:
+        self.counted, self.then = counted, then
 
     def setup(self, worker: object) -> None:
-        hasten(self.counted)
+        hasten(self.counted, self.then)
 
 
 @contextmanager
-def hastened_workers(counted: Path, cluster: str, n_workers: int | None):
+def hastened_workers(counted, then, cluster: str, n_workers: int | None):
     with open_workers(cluster, n_workers) as workers:
-        if cluster != "none":
-            workers.client.register_plugin(Hastened(counted))
+        workers.client.register_plugin(Hastened(counted, then))
         yield workers
 
 
-def hastened_run(source: str, store: str, counted: str, cluster: str) -> None:
-    hasten(Path(counted))
-    story.open_workers = partial(hastened_workers, Path(counted))
+def kill(process: int, after: int, n_made: int) -> None:
+    if n_made == after:
+        os.kill(process, signal.SIGKILL)
+
+
+def kill_the_first(counted: Path, n_made: int) -> None:
+    if len(list(counted.iterdir())) == 1:
+        kill(os.getpid(), 4, n_made)
+
+
+def nothing(n_made: int) -> None:
+    """Let it live."""
+
+
+def doomed_run(source: str, store: str, counted: str, cluster: str) -> None:
+    if cluster == "none":
+        hasten(Path(counted), partial(kill, os.getpid(), 14))
+    else:  # a worker kills the program that it works for, and works on
+        then = partial(kill, os.getpid(), 4)
+        story.open_workers = partial(hastened_workers, Path(counted), then)
     run(source, store, cluster)
 
 
-HASTENED = """
+DOOMED = """
 import sys
-from tests.tasks.test_resumed_searches import hastened_run
+from tests.tasks.test_resumed_searches import doomed_run
 
-hastened_run(*sys.argv[1:])
+doomed_run(*sys.argv[1:])
 """
 
 
@@ -93,17 +108,10 @@ def counted_in(folder: Path) -> Path:
     return folder
 
 
-def killed(source: Path, store: Path, counted: Path, cluster: str, when: str) -> None:
-    """Start a run and kill it, and nothing else, as soon as a checkpoint is there."""
-    command = [sys.executable, "-c", HASTENED, *map(str, (source, store, counted, cluster))]
-    process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
-    deadline = time.monotonic() + 120
-    while when not in kept(store):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+def killed(source: Path, store: Path, counted: Path, cluster: str) -> None:
+    command = [sys.executable, "-c", DOOMED, *map(str, (source, store, counted, cluster))]
+    ended = subprocess.run(command, cwd=Path(__file__).parents[2], timeout=120)
+    assert ended.returncode == -signal.SIGKILL
 
 
 def same(resumed: Run, other: Run) -> None:
@@ -115,14 +123,15 @@ def test_killed_in_process_it_repeats_no_search_and_goes_on_amid_one(
     source, undisturbed, tmp_path, monkeypatch
 ) -> None:
     store = tmp_path / "store"
-    killed(source, store, counted_in(tmp_path / "before"), "none", "search-2.safetensors")
+    killed(source, store, counted_in(tmp_path / "before"), "none")
     before = kept(store)
-    assert before["search-1.safetensors"][0] == ", at its end"
-    assert before["search-2.safetensors"][0] == ""
+    (ended, n_ended), (under_way, n_under_way) = before.values()
+    assert (ended, under_way) == (", at its end", "")
+    assert n_ended + n_under_way == 13  # the last one was not kept any more
     sweep, made = Search.sweep, []
     monkeypatch.setattr(Search, "sweep", lambda search: made.append(sweep(search)))
     resumed = run(source, store)
-    assert len(made) == all_sweeps(undisturbed) - sum(n for _, n in before.values())
+    assert len(made) == all_sweeps(undisturbed) - 13
     same(resumed, undisturbed)
     assert not (resumed.folder / "checkpoints").exists()
 
@@ -132,9 +141,10 @@ def test_killed_with_its_workers_at_work_the_next_one_goes_on_with_other_workers
     source, undisturbed, tmp_path, monkeypatch
 ) -> None:
     store, counted = tmp_path / "store", counted_in(tmp_path / "counted")
-    killed(source, store, counted_in(tmp_path / "before"), "local", "search-2.safetensors")
+    killed(source, store, counted_in(tmp_path / "before"), "local")
     before = kept(store)
-    monkeypatch.setattr(story, "open_workers", partial(hastened_workers, counted))
+    assert before
+    monkeypatch.setattr(story, "open_workers", partial(hastened_workers, counted, nothing))
     resumed = run(source, store, "local")
     # workers of the killed run may have made some more, before they noticed
     assert n_sweeps(counted) <= all_sweeps(undisturbed) - sum(n for _, n in before.values())
@@ -145,21 +155,10 @@ def test_killed_with_its_workers_at_work_the_next_one_goes_on_with_other_workers
 def test_the_search_of_a_killed_worker_goes_on_with_another_worker(tmp_path) -> None:
     counted, checkpoints = counted_in(tmp_path / "counted"), Checkpoints(tmp_path / "key")
     method = LONG.model_copy(update={"penalties": (0.001,)})
-    with hastened_workers(counted, "local", 2) as workers:
-
-        def kill_one() -> None:
-            while n_sweeps(counted) < 4:
-                time.sleep(0.01)
-            (path,) = counted.iterdir()
-            os.kill(int(path.name), signal.SIGKILL)
-
-        killer = threading.Thread(target=kill_one)
-        killer.start()
+    with hastened_workers(counted, partial(kill_the_first, counted), "local", 2) as workers:
         found = search_by_probabilities(
             method, replace(material_of(workers), checkpoints=checkpoints)
         )
-        killer.join()
     assert len(list(counted.iterdir())) == 2
-    n_found = len(found.searches[0].sweeps)
-    assert n_found <= n_sweeps(counted) <= n_found + 1  # it was made, but not kept any more
+    assert n_sweeps(counted) == len(found.searches[0].sweeps) + 1  # one was not kept any more
     same_searches(found, search_by_probabilities(method, material_of()))
