@@ -34,6 +34,7 @@ from chaffinch.storage.stages import (
     now,
     open_stage,
     recorded_stages,
+    remove_leftover_checkpoints,
 )
 
 __all__ = ["Run", "StageRecord", "StageWriter", "Store"]
@@ -277,6 +278,7 @@ class Run:
         """Hold the run, so that one process at a time works on it; see `locked`."""
         with locked(self.folder / ".lock", f"run {self.name}"):
             sweep(self.folder)
+            remove_leftover_checkpoints(self.folder)
             yield
 
     def finished(self, stage: str, key: str) -> StageRecord | None:

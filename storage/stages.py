@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from chaffinch.storage.checkpoints import Checkpoints, remove_checkpoints
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
@@ -115,9 +116,9 @@ class StageWriter:
         Small results to record, anything JSON can hold.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stage: str, key: str) -> None:
         self.result: dict[str, Any] = {}
-        self._folder = folder
+        self._folder, self._stage, self._key = folder, stage, key
         self._files: dict[str, str] = {}
         self._record: StageRecord | None = None
 
@@ -138,6 +139,17 @@ class StageWriter:
         return self._write(name, write)
 
     @property
+    def checkpoints(self) -> Checkpoints:
+        """What this stage had got when it was killed, and room for more; gone once it is recorded.
+
+        Raises
+        ------
+        InputError
+            If the stage's key cannot name a folder.
+        """
+        return Checkpoints.of(self._folder, self._stage, self._key)
+
+    @property
     def record(self) -> StageRecord:
         """What was recorded, once the stage has ended.
 
@@ -156,7 +168,8 @@ class StageWriter:
         self._files[name] = sha256_of_file(path)
         return path
 
-    def _commit(self, stage: str, key: str, seconds: float) -> None:
+    def _commit(self, seconds: float) -> None:
+        stage, key = self._stage, self._key
         manifest = {
             "format_version": FORMAT_VERSION,
             "stage": stage,
@@ -195,9 +208,10 @@ def open_stage(folder: Path, stage: str, key: str) -> Iterator[StageWriter]:
     """
     remove_file(_manifest(folder, stage))
     began = time.perf_counter()
-    writer = StageWriter(folder)
+    writer = StageWriter(folder, stage, key)
     yield writer
-    writer._commit(stage, key, time.perf_counter() - began)
+    writer._commit(time.perf_counter() - began)
+    remove_checkpoints(folder, stage)
 
 
 def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
@@ -228,14 +242,25 @@ def recorded_stages(folder: Path) -> list[StageRecord]:
     StorageError
         If a manifest is damaged.
     """
-    paths = sorted((folder / "stages").glob("*.json"))
-    # a name that begins with a dot is no data but what a killed writer left
-    return [_read(path, folder) for path in paths if not path.name.startswith(".")]
+    return [_read(path, folder) for path in _manifests(folder)]
+
+
+def remove_leftover_checkpoints(folder: Path) -> None:
+    """Remove checkpoints of recorded stages: the writer was killed, or a worker was late."""
+    for path in _manifests(folder):
+        remove_checkpoints(folder, path.stem)
 
 
 def now() -> str:
     """Return the time, UTC in ISO 8601 to the microsecond."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _manifests(folder: Path) -> list[Path]:
+    """Return the manifests in the order of the stages' names."""
+    paths = sorted((folder / "stages").glob("*.json"))
+    # a name that begins with a dot is no data but what a killed writer left
+    return [path for path in paths if not path.name.startswith(".")]
 
 
 def _read(manifest: Path, folder: Path) -> StageRecord:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from chaffinch.storage.runs import StageRecord, StageWriter
@@ -30,7 +32,10 @@ def optimise_mask(
 ) -> None:
     """Search for the features to keep: by masked losses, by a ranking, or by refits."""
     schema = description_of(described).schema
-    material = material_of(context, described, divided, trained, "optimise_mask")
+    material = replace(
+        material_of(context, described, divided, trained, "optimise_mask"),
+        checkpoints=writer.checkpoints if context.is_kept else None,
+    )
     path = search(context.settings.method, material)
     if isinstance(path, EliminationPath):
         unmasked_loss = path.unmasked_loss

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from chaffinch.storage.checkpoints import Checkpoints
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
@@ -50,6 +51,8 @@ class Material:
         What is odd about the table, for whoever has to say that nothing can be found in it.
     units : callable, optional
         Says which mask-validation rows belong together; without it, each stands for itself.
+    checkpoints : Checkpoints, optional
+        Where a search that takes long keeps what it has got so far; without it, nowhere.
     """
 
     schema: Schema
@@ -66,6 +69,7 @@ class Material:
     on_progress: OnDone
     warnings: tuple[str, ...] = ()
     units: Callable[[], Index] | None = None
+    checkpoints: Checkpoints | None = None
 
 
 def no_use_made(material: Material, loss: float) -> InputError:

@@ -1,19 +1,28 @@
-"""Search by PEFS: for each penalty or size some searches, shared out to the workers."""
+"""Search by PEFS: for each penalty or size some searches, shared out to the workers.
+
+Where there is a place for checkpoints, whoever searches keeps one now and then, and this process
+what each search found. After a kill these are read back, and what was under way goes on.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from chaffinch.storage.checkpoints import Checkpoints
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.candidates import sizes_asked_for
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.pefs.checkpoint import found_in, found_to_bytes, restore, to_bytes
 from chaffinch.tasks.selection.pefs.found import (
     ProbabilisticSearch,
     ProbabilisticSearches,
@@ -24,6 +33,8 @@ from chaffinch.tasks.selection.pefs.search import Rules, Search
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
 logger = logging.getLogger(__name__)
+
+_Item = tuple[int, float | int, int]  # its number, what is asked for, which seed
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,7 @@ class _Searches:
     loss: Loss
     keep: tuple[int, ...]
     seed: int
+    checkpoints: Checkpoints | None
 
 
 def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSearches:
@@ -67,10 +79,12 @@ def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSe
         material.loss,
         keep,
         material.seed,
+        material.checkpoints,
     )
-    items = [(one, number) for one in asked for number in range(method.seeds)]
+    pairs = [(one, seed) for one in asked for seed in range(method.seeds)]
+    items = [(number, *pair) for number, pair in enumerate(pairs)]
     with said_to_the_user():
-        found = material.workers.map(_searched, shared, items, material.on_progress)
+        found = _all_found(shared, items, material)
     for one in found:
         logger.info(
             "pefs, %s, seed %d: %d iterations, entropy %.2f bits, %d of %d features as probable "
@@ -90,13 +104,75 @@ def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSe
     return ProbabilisticSearches(tuple(found))
 
 
-def _searched(shared: _Searches, item: tuple[float | int, int]) -> ProbabilisticSearch:
-    asked, number = item
+def _all_found(
+    shared: _Searches, items: Sequence[_Item], material: Material
+) -> list[ProbabilisticSearch]:
+    """Return what each search found, of which some may have ended before a kill."""
+    checkpoints = shared.checkpoints
+    found: dict[int, ProbabilisticSearch] = {}
+    if checkpoints is not None:
+        checkpoints.begin()
+        found = _found_before(checkpoints, items)
+    if found:
+        material.on_progress(len(found), len(items))
+    left = [item for item in items if item[0] not in found]
+    with closing(material.workers.as_done(_searched, shared, left)) as results:
+        for position, one in results:
+            number = left[position][0]
+            found[number] = one
+            if checkpoints is not None:
+                name, of = _checkpoint(checkpoints, number)
+                checkpoints.keep(name, partial(found_to_bytes, one, of))
+            material.on_progress(len(found), len(items))
+    return [found[number] for number, _, _ in items]
+
+
+def _found_before(
+    checkpoints: Checkpoints, items: Sequence[_Item]
+) -> dict[int, ProbabilisticSearch]:
+    """Return what ended searches found, by their number; a checkpoint of no use is removed."""
+    found, n_under_way = {}, 0
+    for number, _, _ in items:
+        name, of = _checkpoint(checkpoints, number)
+        content = checkpoints.read(name)
+        if content is None:
+            continue
+        try:
+            one = found_in(content, of)
+        except ValueError as error:
+            _discard(checkpoints, name, error)
+            continue
+        n_under_way += one is None
+        if one is not None:
+            found[number] = one
+    if found or n_under_way:
+        logger.info(
+            "pefs goes on after a stop; searches: %d, ended before: %d, under way: %d",
+            len(items),
+            len(found),
+            n_under_way,
+        )
+    return found
+
+
+def _checkpoint(checkpoints: Checkpoints, number: int) -> tuple[str, str]:
+    """Return the name of a search's checkpoint, and what tells the search from any other."""
+    name = f"search-{number + 1}.safetensors"
+    return name, f"{checkpoints.key} {name}"
+
+
+def _discard(checkpoints: Checkpoints, name: str, error: ValueError) -> None:
+    reason, _, _ = str(error).partition(";")  # the remedy, which follows, is this
+    checkpoints.discard(name, reason)
+
+
+def _searched(shared: _Searches, item: _Item) -> ProbabilisticSearch:
+    number, asked, nth_seed = item
     d, method = len(shared.schema.features), shared.method
     is_sized = isinstance(asked, int)
     n_kept = len(shared.keep)
     if d == max(1, n_kept) or (is_sized and asked in (n_kept, d)):
-        return _nothing_to_search(shared, asked, number)
+        return _nothing_to_search(shared, asked, nth_seed)
     rules = Rules(
         penalty=None if is_sized else asked,
         n_features=int(asked) if is_sized else None,
@@ -106,18 +182,34 @@ def _searched(shared: _Searches, item: tuple[float | int, int]) -> Probabilistic
         most_sweeps=method.most_sweeps,
     )
     prepared = Prepared.of(shared.train, shared.schema, shared.baseline)
-    (seed,) = np.random.SeedSequence([shared.seed, number]).generate_state(1, np.uint64)
+    (seed,) = np.random.SeedSequence([shared.seed, nth_seed]).generate_state(1, np.uint64)
     search = Search(prepared, rules, int(seed), keep=shared.keep)
-    search.run()
+    _run(search, shared.checkpoints, number)
     held_out = shared.held_out
     prediction = search.network.predict(held_out.X, search.sweeps[-1].mask)
     loss = shared.loss(held_out.y, prediction, held_out.weight)
-    return ProbabilisticSearch(asked, number, tuple(search.sweeps), loss)
+    return ProbabilisticSearch(asked, nth_seed, tuple(search.sweeps), loss)
 
 
-def _nothing_to_search(shared: _Searches, asked: float | int, number: int) -> ProbabilisticSearch:
+def _run(search: Search, checkpoints: Checkpoints | None, number: int) -> None:
+    """Take a search to its end, by way of its checkpoint."""
+    if checkpoints is None:
+        search.run()
+        return
+    name, of = _checkpoint(checkpoints, number)
+    content = checkpoints.read(name)
+    if content is not None:
+        try:
+            restore(search, content, of)
+        except ValueError as error:
+            _discard(checkpoints, name, error)
+    keep = checkpoints.now_and_then(name)
+    search.run(lambda: keep(partial(to_bytes, search, of)))
+
+
+def _nothing_to_search(shared: _Searches, asked: float | int, nth_seed: int) -> ProbabilisticSearch:
     """Return the one mask that there is: every feature, or those to keep."""
     probabilities = np.ones(len(shared.schema.features))
     if asked == len(shared.keep):
         probabilities = np.isin(np.arange(len(probabilities)), shared.keep).astype(np.float64)
-    return ProbabilisticSearch(asked, number, (Sweep(0, math.nan, 0.0, probabilities),), None)
+    return ProbabilisticSearch(asked, nth_seed, (Sweep(0, math.nan, 0.0, probabilities),), None)

@@ -78,7 +78,8 @@ class Context:
     store : Store, optional
         Where what runs share is kept; without one each run measures it by itself.
     is_kept : bool
-        Whether the run's folder outlives the call; if not, nothing is drawn before it is asked for.
+        Whether the run's folder outlives the call; if not, nothing is drawn before it is asked for,
+        and there are no checkpoints.
     """
 
     dataset: Dataset

@@ -1,4 +1,4 @@
-"""A search on its way as bytes, and back: safetensors, which executes nothing.
+"""A search on its way, or what it found, as bytes and back: safetensors, which executes nothing.
 
 A search that goes on from a checkpoint makes the same sweeps, to the last bit, as one that was
 never stopped.
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.pefs.found import Sweep
+from chaffinch.tasks.selection.pefs.found import ProbabilisticSearch, Sweep
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
 
-_WHAT = "chaffinch search by PEFS"
+_ON_ITS_WAY, _FOUND = "chaffinch search by PEFS", "chaffinch search by PEFS, at its end"
 
 
 def fingerprint(prepared: Prepared, asked: Mapping[str, Any]) -> str:
@@ -44,19 +45,14 @@ def to_bytes(search: Search, of: str) -> bytes:
     for name in ("parameters", "means", "squares"):
         for position, tensor in enumerate(getattr(training, name)):
             tensors[f"{name}_{position}"] = tensor.detach().numpy()
-    d = len(search.probabilities)
-    tensors["of_sweeps"] = np.array([one.probabilities for one in sweeps]).reshape(-1, d)
-    tensors["figures"] = np.array(
-        [(one.iteration, one.loss, one.penalty) for one in sweeps], dtype=np.float64
-    ).reshape(-1, 3)
+    tensors.update(_tensors_of(sweeps, len(search.probabilities)))
     said = {
         "place": search.place,
         "step": training.step,
         "penalty": search.penalty,
         "random": search.random.bit_generator.state,
     }
-    metadata = {"what": _WHAT, "of": of, "state": json.dumps(said)}
-    return sealed(tensors, metadata)
+    return sealed(tensors, {"what": _ON_ITS_WAY, "of": of, "state": json.dumps(said)})
 
 
 def restore(search: Search, content: bytes, of: str) -> None:
@@ -78,25 +74,14 @@ def restore(search: Search, content: bytes, of: str) -> None:
     """
     import torch
 
-    try:
-        tensors, metadata, is_whole = unsealed(content)
-    except ValueError as error:
-        raise ValueError(f"the checkpoint cannot be read ({error}); remove it") from error
-    if metadata.get("what") != _WHAT:
-        raise ValueError("the checkpoint is not of a search by pefs; name another file")
-    if not is_whole:
-        raise ValueError("the checkpoint is damaged (it was changed); remove it")
+    tensors, metadata = _opened(content, [_ON_ITS_WAY])
     width, fresh = len(tensors["parameters_0"]), len(search.training.parameters[0])
     if width != fresh:
         raise ValueError(
             f"the network of the checkpoint has {width} inputs but the table gives {fresh}; name "
             "another file, or give the table that it was trained on"
         )
-    if metadata["of"] != of:
-        raise ValueError(
-            "the checkpoint is of a search of other rows, settings or seed; name another file, or "
-            "remove it to begin anew"
-        )
+    _check_that_it_is(of, metadata)
     said = json.loads(metadata["state"])
     training = search.training
     with torch.no_grad():
@@ -106,7 +91,76 @@ def restore(search: Search, content: bytes, of: str) -> None:
     training.step, search.place, search.penalty = said["step"], said["place"], said["penalty"]
     search.order, search.probabilities = tensors["order"], tensors["probabilities"]
     search.random.bit_generator.state = said["random"]
-    search.sweeps = [
+    search.sweeps = _sweeps_of(tensors)
+
+
+def found_to_bytes(found: ProbabilisticSearch, of: str) -> bytes:
+    """Return what a search found.
+
+    Parameters
+    ----------
+    found : ProbabilisticSearch
+    of : str
+        The search's fingerprint.
+    """
+    tensors = _tensors_of(found.sweeps, len(found.probabilities))
+    said = {"asked": found.asked, "seed": found.seed, "held_out_loss": found.held_out_loss}
+    return sealed(tensors, {"what": _FOUND, "of": of, "state": json.dumps(said)})
+
+
+def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
+    """Return what a search found; None of a checkpoint that it can go on from.
+
+    Parameters
+    ----------
+    content : bytes
+        What `to_bytes` or `found_to_bytes` returned.
+    of : str
+        The search's fingerprint.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are neither, or of another search.
+    """
+    tensors, metadata = _opened(content, [_ON_ITS_WAY, _FOUND])
+    _check_that_it_is(of, metadata)
+    if metadata["what"] == _ON_ITS_WAY:
+        return None
+    return ProbabilisticSearch(sweeps=tuple(_sweeps_of(tensors)), **json.loads(metadata["state"]))
+
+
+def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return what bytes of one of some kinds hold; ValueError if they are none, or changed."""
+    try:
+        tensors, metadata, is_whole = unsealed(content)
+    except ValueError as error:
+        raise ValueError(f"the checkpoint cannot be read ({error}); remove it") from error
+    if metadata.get("what") not in kinds:
+        raise ValueError("the checkpoint is not of a search by pefs; name another file")
+    if not is_whole:
+        raise ValueError("the checkpoint is damaged (it was changed); remove it")
+    return tensors, metadata
+
+
+def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
+    if metadata["of"] != of:
+        raise ValueError(
+            "the checkpoint is of a search of other rows, settings or seed; name another file, or "
+            "remove it to begin anew"
+        )
+
+
+def _tensors_of(sweeps: Sequence[Sweep], d: int) -> dict[str, NDArray[np.float64]]:
+    figures = [(one.iteration, one.loss, one.penalty) for one in sweeps]
+    return {
+        "of_sweeps": np.array([one.probabilities for one in sweeps]).reshape(-1, d),
+        "figures": np.array(figures, dtype=np.float64).reshape(-1, 3),
+    }
+
+
+def _sweeps_of(tensors: Mapping[str, NDArray[Any]]) -> list[Sweep]:
+    return [
         Sweep(int(iteration), float(loss), float(penalty), probabilities)
         for (iteration, loss, penalty), probabilities in zip(
             tensors["figures"], tensors["of_sweeps"], strict=True
