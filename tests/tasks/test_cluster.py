@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -397,6 +398,49 @@ def test_a_local_scheduler_that_dies_as_it_starts_is_said_so() -> None:
         with pytest.raises(WorkersError, match=r"cluster did not start \(.*code -9\); finished"):
             workers.map(add, 1, [1])
     killer.join()
+
+
+def kill_workers_as_they_start(n: int, ended: threading.Event) -> None:
+    """Kill the first processes of workers that this one has below it; later nobody minds."""
+    killed: set[int] = set()
+    while len(killed) < n and not ended.wait(0.005):
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                is_worker = "spawn_main" in " ".join(process.cmdline())
+                if is_worker and process.pid not in killed and len(killed) < n:
+                    process.kill()
+                    killed.add(process.pid)
+
+
+@pytest.fixture
+def killed_as_they_start() -> Iterator[Callable[[int], None]]:
+    ended = threading.Event()
+    killers: list[threading.Thread] = []
+
+    def kill(n: int) -> None:
+        killers.append(threading.Thread(target=kill_workers_as_they_start, args=(n, ended)))
+        killers[-1].start()
+
+    yield kill
+    ended.set()
+    for killer in killers:
+        killer.join()
+
+
+def test_what_a_worker_that_dies_as_it_starts_was_to_do_the_others_do(
+    killed_as_they_start, caplog
+) -> None:
+    with open_workers("local", 2) as workers:
+        killed_as_they_start(1)
+        assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
+    assert "1 of 2 workers started, the others died" in caplog.text
+
+
+def test_where_no_worker_survives_its_start_it_is_said_so(killed_as_they_start) -> None:
+    with open_workers("local", 2) as workers:
+        killed_as_they_start(2)
+        with pytest.raises(WorkersError, match=r"did not start \(no worker survived its start\)"):
+            workers.map(add, 1, [1, 2, 3])
 
 
 def test_a_script_needs_no_guard_around_its_main(tmp_path) -> None:
