@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgro
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test test-e2e e2e-needs lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
+.PHONY: help run test test-e2e test-faults e2e-needs lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -24,6 +24,9 @@ test-e2e: $(READY)  ## The command line, servers and deployments as programs of 
 e2e-needs:  ## PostgreSQL for test-e2e, which skips its tests without it: Debian, as root
 	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 \
 		|| { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends postgresql; }
+
+test-faults: $(READY)  ## Faults injected into real runs, and what became of these; TIMES=20
+	@$(BIN)/python -m tests.faults --times $${TIMES:-20}
 
 lint: $(READY)  ## ruff, strict mypy, import contracts
 	@$(BIN)/ruff check .

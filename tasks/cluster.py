@@ -1,6 +1,6 @@
 """A Dask cluster, on this machine or elsewhere, opened for the length of a run.
 
-Dask is imported here and in `over_dask`, and nowhere else.
+Dask is imported here, in `over_dask` and in `placing`, and nowhere else.
 """
 
 from __future__ import annotations

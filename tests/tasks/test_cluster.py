@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks import cluster, spreading
+from chaffinch.tasks import cluster, placing, spreading
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.over_dask import OverDask
@@ -398,6 +398,40 @@ def test_a_local_scheduler_that_dies_as_it_starts_is_said_so() -> None:
         with pytest.raises(WorkersError, match=r"cluster did not start \(.*code -9\); finished"):
             workers.map(add, 1, [1])
     killer.join()
+
+
+def die_amid_sending(worker: int) -> threading.Timer:
+    """Freeze a worker, so that whatever is sent to it waits, and kill it a second later."""
+    os.kill(worker, signal.SIGSTOP)
+    killer = threading.Timer(1.0, os.kill, (worker, signal.SIGKILL))
+    killer.start()
+    return killer
+
+
+def test_a_worker_killed_while_rows_are_sent_to_it_changes_nothing() -> None:
+    with open_workers("local", 2) as workers:
+        killer = die_amid_sending(workers.map(process_id, None, [0.0])[0])
+        assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
+        killer.join()
+
+
+def test_nor_does_the_only_one_of_a_scheduler() -> None:
+    with scheduler_and_worker() as address, open_workers(address) as workers:
+        killer = die_amid_sending(workers.map(process_id, None, [0.0])[0])
+        assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
+        killer.join()
+
+
+def test_where_no_worker_comes_back_it_is_said_so(monkeypatch) -> None:
+    monkeypatch.setattr(placing, "_SECONDS_TO_RETURN", 1.0)
+    programs = scheduler_and_worker()
+    with programs as address, open_workers(address) as workers:
+        (worker,) = workers.map(process_id, None, [0.0])
+        programs.worker.kill()  # the nanny, which would start another
+        killer = die_amid_sending(worker)
+        with pytest.raises(WorkersError, match="no Dask worker came back within 1 s; finished"):
+            workers.map(add, 1, [1, 2, 3])
+        killer.join()
 
 
 def kill_workers_as_they_start(n: int, ended: threading.Event) -> None:
