@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import os
@@ -434,47 +433,46 @@ def test_where_no_worker_comes_back_it_is_said_so(monkeypatch) -> None:
         killer.join()
 
 
-def kill_workers_as_they_start(n: int, ended: threading.Event) -> None:
-    """Kill the first processes of workers that this one has below it; later nobody minds."""
-    killed: set[int] = set()
-    while len(killed) < n and not ended.wait(0.005):
-        for process in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                is_worker = "spawn_main" in " ".join(process.cmdline())
-                if is_worker and process.pid not in killed and len(killed) < n:
-                    process.kill()
-                    killed.add(process.pid)
+DIES_AS_IT_STARTS = """
+import os, pathlib, signal, sys
+if "spawn_main" in " ".join(sys.orig_argv):
+    for life in pathlib.Path(__file__).parent.glob("life-*"):
+        try:
+            life.unlink()
+        except FileNotFoundError:
+            continue
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @pytest.fixture
-def killed_as_they_start() -> Iterator[Callable[[int], None]]:
-    ended = threading.Event()
-    killers: list[threading.Thread] = []
+def killed_as_they_start(tmp_path, monkeypatch) -> Callable[[int], None]:
+    """Return a function that has so many of the workers that start next killed at once."""
 
     def kill(n: int) -> None:
-        killers.append(threading.Thread(target=kill_workers_as_they_start, args=(n, ended)))
-        killers[-1].start()
+        (tmp_path / "sitecustomize.py").write_text(DIES_AS_IT_STARTS)
+        for number in range(n):
+            (tmp_path / f"life-{number}").touch()
+        paths = [str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
-    yield kill
-    ended.set()
-    for killer in killers:
-        killer.join()
+    return kill
 
 
 def test_what_a_worker_that_dies_as_it_starts_was_to_do_the_others_do(
     killed_as_they_start, caplog
 ) -> None:
+    killed_as_they_start(1)
     with open_workers("local", 2) as workers:
-        killed_as_they_start(1)
         assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
     assert "1 of 2 workers started, the others died" in caplog.text
 
 
 def test_where_no_worker_survives_its_start_it_is_said_so(killed_as_they_start) -> None:
-    with open_workers("local", 2) as workers:
-        killed_as_they_start(2)
-        with pytest.raises(WorkersError, match=r"did not start \(no worker survived its start\)"):
-            workers.map(add, 1, [1, 2, 3])
+    killed_as_they_start(2)
+    said = pytest.raises(WorkersError, match=r"did not start \(no worker survived its start\)")
+    with open_workers("local", 2) as workers, said:
+        workers.map(add, 1, [1, 2, 3])
 
 
 def test_a_script_needs_no_guard_around_its_main(tmp_path) -> None:
