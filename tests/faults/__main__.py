@@ -23,9 +23,15 @@ from tests.faults import checks, run_faults, server_faults, worker_faults
 from tests.faults.ground import Ground, ground
 from tests.faults.starter import Running
 from tests.faults.trial import Missed, Trial, Undisturbed
+from tests.postgres import programs
 
 RESULTS = Path("bench-results/faults.jsonl")
 _MOST_MISSES = 10
+_NO_POSTGRES = "there is no PostgreSQL here; make e2e-needs installs it"
+_HEADINGS = (
+    f"{'fault':27} {'times':>5} {'recovered':>9} {'identical':>9} {'median':>7} {'max s':>7}  "
+    f"{'how':32} what"
+)
 
 Start = Callable[[Trial], Running]
 
@@ -100,7 +106,9 @@ def suffer(fault: Fault, times: int, seed: int, here: Ground) -> Outcome:
             try:
                 fault.happens(trial, expected.seconds)
             except Missed:
+                trial.wait_for_all()
                 outcome.missed += 1
+                shutil.rmtree(trial.folder)
                 if outcome.missed > _MOST_MISSES * times:
                     raise RuntimeError(f"{fault.name} never meets a run that is at work") from None
                 continue
@@ -149,11 +157,13 @@ def _seconds_of(running: Running, trial: Trial) -> float:
     return time.monotonic() - began
 
 
-def _line(outcome: Outcome) -> str:
+def _line(fault: Fault, outcome: Outcome) -> str:
     how = ", ".join(f"{n} {way}" for way, n in sorted(outcome.recovered.items()))
+    recovered = outcome.times - outcome.recovered.get("not", 0)
     median, longest = statistics.median(outcome.seconds), max(outcome.seconds)
-    same = f"{outcome.identical} of {outcome.times}"
-    return f"{outcome.fault:28} {outcome.times:5} {same:>9} {median:7.1f} {longest:7.1f}  {how}"
+    counts = f"{outcome.times:5} {recovered:9} {outcome.identical:9}"
+    what = str(fault.happens.__doc__).partition("\n")[0]
+    return f"{fault.name:27} {counts} {median:7.1f} {longest:7.1f}  {how:32} {what}"
 
 
 @click.command()
@@ -165,13 +175,18 @@ def main(times: int, names: Sequence[str], seed: int) -> None:
     chosen = [fault for fault in FAULTS if not names or fault.name in names]
     RESULTS.parent.mkdir(exist_ok=True)
     click.echo(f"{times} times each, seed {seed}")
-    click.echo(f"{'fault':28} {'times':>5} {'identical':>9} {'median':>7} {'max s':>7}  recovered")
+    click.echo(_HEADINGS)
     problems = 0
     with RESULTS.open("a") as lines, ground() as here:
         for fault in chosen:
+            if fault.happens is server_faults.database_restarted and programs() is None:
+                click.echo(
+                    f"{fault.name:27} there is no PostgreSQL here; make e2e-needs installs it"
+                )
+                continue
             outcome = suffer(fault, times, seed, here)
             problems += len(outcome.problems)
-            click.echo(_line(outcome))
+            click.echo(_line(fault, outcome))
             lines.write(json.dumps({"seed": seed, **asdict(outcome)}) + "\n")
             lines.flush()
     click.echo(f"{problems} problems; kept in {RESULTS}")

@@ -206,12 +206,9 @@ class Ground:
         return server
 
     @cached_property
-    def server_on_postgres(self) -> tuple[PrefectServer, Postgres] | None:
-        """A Prefect server on PostgreSQL, and that; None where there is no PostgreSQL."""
-        folder = programs()
-        if folder is None:
-            return None
-        database = self._parts.enter_context(postgres(folder))
+    def server_on_postgres(self) -> tuple[PrefectServer, Postgres]:
+        """A Prefect server on PostgreSQL, and that, which must be installed."""
+        database = self._parts.enter_context(postgres(programs()))
         with database.connected("postgres") as connection:
             connection.exec_driver_sql("CREATE DATABASE prefect")
         url = sa.URL.create(

@@ -89,7 +89,7 @@ class Trial:
     parts: ExitStack = field(default_factory=ExitStack)
     mark: str = ""
     stays: set[int] = field(default_factory=set)
-    _n_started: int = 0
+    _started: list[Running] = field(default_factory=list)
     _finished: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -112,9 +112,14 @@ class Trial:
     def start(self, job: str, *arguments: str, url: str | None = None) -> Running:
         """Start a job that is marked as one of this trial."""
         starter = self.ground.starter(self.ground.server.api.url if url is None else url)
-        self._n_started += 1
-        log = self.folder / f"run-{self._n_started}.log"
-        return starter.start(job, *arguments, log=log, mark=self.mark)
+        log = self.folder / f"run-{len(self._started)}.log"
+        self._started.append(starter.start(job, *arguments, log=log, mark=self.mark))
+        return self._started[-1]
+
+    def wait_for_all(self) -> None:
+        """Wait until all that it has started has ended."""
+        for running in self._started:
+            running.wait()
 
     def wait_for_moment(self, running: Running, seconds: float) -> None:
         """Wait until the run writes, and from then on for a time that is drawn from 0 to `seconds`.
