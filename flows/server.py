@@ -8,6 +8,7 @@ import atexit
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from chaffinch.tasks.interrupts import helpers_shielded
+from chaffinch.tasks.interrupts import Stopped, helpers_shielded
 
 if TYPE_CHECKING:
     import httpx
@@ -88,14 +89,19 @@ class Server:
         ------
         ServerError
             If it does not start, or is lost.
+        Stopped
+            If the flow run is cancelled.
         """
         import httpx
+        from prefect.exceptions import CancelledRun
 
         try:
             if self._embedded is not None:
                 httpx.get(f"{self._embedded.url}/health", timeout=_SECONDS_TO_START)
                 self._is_up = True
             yield
+        except CancelledRun as error:
+            raise Stopped(signal.SIGTERM) from error
         except (httpx.HTTPError, RuntimeError) as error:
             # of an answer that makes no sense to it, Prefect makes a RuntimeError
             reason = error if isinstance(error, httpx.HTTPError) else error.__cause__

@@ -13,6 +13,7 @@ from prefect import Flow
 from prefect.blocks.system import Secret
 from pydantic import Field, WithJsonSchema
 
+from chaffinch.flows.cancelling import ended_by_cancelling
 from chaffinch.storage.addresses import LOGIN
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.limit_settings import LimitSettings
@@ -100,7 +101,7 @@ def table_flow(
 
     def decorate(function: Callable[P, R]) -> TableFlow[P, R]:
         return TableFlow(
-            function,
+            ended_by_cancelling(function),
             name=name,
             description=description,
             flow_run_name=title,

@@ -12,9 +12,10 @@ import json
 import logging
 import os
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ FORMAT_VERSION = 1
 _SEAL = "sha256"
 _AGAIN = "remove it and run again"
 _ASIDE = ".aside-"
+_SECONDS_OF_A_DAY = 86_400
 _LONGEST = 120
 LONGEST_STEM = _LONGEST - len(".json")  # of a name that a JSON file has
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -143,6 +145,18 @@ def sweep(folder: Path) -> None:
     """Remove what killed writers left aside in `folder`; call it only while none is writing."""
     for path in folder.rglob(f"{_ASIDE}*"):
         path.unlink(missing_ok=True)
+
+
+def sweep_old(folder: Path) -> None:
+    """Remove what writers left aside in `folder` itself and did not touch for a day.
+
+    For folders that have no lock because nobody waits in them: a writer needs no day for a file.
+    """
+    yesterday = time.time() - _SECONDS_OF_A_DAY
+    for path in folder.glob(f"{_ASIDE}*"):
+        with suppress(FileNotFoundError):  # another process sweeps as well
+            if path.stat().st_mtime < yesterday:
+                path.unlink()
 
 
 def remove_file(path: Path) -> None:

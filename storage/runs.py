@@ -22,6 +22,7 @@ from chaffinch.storage.files import (
     path_in,
     read_json,
     sweep,
+    sweep_old,
     to_json,
     write_file,
 )
@@ -42,6 +43,8 @@ __all__ = ["Run", "StageRecord", "StageWriter", "Store"]
 logger = logging.getLogger(__name__)
 
 _STORE, _RUN = "store.json", "run.json"
+# Folders that many processes write to at once, each another file, so that they have no lock.
+_SHARED = ("", "datasets", "cells/stages", "dependencies", "dependencies/stages")
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class Store:
             ) from error
         # written every time: it proves that writing works
         write_file(store.path / _STORE, to_json({"format_version": FORMAT_VERSION}))
+        for shared in _SHARED:
+            sweep_old(store.path / shared)
         return store
 
     @classmethod

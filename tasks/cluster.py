@@ -1,11 +1,13 @@
 """A Dask cluster, on this machine or elsewhere, opened for the length of a run.
 
-Dask is imported here and in `over_dask`, and nowhere else.
+Dask is imported here, in `over_dask` and in `placing`, and nowhere else.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,8 +22,11 @@ from chaffinch.tasks.workers import InProcess, Workers
 if TYPE_CHECKING:
     from distributed import Client
 
+logger = logging.getLogger(__name__)
+
 _ORPHANS = ["chaffinch.tasks.orphans"]
 _SECONDS_TO_START = 120
+_SECONDS_TO_LOOK = 1  # whether a worker that has not come has died
 _SECONDS_TO_JOIN = 30  # workers of a cluster that grows when it is asked
 
 
@@ -55,7 +60,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
         client = _connected(address, is_direct=cluster == "local")
         opened.append(client)
         if cluster == "local":
-            _wait_for(client, n_processes)  # rows are shared out among those that are there
+            _wait_for(client, address, n_processes)  # rows go to those that are there
         else:
             _require_workers(client, cluster)
         return client
@@ -112,7 +117,7 @@ def _connected(address: Any, *, is_direct: bool) -> Client:
         ) from error
 
 
-def _not_started(error: BaseException) -> str:
+def _not_started(error: BaseException | str) -> str:
     return (
         f"the local Dask cluster did not start ({error}); finished stages are kept, so run again, "
         "or set cluster to none"
@@ -129,10 +134,21 @@ def _require_workers(client: Client, address: str) -> None:
         ) from error
 
 
-def _wait_for(client: Client, n_processes: int) -> None:
-    try:
-        client.wait_for_workers(n_processes, timeout=_SECONDS_TO_START)
-    except TimeoutError as error:
-        raise WorkersError(
-            f"{n_processes} workers must start within {_SECONDS_TO_START} s but did not; use fewer"
-        ) from error
+def _wait_for(client: Client, started: Any, n_processes: int) -> None:
+    """Wait for all workers; what a worker that died as it started was to do, the others do."""
+    end = time.monotonic() + _SECONDS_TO_START
+    while time.monotonic() < end:
+        programs = [worker.process for worker in started.workers.values()]
+        n_coming = n_processes - sum(program.returncode is not None for program in programs)
+        if not n_coming:
+            raise WorkersError(_not_started("no worker survived its start"))
+        try:
+            client.wait_for_workers(n_coming, timeout=_SECONDS_TO_LOOK)
+        except TimeoutError:
+            continue
+        if n_coming < n_processes:
+            logger.warning("%d of %d workers started, the others died", n_coming, n_processes)
+        return
+    raise WorkersError(
+        f"{n_processes} workers must start within {_SECONDS_TO_START} s but did not; use fewer"
+    )

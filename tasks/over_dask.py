@@ -6,14 +6,13 @@ worker may die.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.placing import SENDINGS, Placed, PlacedApart, killed
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows
 from chaffinch.tasks.spreading import spread_masked_loss
@@ -21,14 +20,9 @@ from chaffinch.tasks.workers import Item, OnDone, Result, Shared
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-    from distributed.actor import ActorFuture
 
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
-# Times that what every worker needs is sent, should all of them die.
-_SENDINGS = 3
-_SECONDS_TO_RETURN = 60  # of a worker, when all have died
-_SECONDS_TO_LOOK = 5  # whether a worker that has not answered yet is still there
 
 
 class OverDask:
@@ -138,7 +132,7 @@ class OverDask:
         from distributed import CancelledError, as_completed
 
         waiting = list(range(0, len(items), size))
-        for _ in range(_SENDINGS):
+        for _ in range(SENDINGS):
             start_of = {
                 self.client.submit(
                     function, placed.future, list(items[start : start + size]), pure=False
@@ -159,120 +153,7 @@ class OverDask:
             if not waiting:
                 return
             placed.send()
-        raise WorkersError(_killed(waiting[0], len(items)))
-
-
-class Placed(Generic[Shared]):
-    """A large thing of which every worker holds a copy, sent anew if all of these die."""
-
-    def __init__(self, client: Client, shared: Shared) -> None:
-        self._client, self._shared = client, shared
-        self.send()
-
-    def send(self) -> None:
-        """Send it to every worker; WorkersError if none answers."""
-        try:
-            # hash=False: two scatters of one object would share a key; forgetting one loses both
-            (self.future,) = self._client.scatter([self._shared], broadcast=True, hash=False)
-        except (OSError, RuntimeError) as error:
-            raise WorkersError(_gone(error)) from error
-
-
-class Seat:
-    """What keeps one thing on a worker, as a Dask actor, and answers questions about it."""
-
-    def __init__(self) -> None:
-        self._thing: Any = None
-        self._thread = ThreadPoolExecutor(1)  # the worker's own thread has to stay reachable
-
-    async def answer(self, function: Callable[[Any, Any], Any], question: Any, *thing: Any) -> Any:
-        """Return ``function(thing, question)``; the first question brings the thing along."""
-        if thing:
-            (self._thing,) = thing
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, function, self._thing, question)
-
-
-class PlacedApart:
-    """Things that keep what they change in themselves, each in a seat of its own on a worker.
-
-    A question goes straight to the seats: to have it scheduled would take ten times as long. A
-    thing whose worker dies is seated anew, as it is here.
-    """
-
-    def __init__(
-        self, client: Client, addresses: Callable[[], list[str]], things: Sequence[Any]
-    ) -> None:
-        self._client, self._addresses, self._things = client, addresses, things
-        self._seats: dict[int, tuple[Future[Any], Any]] = {}  # and the actor
-
-    def ask(self, function: Callable[[Any, Any], Any], question: Any) -> list[Any]:
-        """Return ``[function(thing, question) for thing in things]``, each where the thing is.
-
-        Raises
-        ------
-        WorkersError
-            See `OverDask.map`.
-        """
-        answers: list[Any] = [None] * len(self._things)
-        waiting = list(range(len(self._things)))
-        for _ in range(_SENDINGS):
-            begun = {i: self._begun(i, function, question) for i in waiting}
-            for i, answer in begun.items():
-                try:
-                    answers[i] = self._awaited(i, answer)
-                    waiting.remove(i)
-                except _SeatLost:
-                    self._seats.pop(i, None)
-            if not waiting:
-                return answers
-        raise WorkersError(_killed(waiting[0], len(self._things)))
-
-    def _begun(self, i: int, *question: Any) -> ActorFuture[Any] | None:
-        """Ask one thing; None if its seat is lost."""
-        thing = () if i in self._seats else (self._things[i],)
-        if thing:
-            self._seats[i] = self._new_seat(i)
-        try:
-            answer = self._seats[i][1].answer
-        except RuntimeError:  # so says an actor whose worker has died
-            return None
-        return cast("ActorFuture[Any]", answer(*question, *thing))
-
-    def _awaited(self, i: int, answer: ActorFuture[Any] | None) -> Any:
-        while answer is not None:
-            try:
-                return answer.result(timeout=_SECONDS_TO_LOOK)
-            except OSError:  # the worker does not answer: it has died, or it is at work
-                if answer.done() or self._seats[i][0].status != "finished":
-                    break
-        raise _SeatLost
-
-    def _new_seat(self, i: int) -> tuple[Future[Any], Any]:
-        """Have a seat made on some worker, thread after thread of them."""
-        from distributed import CancelledError, KilledWorker
-
-        try:
-            addresses = self._addresses()
-            wish: dict[str, Any] = {}  # only a wish: a worker may die at any time
-            if addresses:
-                wish = {"workers": [addresses[i % len(addresses)]], "allow_other_workers": True}
-            with self._client.as_current():
-                made = self._client.submit(Seat, actor=True, pure=False, **wish)
-                return made, made.result(timeout=_SECONDS_TO_RETURN)
-        except KilledWorker as error:
-            raise WorkersError(_killed(i, len(self._things))) from error
-        except TimeoutError as error:
-            raise WorkersError(
-                f"no Dask worker came back within {_SECONDS_TO_RETURN} s; finished stages are "
-                "kept, so start workers and run again"
-            ) from error
-        except (CancelledError, OSError, RuntimeError) as error:
-            raise WorkersError(_gone(error)) from error
-
-
-class _SeatLost(Exception):  # noqa: N818 - nothing is wrong: the thing is seated anew
-    """The worker of a seat has died."""
+        raise WorkersError(killed(waiting[0], len(items)))
 
 
 def _result(future: Future[list[Any]], start: int, n_items: int) -> list[Any]:
@@ -281,18 +162,7 @@ def _result(future: Future[list[Any]], start: int, n_items: int) -> list[Any]:
     try:
         return future.result()
     except KilledWorker as error:
-        raise WorkersError(_killed(start, n_items)) from error
-
-
-def _gone(error: BaseException) -> str:
-    return f"the Dask scheduler went away ({error}); finished stages are kept, so run again"
-
-
-def _killed(start: int, n_items: int) -> str:
-    return (
-        f"the batch from item {start} of {n_items} killed every worker that ran it, most often for "
-        "lack of memory; use fewer workers or give each more memory"
-    )
+        raise WorkersError(killed(start, n_items)) from error
 
 
 def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:

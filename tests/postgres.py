@@ -3,9 +3,10 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,17 @@ from tests.flows.programs import eventually, free_port
 
 PASSWORD = "open sesame/&@#%41"  # noqa: S105 - of a server that lives for these tests
 OWNER = "owner"
+_READY = "ready to accept connections"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Postgres:
     """A running server with one user and an empty database, ``shop``."""
 
     port: int
     log: Path
+    start: Callable[[], "subprocess.Popen[bytes]"]
+    program: "subprocess.Popen[bytes]"
 
     @property
     def address(self) -> str:
@@ -38,6 +42,12 @@ class Postgres:
         """Return how a program connects as its owner, password included."""
         url = sa.URL.create(driver, OWNER, PASSWORD, "127.0.0.1", self.port, database)
         return url.render_as_string(hide_password=False)
+
+    def restart(self, *, in_order: bool) -> None:
+        """Stop it, in order or at once as a crash would, and start it again."""
+        self.program.send_signal(signal.SIGINT if in_order else signal.SIGQUIT)
+        self.program.wait(30)
+        self.program = self.start()
 
     @contextmanager
     def connected(self, database: str = "shop") -> Iterator[sa.Connection]:
@@ -78,20 +88,26 @@ def postgres(bin_folder: Path) -> Iterator[Postgres]:
             capture_output=True,
         )
         served = ("-D", data, "-p", str(port), "-k", folder, "-h", "127.0.0.1", "-F")
-        with log.open("w") as out:
-            program = subprocess.Popen(
-                (bin_folder / "postgres", *served, "-c", "log_statement=all"),
-                user=user,
-                cwd=folder,
-                stdout=out,
-                stderr=out,
-            )
+
+        def start() -> "subprocess.Popen[bytes]":
+            before = log.read_text().count(_READY)
+            with log.open("a") as out:
+                program = subprocess.Popen(
+                    (bin_folder / "postgres", *served, "-c", "log_statement=all"),
+                    user=user,
+                    cwd=folder,
+                    stdout=out,
+                    stderr=out,
+                )
+            eventually(lambda: log.read_text().count(_READY) > before)
+            return program
+
+        log.touch()
+        server = Postgres(port, log, start, start())
         try:
-            eventually(lambda: "ready to accept connections" in log.read_text())
-            server = Postgres(port, log)
             with server.connected("postgres") as connection:
                 connection.exec_driver_sql("CREATE DATABASE shop")
             yield server
         finally:
-            program.terminate()
-            program.wait(30)
+            server.program.terminate()
+            server.program.wait(30)

@@ -15,6 +15,7 @@ from tests.flows.programs import PREFECT, environment, eventually, free_port, st
 
 # Started once per xdist worker, which is why every test that uses it is in one group.
 SERVER_SECONDS = 90
+ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 DEPLOYMENTS = {
     *(f"feature_selection/{when}" for when in ("on-demand", "nightly", "on-new-data")),
     "comparison/on-demand",
@@ -112,13 +113,18 @@ class Server:
 
         return eventually(ask)
 
+    def cancel(self, flow_run: str) -> None:
+        """Ask for the end of a flow run, as the UI's button does."""
+        state = {"type": "CANCELLING", "name": "Cancelling"}
+        path = f"/flow_runs/{flow_run}/set_state"
+        self._http.post(path, json={"state": state}).raise_for_status()
+
     def ended(self, flow_run: str) -> dict[str, Any]:
         """Return a flow run once it has come to an end."""
 
         def look() -> dict[str, Any]:
             run = self.get(f"/flow_runs/{flow_run}")
-            ends = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
-            return run if run["state_type"] in ends else {}
+            return run if run["state_type"] in ENDS else {}
 
         return eventually(look, 90)
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks import cluster, spreading
+from chaffinch.tasks import cluster, placing, spreading
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.over_dask import OverDask
@@ -397,6 +397,82 @@ def test_a_local_scheduler_that_dies_as_it_starts_is_said_so() -> None:
         with pytest.raises(WorkersError, match=r"cluster did not start \(.*code -9\); finished"):
             workers.map(add, 1, [1])
     killer.join()
+
+
+def die_amid_sending(worker: int) -> threading.Timer:
+    """Freeze a worker, so that whatever is sent to it waits, and kill it a second later."""
+    os.kill(worker, signal.SIGSTOP)
+    killer = threading.Timer(1.0, os.kill, (worker, signal.SIGKILL))
+    killer.start()
+    return killer
+
+
+def test_a_worker_killed_while_rows_are_sent_to_it_changes_nothing() -> None:
+    with open_workers("local", 2) as workers:
+        killer = die_amid_sending(workers.map(process_id, None, [0.0])[0])
+        assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
+        killer.join()
+
+
+def test_nor_does_the_only_one_of_a_scheduler() -> None:
+    with scheduler_and_worker() as address, open_workers(address) as workers:
+        killer = die_amid_sending(workers.map(process_id, None, [0.0])[0])
+        assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
+        killer.join()
+
+
+def test_where_no_worker_comes_back_it_is_said_so(monkeypatch) -> None:
+    monkeypatch.setattr(placing, "_SECONDS_TO_RETURN", 1.0)
+    programs = scheduler_and_worker()
+    with programs as address, open_workers(address) as workers:
+        (worker,) = workers.map(process_id, None, [0.0])
+        programs.worker.kill()  # the nanny, which would start another
+        killer = die_amid_sending(worker)
+        with pytest.raises(WorkersError, match="no Dask worker came back within 1 s; finished"):
+            workers.map(add, 1, [1, 2, 3])
+        killer.join()
+
+
+DIES_AS_IT_STARTS = """
+import os, pathlib, signal, sys
+if "spawn_main" in " ".join(sys.orig_argv):
+    for life in pathlib.Path(__file__).parent.glob("life-*"):
+        try:
+            life.unlink()
+        except FileNotFoundError:
+            continue
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def killed_as_they_start(tmp_path, monkeypatch) -> Callable[[int], None]:
+    """Return a function that has so many of the workers that start next killed at once."""
+
+    def kill(n: int) -> None:
+        (tmp_path / "sitecustomize.py").write_text(DIES_AS_IT_STARTS)
+        for number in range(n):
+            (tmp_path / f"life-{number}").touch()
+        paths = [str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+    return kill
+
+
+def test_what_a_worker_that_dies_as_it_starts_was_to_do_the_others_do(
+    killed_as_they_start, caplog
+) -> None:
+    killed_as_they_start(1)
+    with open_workers("local", 2) as workers:
+        assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
+    assert "1 of 2 workers started, the others died" in caplog.text
+
+
+def test_where_no_worker_survives_its_start_it_is_said_so(killed_as_they_start) -> None:
+    killed_as_they_start(2)
+    said = pytest.raises(WorkersError, match=r"did not start \(no worker survived its start\)")
+    with open_workers("local", 2) as workers, said:
+        workers.map(add, 1, [1, 2, 3])
 
 
 def test_a_script_needs_no_guard_around_its_main(tmp_path) -> None:
