@@ -144,7 +144,7 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
 def _parquet(path: Path) -> Iterator[Any]:
     """Open a file of Parquet; what is wrong with it is said in one line."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file that chaffinch.shuffle_parquet wrote")
+        raise InputError(f"{path} is a folder; name a file that chaffinch shuffle wrote")
     try:
         with pyarrow.parquet.ParquetFile(
             path, pre_buffer=False, page_checksum_verification=True
@@ -161,7 +161,7 @@ def _said_in(file: Any, path: Path) -> dict[str, Any]:
     if content is None:
         raise InputError(
             f"{path} may have its rows in an order of their own, which gives wrong features; write "
-            "it in random order by chaffinch.shuffle_parquet"
+            "it in random order, with chaffinch shuffle or by chaffinch.shuffle_parquet"
         )
     said = parse_json(content, path, _FIELDS)
     if said["format"] != FORMAT:
