@@ -24,8 +24,8 @@ from chaffinch.storage.shuffled_writing import write_shuffled
 from chaffinch.storage.sources import reading, source_name
 from chaffinch.storage.svmlight import svmlight_pieces
 
-
 Sources = str | Path | Sequence[str | Path]
+_PARQUET = b"PAR1"  # what such a file begins with
 
 
 def shuffle_svmlight(
@@ -74,7 +74,8 @@ def shuffle_svmlight(
     kind = Kind(n_columns, may_grow=True)
     _check_another_place(files, path)
     pieces = _of_texts(files, zero_based, np.dtype(dtype))
-    return write_shuffled(pieces, kind, path, seed, block_rows)
+    counted_from: Literal[0, 1] = 0 if zero_based else 1
+    return write_shuffled(pieces, kind, path, seed, block_rows, counted_from=counted_from)
 
 
 def shuffle_parquet(
@@ -156,6 +157,35 @@ def shuffle_pieces(
         If the device is full or fails.
     """
     return write_shuffled(_given_pieces(pieces), Kind(), path, seed, block_rows)
+
+
+def are_parquet(source: Sources) -> bool:
+    """Return whether files begin as Parquet does, or are folders, rather than text.
+
+    Parameters
+    ----------
+    source
+        See `shuffle_svmlight`.
+
+    Raises
+    ------
+    InputError
+        If some are and some are not, or one cannot be read.
+    """
+    files = _paths(source)
+    found = [_is_parquet(file) for file in files]
+    if len(set(found)) > 1:
+        yes, no = files[found.index(True)], files[found.index(False)]
+        raise InputError(f"{yes.name} is Parquet but {no.name} is not; give files of one format")
+    return found[0]
+
+
+def _is_parquet(path: Path) -> bool:
+    with reading(path):
+        if path.is_dir():
+            return True
+        with path.open("rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
 
 
 def _paths(source: Sources) -> list[Path]:

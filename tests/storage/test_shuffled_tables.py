@@ -136,6 +136,9 @@ def test_svmlight_is_read_in_pieces_as_scikit_learn_reads_it(
         source, tmp_path / "y.parquet", zero_based=zero_based, dtype="float32"
     )
     assert single.shape == (600, 30)
+    assert [single.name_of(column) for column in (0, 29)] == (
+        ["0", "29"] if zero_based else ["1", "30"]
+    )
     assert all_rows(single)[0].dtype == np.float32
 
 
@@ -189,7 +192,7 @@ def test_several_files_are_one_table_the_same_as_if_they_were_one(tmp_path) -> N
         assert of_several.shape == (2500, 6)
         assert of_several.hash == of_one.hash
     texts[1].write_text("1 0:2\n1 0:nan\n")
-    with pytest.raises(InputError, match="line 2 of 1.svm has nan in column 0"):
+    with pytest.raises(InputError, match="line 2 of 1\\.svm has nan in column 0"):
         chaffinch.shuffle_svmlight(texts, tmp_path / "z", zero_based=True)
     for wrong, said in (
         ([], "must be at least one file but is none"),
