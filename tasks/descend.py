@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,10 @@ from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings
 from chaffinch.tasks.differentiable_selection import bytes_of_state, sharing_of
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.selection.dfs.descent import Descent, Step
-from chaffinch.tasks.selection.dfs.search import select_by_descent
+from chaffinch.tasks.selection.dfs.search import Aim, Rules, select_by_descent
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
-from chaffinch.tasks.selection.dfs.state import from_bytes, to_bytes
+from chaffinch.tasks.selection.dfs.state import DescentState, from_bytes, to_bytes
+from chaffinch.tasks.selection.sealed_tensors import seal_of
 from chaffinch.tasks.stage import OnProgress, digest, tell_nobody, versions
 
 LOOK, DESCEND = "look_at_all_rows", "descend"
@@ -87,19 +87,18 @@ def descend(
         If the workers cannot finish.
     """
     table, folder, sharing = open_shuffled(data), Path(folder), sharing or SharingSettings()
-    began = None if start is None else bytes_of_state(start)
-    of_start = None if began is None else hashlib.sha256(began).hexdigest()
+    begun = None if start is None else _state_in(bytes_of_state(start))
     description = {
         "table": {"hash": table.hash, "rows": table.shape[0], "columns": table.shape[1]},
         "settings": settings.model_dump(mode="json"),
-        "start": of_start,
+        "start": None if begun is None else begun[1],
         "versions": versions(),
     }
     unfinished = folder / _UNFINISHED
     with locked(unfinished / ".lock", str(folder)), said_to_the_user():
         sweep(unfinished)
         checkpoint = Checkpoint(unfinished / "checkpoint.safetensors", digest(description))
-        state, way = checkpoint.read() or (None if began is None else from_bytes(began), [])
+        state, way = checkpoint.read() or (None if begun is None else begun[0], [])
 
         def tell(descent: Descent, way: Sequence[Step]) -> None:
             on_progress(LOOK, 1, 1)
@@ -107,9 +106,10 @@ def descend(
             checkpoint.keep(descent, way)
 
         on_progress(LOOK, 0, 1)
+        aim = Aim(settings.n_features, settings.penalty)
         with sharing_of(table, sharing.cluster, sharing.workers) as shared:
             found = select_by_descent(
-                table, None, settings.aim, settings.rules, shared, state, way=way, on_step=tell
+                table, None, aim, _rules(settings), shared, state, way=way, on_step=tell
             )
         left = to_bytes(found.state)
         content = _content(table, found, description, left)
@@ -118,6 +118,23 @@ def descend(
         write_file(folder / STATE, left)
         checkpoint.remove()
     return Descended(folder, content)
+
+
+def _state_in(content: bytes) -> tuple[DescentState, str]:
+    """Return a state, and the seal by which it is known."""
+    with said_to_the_user():
+        return from_bytes(content), seal_of(content)
+
+
+def _rules(settings: DescentSettings) -> Rules:
+    return Rules(
+        settings.order,
+        settings.steps,
+        settings.batch_rows,
+        settings.blocks_per_step,
+        None if settings.task == "auto" else settings.task,
+        settings.seed,
+    )
 
 
 def _content(
@@ -148,6 +165,6 @@ def _content(
         ],
         "settings": description["settings"],
         "start": description["start"],
-        "state": hashlib.sha256(state).hexdigest(),
+        "state": seal_of(state),
         "versions": description["versions"],
     }

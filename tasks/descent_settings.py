@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from chaffinch.tasks.ranking_settings import Order
-from chaffinch.tasks.selection.dfs.search import Aim, Rules
 from chaffinch.tasks.setting_fields import Count, Settings, setting
 from chaffinch.tasks.settings import Cluster, TaskOrAuto
 
@@ -103,17 +102,6 @@ class DescentSettings(Settings):
                 "--n-features 100"
             )
         return self
-
-    @property
-    def aim(self) -> Aim:
-        """What the descent is to reach."""
-        return Aim(self.n_features, self.penalty)
-
-    @property
-    def rules(self) -> Rules:
-        """How it goes there."""
-        task = None if self.task == "auto" else self.task
-        return Rules(self.order, self.steps, self.batch_rows, self.blocks_per_step, task, self.seed)
 
 
 class SharingSettings(Settings):

@@ -45,7 +45,7 @@ def test_all_are_deployed_to_the_work_pool_and_one_every_night(deployed):
     assert {d["work_pool_name"] for d in deployed.values()} == {"chaffinch"}
     crons = {n: [s["schedule"]["cron"] for s in d["schedules"]] for n, d in deployed.items()}
     nightly = crons.pop("feature_selection/nightly")
-    assert (nightly, [*crons.values()]) == (["0 2 * * *"], [[]] * 4)
+    assert (nightly, [*crons.values()]) == (["0 2 * * *"], [[]] * 5)
 
 
 def test_one_is_started_by_an_event(deployed, server):
