@@ -13,6 +13,7 @@ from chaffinch.tasks.descent_checkpoint import Checkpoint
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings
 from chaffinch.tasks.differentiable_selection import bytes_of_state, sharing_of
 from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.interrupts import stop_if_told
 from chaffinch.tasks.selection.dfs.descent import Descent, Step
 from chaffinch.tasks.selection.dfs.search import Aim, Rules, select_by_descent
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
@@ -99,11 +100,14 @@ def descend(
         sweep(unfinished)
         checkpoint = Checkpoint(unfinished / "checkpoint.safetensors", digest(description))
         state, way = checkpoint.read() or (None if begun is None else begun[0], [])
+        n_before = len(way)
 
         def tell(descent: Descent, way: Sequence[Step]) -> None:
-            on_progress(LOOK, 1, 1)
+            if len(way) == n_before:
+                on_progress(LOOK, 1, 1)
             on_progress(DESCEND, len(way), settings.steps)
             checkpoint.keep(descent, way)
+            stop_if_told()
 
         on_progress(LOOK, 0, 1)
         aim = Aim(settings.n_features, settings.penalty)
@@ -117,6 +121,7 @@ def descend(
         write_file(folder / FEATURES, sealed(content))
         write_file(folder / STATE, left)
         checkpoint.remove()
+    on_progress(DESCEND, 1, 1)
     return Descended(folder, content)
 
 

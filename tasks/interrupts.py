@@ -25,6 +25,12 @@ class Stopped(KeyboardInterrupt):
         self.signal = number
 
 
+class _Told:
+    """Which signal told this program to stop, if one did."""
+
+    number: int | None = None
+
+
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
     """Have SIGTERM and SIGHUP raise `Stopped` in the block, which otherwise would end it at once.
@@ -37,12 +43,10 @@ def stopped_by_signals() -> Iterator[None]:
     Stopped
         Wherever the block is when the signal arrives.
     """
-    stopping = False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopping
-        if not stopping:
-            stopping = True
+        if _Told.number is None:
+            _Told.number = number
             raise Stopped(number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -54,6 +58,21 @@ def stopped_by_signals() -> Iterator[None]:
     finally:
         for number, old in taken.items():
             signal.signal(number, old)
+        _Told.number = None
+
+
+def stop_if_told() -> None:
+    """Stop now, if a signal in `stopped_by_signals` said so and what it raised was lost.
+
+    Libraries that import or load others in the middle of a call take it for a failure of these.
+
+    Raises
+    ------
+    Stopped
+        If so.
+    """
+    if _Told.number is not None:
+        raise Stopped(_Told.number)
 
 
 def stop_once() -> None:

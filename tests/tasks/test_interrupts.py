@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
-from chaffinch.tasks.interrupts import Stopped, helpers_shielded, stopped_by_signals
+from chaffinch.tasks.interrupts import Stopped, helpers_shielded, stop_if_told, stopped_by_signals
 
 STOPPING = pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
@@ -66,6 +67,19 @@ def test_a_stopping_signal_is_taken_as_ctrl_c_is(number):
     assert isinstance(stopped.value, Stopped)
     assert stopped.value.signal == number
     assert signal.getsignal(number) is before
+
+
+def test_one_that_a_library_has_lost_is_taken_where_somebody_asks():
+    def work() -> None:
+        stop_if_told()  # nothing was said yet
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+        stop_if_told()
+
+    with pytest.raises(Stopped) as stopped, stopped_by_signals():
+        work()
+    assert stopped.value.signal == signal.SIGTERM
+    stop_if_told()  # it was taken
 
 
 def test_what_is_sent_again_does_not_break_off_the_tidying_up():
