@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from chaffinch.flows.columns_command import columns
+from chaffinch.flows.descent_commands import descend, shuffle
 from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, WORKERS
 from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
 from chaffinch.flows.promotion_commands import diff, promote, promoted, rollback
@@ -246,7 +247,10 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         terminal.show(load_result(existing.existing(run)), as_json=as_json)
 
 
-for command in (reselect, columns, diff, promote, promoted, rollback, serve, automations, announce):
+for command in (
+    *(reselect, columns, shuffle, descend),
+    *(diff, promote, promoted, rollback, serve, automations, announce),
+):
     cli.add_command(command)
 
 

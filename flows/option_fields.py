@@ -41,6 +41,26 @@ COMPARISON = {
 RESELECTION = {
     f"--{name}": name for name in ("target", "drop", "model", "gain", "slack", "rejections", "seed")
 }
+SHUFFLE = {
+    "--target": "target",
+    "--drop": "drop",
+    "--sparse": "sparse",
+    "--zero-based/--one-based": "zero_based",
+    "--n-columns": "n_columns",
+    "--dtype": "dtype",
+    "--seed": "seed",
+    "--block-rows": "block_rows",
+}
+DESCENT = {
+    "--n-features": "n_features",
+    "--penalty": "penalty",
+    "--order": "order",
+    "--steps": "steps",
+    "--batch-rows": "batch_rows",
+    "--blocks-per-step": "blocks_per_step",
+    "--task": "task",
+    "--seed": "seed",
+}
 STORE = {"--store": "store"}
 WORKERS = {"--cluster": "cluster", "--workers": "workers"}
 EXECUTION = {**STORE, **WORKERS}

@@ -51,7 +51,8 @@ def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Co
     settings : pydantic model
         Where the fields are.
     fields : mapping
-        Option, such as ``"--folds"``, to the path of its field, such as ``"model.folds"``.
+        Option, such as ``"--folds"``, to the path of its field, such as ``"model.folds"``. Of a
+        field that is true or false, a flag, or both flags, as in ``"--yes/--no"``.
     """
 
     def decorate(command: Command) -> Command:
@@ -60,10 +61,9 @@ def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Co
             command = click.option(
                 option,
                 _parameter_name(path),
-                type=_type_of(field.annotation),
                 required=field.is_required() and "." not in path,
                 help=_help(field),
-                metavar=None if _choices(field.annotation) else _metavar(field.annotation),
+                **_how_it_is_given(field.annotation),
             )(command)
         return command
 
@@ -94,6 +94,13 @@ def _find(settings: type[BaseModel], path: str) -> FieldInfo:
 
 def _parameter_name(path: str) -> str:
     return path.replace(".", "_")
+
+
+def _how_it_is_given(annotation: Any) -> dict[str, Any]:
+    if _without_none(annotation) is bool:
+        return {"is_flag": True, "default": None}
+    metavar = None if _choices(annotation) else _metavar(annotation)
+    return {"type": _type_of(annotation), "metavar": metavar}
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
@@ -138,7 +145,7 @@ def _is_number(annotation: Any) -> bool:
 
 def _help(field: FieldInfo) -> str:
     words = field.description or ""
-    if field.is_required() or field.default in (None, ()):
+    if field.is_required() or field.default in (None, ()) or field.default is False:
         return words
     return f"{words}  [default: {_in_words(field.default)}]"
 

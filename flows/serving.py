@@ -12,6 +12,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from chaffinch.flows.automations import TAG, make_missing
 from chaffinch.flows.comparison import comparison
+from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.flows.events import resource_of, server_url
 from chaffinch.flows.feature_selection import feature_selection
 from chaffinch.flows.new_data import NAMED, NEW_DATA
@@ -109,6 +110,7 @@ def serve_flows(
         _deployment(feature_selection, ON_NEW_DATA, unasked, triggers=[new_data], **limit),
         _deployment(comparison, ON_DEMAND, comparing),
         _deployment(reselection, ON_DEMAND, {**common, "data": data}),
+        _deployment(differentiable_selection, ON_DEMAND, {}),
     )
 
 

@@ -10,6 +10,7 @@ _GOES_ON, _MAY_BE_DONE = (
 )
 _AFTER_A_STOP = {
     **dict.fromkeys(("run", "reselect", "compare"), _GOES_ON),
+    "descend": "The same command goes on where it was seconds ago.",
     **dict.fromkeys(("promote", "rollback"), _MAY_BE_DONE),
     "serve": "The same command serves again.",
 }

@@ -12,15 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
+import scipy.sparse
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.parquet import check_same_columns
 from chaffinch.storage.pieces import Piece
 from chaffinch.storage.row_checks import NameRow, by_names
+from chaffinch.storage.sources import reading
 
 _LARGEST_WHOLE = 2**53  # that float64 holds with all those below
-_VALUES_AT_A_TIME, _MOST_ROWS = 2**21, 65_536
+# A read costs as much for each column as a hundred values do, so that fewer rows are not worth it.
+_VALUES_AT_A_TIME, _FEWEST_ROWS, _MOST_ROWS = 2**21, 128, 65_536
 
 
 @contextmanager
@@ -30,15 +33,16 @@ def opened(path: Path) -> Iterator[Any]:
     Raises
     ------
     InputError
-        If it is none.
+        If it is none, or not there.
     """
-    try:
-        with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
-            yield file
-    except (PermissionError, InputError):
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
+    with reading(path):
+        try:
+            with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+                yield file
+        except (PermissionError, InputError):
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
 
 
 def common_type(schema: pa.Schema, names: Sequence[str]) -> np.dtype[Any]:
@@ -62,7 +66,13 @@ def common_type(schema: pa.Schema, names: Sequence[str]) -> np.dtype[Any]:
 
 
 def parquet_pieces(
-    files: Sequence[Path], schema: pa.Schema, names: Sequence[str], target: str, dtype: Any
+    files: Sequence[Path],
+    schema: pa.Schema,
+    names: Sequence[str],
+    target: str,
+    dtype: Any,
+    *,
+    sparse: bool,
 ) -> Iterator[Piece]:
     """Yield the rows of Parquet files of one schema, some at a time.
 
@@ -76,6 +86,8 @@ def parquet_pieces(
     target : str
     dtype : numpy.dtype
         What the numbers become.
+    sparse : bool
+        Whether zeros are left out.
 
     Raises
     ------
@@ -83,7 +95,7 @@ def parquet_pieces(
         If a file cannot be read or has other columns, a value is missing, or a whole number is one
         that float64 would change.
     """
-    n_at_a_time = min(max(1, _VALUES_AT_A_TIME // len(names)), _MOST_ROWS)
+    n_at_a_time = min(max(_FEWEST_ROWS, _VALUES_AT_A_TIME // len(names)), _MOST_ROWS)
     for path in files:
         n_before = 0
         with opened(path) as file:
@@ -94,7 +106,8 @@ def parquet_pieces(
                 name_row = partial(_row, path.name, n_before)
                 for place, name in enumerate(names):
                     X[:, place] = _numbers(name, batch.column(name), name_row)
-                yield Piece(X, _target(batch.column(target)), name_row, by_names(names))
+                rows = scipy.sparse.csr_array(X) if sparse else X
+                yield Piece(rows, _target(batch.column(target)), name_row, by_names(names))
                 n_before += batch.num_rows
 
 

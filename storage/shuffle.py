@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
+from chaffinch.storage.addresses import place_of
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns, check_known
 from chaffinch.storage.parquet import parquet_files
@@ -19,12 +21,15 @@ from chaffinch.storage.pieces import Kind, Piece
 from chaffinch.storage.row_checks import by_names
 from chaffinch.storage.shuffled_tables import ShuffledTable
 from chaffinch.storage.shuffled_writing import write_shuffled
-from chaffinch.storage.sources import reading
+from chaffinch.storage.sources import reading, source_name
 from chaffinch.storage.svmlight import svmlight_pieces
+
+Sources = str | Path | Sequence[str | Path]
+_PARQUET = b"PAR1"  # what such a file begins with
 
 
 def shuffle_svmlight(
-    source: str | Path,
+    source: Sources,
     path: str | Path,
     *,
     zero_based: bool,
@@ -33,20 +38,20 @@ def shuffle_svmlight(
     seed: int = 0,
     block_rows: int | None = None,
 ) -> ShuffledTable:
-    """Write a text file in the format of svmlight and libsvm as a sparse table in random order.
+    """Write text in the format of svmlight and libsvm as a sparse table in random order.
 
     Parameters
     ----------
-    source : path
-        The file, plain or .gz; it is read once, 16 MB at a time. Labels are numbers; of classes,
-        number them, and give task="classification" to whoever reads the table.
+    source : path, or sequence of paths
+        Files, plain or .gz, one after the other; each is read once, 16 MB at a time. Labels are
+        numbers; of classes, number them, and give task="classification" to whoever reads the table.
     path : path
         Where to write; what is there already is replaced, once all is written. As much again is
         needed beside it on the way.
     zero_based : bool
         Whether columns are counted from 0 in the file, or from 1.
     n_columns : int, optional
-        D; by default up to the last column that has a value. Give it where several files belong
+        D; by default up to the last column that has a value. Give it where several tables belong
         together.
     dtype : "float32" or "float64"
         How values are kept.
@@ -63,39 +68,43 @@ def shuffle_svmlight(
     StorageError
         If the device is full or fails.
     """
-    source = Path(source)
+    files = _paths(source)
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype must be float32 or float64 but is {dtype!r}")
     kind = Kind(n_columns, may_grow=True)
-    with reading(source):
-        _check_another_place(source, [source], path)
-        pieces = svmlight_pieces(source, zero_based, np.dtype(dtype))
-        return write_shuffled(pieces, kind, path, seed, block_rows)
+    _check_another_place(files, path)
+    pieces = _of_texts(files, zero_based, np.dtype(dtype))
+    counted_from: Literal[0, 1] = 0 if zero_based else 1
+    return write_shuffled(pieces, kind, path, seed, block_rows, counted_from=counted_from)
 
 
 def shuffle_parquet(
-    source: str | Path,
+    source: Sources,
     path: str | Path,
     *,
     target: str,
     drop: Collection[str] = (),
+    sparse: bool = False,
     seed: int = 0,
     block_rows: int | None = None,
 ) -> ShuffledTable:
-    """Write a Parquet file, or a folder of them, of numbers as a dense table in random order.
+    """Write Parquet files, or folders of them, of numbers as a table in random order.
 
     Parameters
     ----------
-    source : path
-        The file or folder; it is read once, some rows at a time. Rows may be sorted as they like.
-        Whole numbers and true and false are taken for numbers; where every column is float32 the
-        table is.
+    source : path, or sequence of paths
+        Files or folders, all of one schema; each is read once, some rows at a time. Rows may be
+        sorted as they like. Whole numbers and true and false are taken for numbers; where every
+        column is float32 the table is.
     path, seed, block_rows
         See `shuffle_svmlight`.
     target : str
         Its column: numbers, true and false, or text.
     drop : collection of str
         Columns that are left out.
+    sparse : bool
+        Whether zeros are left out: for tables that are wide and mostly zeros, of which a block
+        would otherwise take 1,024 D numbers of memory at least.
 
     Raises
     ------
@@ -105,18 +114,20 @@ def shuffle_parquet(
     StorageError
         If the device is full or fails.
     """
-    source = Path(source)
-    with reading(source):
-        files = parquet_files(source) if source.is_dir() else [source]
-        _check_another_place(source, files, path)
-        with opened(files[0]) as first:
-            schema = first.schema_arrow
-        check_columns(schema.names, files[0].name)
-        check_known([target, *drop], schema.names)
-        names = [name for name in schema.names if name != target and name not in drop]
-        dtype = common_type(schema, names)
-        pieces = parquet_pieces(files, schema, names, target, dtype)
-        return write_shuffled(pieces, Kind(), path, seed, block_rows, names)
+    sources = _paths(source)
+    files: list[Path] = []
+    for one in sources:
+        with reading(one):
+            files += parquet_files(one) if one.is_dir() else [one]
+    _check_another_place([*sources, *files], path)
+    with opened(files[0]) as first:
+        schema = first.schema_arrow
+    check_columns(schema.names, files[0].name)
+    check_known([target, *drop], schema.names)
+    names = [name for name in schema.names if name != target and name not in drop]
+    dtype = common_type(schema, names)
+    pieces = parquet_pieces(files, schema, names, target, dtype, sparse=sparse)
+    return write_shuffled(pieces, Kind(), path, seed, block_rows, names)
 
 
 def shuffle_pieces(
@@ -148,10 +159,69 @@ def shuffle_pieces(
     return write_shuffled(_given_pieces(pieces), Kind(), path, seed, block_rows)
 
 
-def _check_another_place(source: Path, files: Sequence[Path], path: str | Path) -> None:
+def are_parquet(source: Sources) -> bool:
+    """Return whether files begin as Parquet does, or are folders, rather than text.
+
+    Parameters
+    ----------
+    source
+        See `shuffle_svmlight`.
+
+    Raises
+    ------
+    InputError
+        If some are and some are not, or one cannot be read.
+    """
+    files = _paths(source)
+    found = [_is_parquet(file) for file in files]
+    if len(set(found)) > 1:
+        yes, no = files[found.index(True)], files[found.index(False)]
+        raise InputError(f"{yes.name} is Parquet but {no.name} is not; give files of one format")
+    return found[0]
+
+
+def _is_parquet(path: Path) -> bool:
+    with reading(path):
+        if path.is_dir():
+            return True
+        with path.open("rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+
+
+def _paths(source: Sources) -> list[Path]:
+    """Return one path or several as paths on this disk, all of which are there.
+
+    Raises
+    ------
+    InputError
+        If there are none, one is elsewhere, or there is no such file.
+    """
+    given = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not given:
+        raise InputError("the source must be at least one file but is none; name one")
+    files: list[Path] = []
+    for one in given:
+        place = place_of(one)
+        if not isinstance(place, Path):
+            raise InputError(
+                f"{source_name(one)} must be a file on this disk, as it is read piece by piece, "
+                "but is elsewhere or none; copy it here first"
+            )
+        with reading(place):
+            files.append(place)
+    return files
+
+
+def _check_another_place(files: Sequence[Path], path: str | Path) -> None:
     """Refuse to write where the source is read from: it has names and rows that are left out."""
-    if Path(path).resolve() in {file.resolve() for file in (source, *files)}:
+    if Path(path).resolve() in {file.resolve() for file in files}:
         raise InputError(f"{path} is the source itself, which would be lost; name another path")
+
+
+def _of_texts(files: Iterable[Path], zero_based: bool, dtype: np.dtype[Any]) -> Iterator[Piece]:
+    for file in files:
+        with reading(file):
+            yield from svmlight_pieces(file, zero_based, dtype)
 
 
 def _given_pieces(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[Piece]:

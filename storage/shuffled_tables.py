@@ -45,6 +45,8 @@ class ShuffledTable:
         The different values of the target, ascending; None where there are more than 1,000.
     hash : str
         Of rows and blocks, 64 hexadecimal digits.
+    counted_from : int
+        0 or 1: what number the first column has where the source has numbers for names.
     """
 
     path: Path
@@ -54,6 +56,11 @@ class ShuffledTable:
     target_type: np.dtype[Any]
     labels: NDArray[Any] | None = field(repr=False, compare=False)
     hash: str
+    counted_from: int = 0
+
+    def name_of(self, column: int) -> str:
+        """Return what the source calls a column, given its position from 0."""
+        return str(column + self.counted_from) if self.columns is None else self.columns[column]
 
     def read(self, block: int) -> tuple[Any, NDArray[Any]]:
         """Return the rows of a block, an array or a csr_array of shape (n, D), and their targets.
@@ -76,7 +83,7 @@ class ShuffledTable:
         def name_row(row: int) -> str:
             return f"row {before + row + 1} of {self.path.name}"
 
-        name_column = by_names(self.columns)
+        name_column = self.name_of if self.columns is None else by_names(self.columns)
         target = rows["target"].combine_chunks().to_numpy(zero_copy_only=False)
         values = rows["values"].combine_chunks()
         given = values.flatten().to_numpy().copy()  # or it could not be written to
@@ -137,6 +144,7 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
         target_type,
         known,
         said["hash"],
+        said.get("counted_from", 0),
     )
 
 
@@ -144,7 +152,7 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
 def _parquet(path: Path) -> Iterator[Any]:
     """Open a file of Parquet; what is wrong with it is said in one line."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file that chaffinch.shuffle_parquet wrote")
+        raise InputError(f"{path} is a folder; name a file that chaffinch shuffle wrote")
     try:
         with pyarrow.parquet.ParquetFile(
             path, pre_buffer=False, page_checksum_verification=True
@@ -161,7 +169,7 @@ def _said_in(file: Any, path: Path) -> dict[str, Any]:
     if content is None:
         raise InputError(
             f"{path} may have its rows in an order of their own, which gives wrong features; write "
-            "it in random order by chaffinch.shuffle_parquet"
+            "it in random order, with chaffinch shuffle or by chaffinch.shuffle_parquet"
         )
     said = parse_json(content, path, _FIELDS)
     if said["format"] != FORMAT:

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -28,6 +28,7 @@ def write_shuffled(
     seed: int,
     block_rows: int | None,
     columns: Sequence[str] | None = None,
+    counted_from: Literal[0, 1] = 0,
 ) -> ShuffledTable:
     """Write pieces of a table, in a random order, as one file.
 
@@ -46,6 +47,8 @@ def write_shuffled(
         one, and 1,024 to 65,536 rows.
     columns : sequence of str, optional
         Names.
+    counted_from : 0 or 1
+        What number the first column has in the source.
 
     Raises
     ------
@@ -68,7 +71,9 @@ def write_shuffled(
         try:
             shuffled = Shuffled(aside, seed)
             shuffled.scatter(kind.arrow(part) for piece in pieces for part in piece.small_enough())
-            _write(shuffled.tables(), kind, seed, block_rows, columns, aside / target.name)
+            named = {"columns": None if columns is None else list(columns)}
+            said = {**named, "counted_from": counted_from, "seed": seed}
+            _write(shuffled.tables(), kind, block_rows, said, aside / target.name)
             (aside / target.name).replace(target)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -81,9 +86,8 @@ def write_shuffled(
 def _write(
     tables: Iterator[pa.Table],
     kind: Kind,
-    seed: int,
     block_rows: int | None,
-    columns: Sequence[str] | None,
+    said: dict[str, Any],
     path: Path,
 ) -> None:
     if not kind.n_rows or not kind.n_columns:
@@ -98,18 +102,16 @@ def _write(
         for block in _with_first(first, blocks):
             writer.write_table(block.cast(schema), row_group_size=block.num_rows)
             _add(digest, block)
-        said = {
+        found = {
             "format_version": FORMAT_VERSION,
             "format": FORMAT,
             "form": "sparse" if kind.is_sparse else "dense",
             "n_rows": kind.n_rows,
             "n_columns": kind.n_columns,
-            "columns": None if columns is None else list(columns),
             "labels": kind.labels,
-            "seed": seed,
-            "hash": digest.hexdigest(),
         }
-        writer.add_key_value_metadata({FOOTER: to_json(said)})
+        footer = to_json({**found, **said, "hash": digest.hexdigest()})
+        writer.add_key_value_metadata({FOOTER: footer})
 
 
 def _sizes(kind: Kind, block_rows: int | None) -> Iterator[int]:

@@ -108,9 +108,10 @@ def differentiable_selection(
     """
     rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
     with said_to_the_user():
-        state = _state_at(start) if isinstance(start, str | os.PathLike) else start
-        with _sharing(X, cluster, workers) as sharing:
-            return select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, state)
+        if isinstance(start, str | os.PathLike):
+            start = from_bytes(bytes_of_state(start))
+        with sharing_of(X, cluster, workers) as sharing:
+            return select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start)
 
 
 def differentiable_path(
@@ -146,7 +147,7 @@ def differentiable_path(
         If the workers cannot finish.
     """
     rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
-    with said_to_the_user(), _sharing(X, cluster, workers) as sharing:
+    with said_to_the_user(), sharing_of(X, cluster, workers) as sharing:
         return path_by_descent(X, y, penalties, rules, sharing)
 
 
@@ -170,19 +171,36 @@ def save_state(state: DescentState, path: str | Path) -> None:
     write_file(Path(path), to_bytes(state))
 
 
-def _state_at(path: str | os.PathLike[str]) -> DescentState:
+def bytes_of_state(path: str | os.PathLike[str]) -> bytes:
+    """Return what `save_state` wrote.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
     try:
-        content = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise InputError(
             f"start {path} cannot be read: {error.strerror}; give what save_state wrote"
         ) from error
-    return from_bytes(content)
 
 
 @contextmanager
-def _sharing(X: Any, cluster: str, workers: int | None) -> Iterator[Sharing]:
-    """Open the workers, if some are wanted."""
+def sharing_of(X: Any, cluster: str, workers: int | None) -> Iterator[Sharing]:
+    """Open the workers, if some are wanted.
+
+    Parameters
+    ----------
+    X, cluster, workers
+        See `differentiable_selection`.
+
+    Raises
+    ------
+    InputError
+        If they are wanted for a table in memory.
+    """
     execution = ExecutionSettings(cluster=cluster, workers=workers)
     if execution.cluster != "none" and not is_source(X):
         raise InputError(

@@ -22,7 +22,7 @@ def _not_too_high(value: Any) -> Any:
     return value
 
 
-_Order = Annotated[int, BeforeValidator(_not_too_high), Field(ge=1, le=8)]
+Order = Annotated[int, BeforeValidator(_not_too_high), Field(ge=1, le=8)]
 
 
 class ByScore(Settings):
@@ -79,7 +79,7 @@ class Dfs(ByScore):
     model_config = ConfigDict(title="DFS")
 
     kind: Literal["dfs"] = setting("dfs", 0, "Kind", _said("dfs"))
-    order: _Order = setting(
+    order: Order = setting(
         4,
         3,
         "Order",

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from chaffinch.storage.errors import InputError
@@ -44,6 +44,18 @@ PERCENT = (45, 30, 10, 15)
 _Percent = Annotated[int, Field(ge=1, le=97)]
 
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
+
+
+def _local_none_or_an_address(value: Any) -> Any:
+    if not isinstance(value, str) or not re.search(_CLUSTER, value):
+        raise ValueError(
+            "cluster must be local, none or a scheduler's address such as tcp://host:8786 "
+            f"but is {value!r}"
+        )
+    return value
+
+
+Cluster = Annotated[str, BeforeValidator(_local_none_or_an_address), Field(pattern=_CLUSTER)]
 
 
 # The UI shows the first of those that share most settings by name with what a form begins with, and
@@ -261,24 +273,13 @@ class ExecutionSettings(Settings):
     store: Path = setting(
         Path("chaffinch-store"), 0, "Store", "Folder that keeps datasets and runs."
     )
-    cluster: str = setting(
+    cluster: Cluster = setting(
         "local",
         1,
         "Cluster",
         "local: worker processes on this machine; none: this process alone; or the address of a "
         "Dask scheduler such as tcp://host:8786.",
-        pattern=_CLUSTER,
     )
     workers: Count | None = setting(
         None, 2, "Workers", "Worker processes of a local cluster. By default one per core."
     )
-
-    @field_validator("cluster", mode="before")
-    @classmethod
-    def _local_none_or_an_address(cls, value: Any) -> Any:
-        if not isinstance(value, str) or not re.search(_CLUSTER, value):
-            raise ValueError(
-                "cluster must be local, none or a scheduler's address such as tcp://host:8786 "
-                f"but is {value!r}"
-            )
-        return value

@@ -23,6 +23,7 @@ TITLES = {
             "pcmac": "pcmac",
             "basehock": "BASEHOCK",
             "madelon": "madelon",
+            "colon": "colon",
             "made": "made tables",
         }.items()
     },

@@ -33,13 +33,25 @@ def unsealed(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str], b
     from safetensors.numpy import load
 
     try:
-        tensors = load(content)
-        length = int.from_bytes(content[:8], "little")
-        words = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+        tensors, words = load(content), _words(content)
     except (SafetensorError, ValueError) as error:
         raise ValueError(str(error)) from error
     seal = words.pop(_SEAL, None)
     return tensors, words, seal == _digest(tensors, words)
+
+
+def seal_of(content: bytes) -> str:
+    """Return the seal of what `sealed` returned: 64 hexadecimal digits over arrays and words.
+
+    Equal contents have one seal, while their bytes may differ: safetensors has words in any order.
+    """
+    return _words(content)[_SEAL]
+
+
+def _words(content: bytes) -> dict[str, str]:
+    length = int.from_bytes(content[:8], "little")
+    words: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return words
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], words: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ DEPLOYMENTS = {
     *(f"feature_selection/{when}" for when in ("on-demand", "nightly", "on-new-data")),
     "comparison/on-demand",
     "reselection/on-demand",
+    "differentiable_selection/on-demand",
 }
 
 

@@ -45,7 +45,7 @@ def test_all_are_deployed_to_the_work_pool_and_one_every_night(deployed):
     assert {d["work_pool_name"] for d in deployed.values()} == {"chaffinch"}
     crons = {n: [s["schedule"]["cron"] for s in d["schedules"]] for n, d in deployed.items()}
     nightly = crons.pop("feature_selection/nightly")
-    assert (nightly, [*crons.values()]) == (["0 2 * * *"], [[]] * 4)
+    assert (nightly, [*crons.values()]) == (["0 2 * * *"], [[]] * 5)
 
 
 def test_one_is_started_by_an_event(deployed, server):
@@ -61,12 +61,17 @@ def test_one_is_started_by_an_event(deployed, server):
 
 def test_the_parameters_of_the_file_are_settings_that_validate(deployed):
     import chaffinch
+    from chaffinch.flows.differentiable_selection import differentiable_selection
 
-    flows = ("feature_selection", "comparison", "reselection")
+    flows = {f: getattr(chaffinch, f) for f in ("feature_selection", "comparison", "reselection")}
+    flows["differentiable_selection"] = differentiable_selection
+    asked = {
+        "reselection": {"former": "a run"},
+        "differentiable_selection": {"data": "a", "folder": "b", "settings": {"n_features": 1}},
+    }
     for name, deployment in deployed.items():
-        flow = {f: getattr(chaffinch, f) for f in flows}[name.partition("/")[0]]
-        asked = {"former": "a run"} if flow is chaffinch.reselection else {}
-        flow.validate_parameters({**deployment["parameters"], **asked})
+        flow = name.partition("/")[0]
+        flows[flow].validate_parameters({**deployment["parameters"], **asked.get(flow, {})})
 
 
 def test_a_worker_runs_it(deployed, server, table, small, folder):

@@ -136,6 +136,9 @@ def test_svmlight_is_read_in_pieces_as_scikit_learn_reads_it(
         source, tmp_path / "y.parquet", zero_based=zero_based, dtype="float32"
     )
     assert single.shape == (600, 30)
+    assert [single.name_of(column) for column in (0, 29)] == (
+        ["0", "29"] if zero_based else ["1", "30"]
+    )
     assert all_rows(single)[0].dtype == np.float32
 
 
@@ -160,6 +163,46 @@ def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatc
     expected = frame.drop(columns=["label", "day"]).to_numpy(float)
     assert (rows == expected[order]).all()
     assert (target == frame["label"].to_numpy()[order]).all()
+    sparse = chaffinch.shuffle_parquet(
+        tmp_path / "in", tmp_path / "y.parquet", target="label", drop=["day"], sparse=True
+    )
+    assert sparse.columns == table.columns
+    assert sparse.read(0)[0].nnz == np.count_nonzero(expected)
+    assert (all_rows(sparse)[0] == rows).all()
+
+
+def test_several_files_are_one_table_the_same_as_if_they_were_one(tmp_path) -> None:
+    X, y = made_up(2500, 6)
+    X[2000:, 4:] = 0  # the last of three texts goes up to a lower column
+    ends = ((0, 900), (900, 2000), (2000, 2500))
+    texts, files, frame = [], [], pd.DataFrame(X, columns=list("abcdef")).assign(y=y)
+    for number, (first, last) in enumerate(ends):
+        texts.append(tmp_path / f"{number}.svm")
+        dump_svmlight_file(X[first:last], y[first:last], str(texts[-1]), zero_based=True)
+        files.append(tmp_path / f"{number}.parquet")
+        frame[first:last].to_parquet(files[-1])
+    (tmp_path / "all.svm").write_bytes(b"".join(text.read_bytes() for text in texts))
+    frame.to_parquet(tmp_path / "all.parquet")
+    for several, one, shuffle, asked in (
+        (texts, "all.svm", chaffinch.shuffle_svmlight, {"zero_based": True}),
+        (files, "all.parquet", chaffinch.shuffle_parquet, {"target": "y"}),
+    ):
+        of_one = shuffle(tmp_path / one, tmp_path / "x", **asked)
+        of_several = shuffle([str(several[0]), *several[1:]], tmp_path / "y", **asked)
+        assert of_several.shape == (2500, 6)
+        assert of_several.hash == of_one.hash
+    texts[1].write_text("1 0:2\n1 0:nan\n")
+    with pytest.raises(InputError, match="line 2 of 1\\.svm has nan in column 0"):
+        chaffinch.shuffle_svmlight(texts, tmp_path / "z", zero_based=True)
+    for wrong, said in (
+        ([], "must be at least one file but is none"),
+        ([texts[0], tmp_path / "9.svm"], "there is no file .*9.svm; nearest"),
+        (["s3://shop/0.svm"], "0.svm must be a file on this disk, .* copy it here first"),
+        ([texts[0], tmp_path / "z"], "there is no file"),
+        ([texts[0], texts[2]], "is the source itself"),
+    ):
+        with pytest.raises(InputError, match=said):
+            chaffinch.shuffle_svmlight(wrong, texts[2], zero_based=True)
 
 
 @pytest.mark.parametrize(

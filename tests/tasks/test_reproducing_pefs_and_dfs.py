@@ -239,6 +239,21 @@ def test_dfs_is_set_against_filters_by_command(tmp_path, monkeypatch, capfd) -> 
     assert len(found) == 5 * 5 + 5
 
 
+def test_13_of_62_rows_are_for_the_test_of_colon(tmp_path) -> None:
+    """As the note says: 8 of one class and 5 of the other, so that an AUC is a multiple of 1/40."""
+    colon = EXPERIMENTS["dfs-figure-2-colon"]
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(62, 2000)), columns=[f"f{j}" for j in range(2000)])
+    table.assign(target=np.repeat([-1, 1], [40, 22])).to_parquet(tmp_path / "colon.parquet")
+    shared = colon.read(tmp_path)
+    assert shared[0].shape == (62, 2000)
+    (measure,) = colon.measures
+    found = measure(shared, 0)
+    assert len(found) == 5 * 5 + 5
+    in_steps = [40 * value for (row, _), value in found.items() if "features" in row]
+    assert in_steps == pytest.approx(np.round(in_steps))
+
+
 def test_tables_of_other_papers_are_looked_for_by_name(tmp_path) -> None:
     for module in (pefs_figure_1, dfs_figure_2):
         for one in module.EXPERIMENTS:

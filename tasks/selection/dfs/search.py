@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
@@ -18,8 +18,14 @@ from chaffinch.tasks.selection.dfs.learning import learn
 from chaffinch.tasks.selection.dfs.parts import Sharing
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.sources import InMemory, RowSource, is_source
-from chaffinch.tasks.selection.dfs.state import DescentState
+from chaffinch.tasks.selection.dfs.state import DescentState, state_of
 from chaffinch.tasks.selection.vocabulary import Task
+
+OnStep = Callable[[Descent, Sequence[Step]], None]
+
+
+def watch_nothing(descent: Descent, way: Sequence[Step]) -> None:
+    """Let steps pass: the default where nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,9 @@ def select_by_descent(
     rules: Rules,
     sharing: Sharing | None = None,
     start: DescentState | None = None,
+    *,
+    way: Sequence[Step] = (),
+    on_step: OnStep = watch_nothing,
 ) -> DifferentiableSelection:
     """Choose features for a linear model; see `chaffinch.differentiable_selection`.
 
@@ -97,6 +106,10 @@ def select_by_descent(
         Who computes; by default this process.
     start : DescentState, optional
         Where to go on from.
+    way : sequence of Step, optional
+        Those of the steps that led to the start already, where this very descent was interrupted.
+    on_step : callable, optional
+        Called before the first step and after each, with the descent and its way so far.
 
     Raises
     ------
@@ -108,7 +121,8 @@ def select_by_descent(
             "one of n_features and penalty must be given but they are "
             f"{aim.n_features} and {aim.penalty}"
         )
-    return next(_one_after_the_other(X, y, (aim,), rules, sharing, start))
+    descent = _opened(X, y, (aim,), rules, sharing, start)
+    return _follow(descent, rules.steps, aim, way, on_step)
 
 
 def path_by_descent(
@@ -143,7 +157,7 @@ def path_by_descent(
                 f"penalties must ascend but {higher} comes after {lower}: what has left does not "
                 "come back; sort them"
             )
-    return tuple(_one_after_the_other(X, y, aims, rules, sharing, None))
+    return tuple(_one_after_the_other(_opened(X, y, aims, rules, sharing, None), rules, aims))
 
 
 def open_descent(
@@ -178,26 +192,32 @@ def open_descent(
     return Descent(source, learned, draws, rules.order, sharing, held)
 
 
-def _one_after_the_other(
+def _opened(
     X: Any,
     y: ArrayLike | None,
     aims: Sequence[Aim],
     rules: Rules,
     sharing: Sharing | None,
     start: DescentState | None,
-) -> Iterator[DifferentiableSelection]:
-    """Refuse what cannot be before any work; then yield where each aim leads to."""
+) -> Descent:
+    """Refuse what cannot be before any work; then return a descent before its first step."""
     steps = rules.steps
     if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
         raise ValueError(f"steps must be a whole number, at least 1, but is {steps!r}")
     source = as_source(X, y)
     for aim in aims:
         _check_aim(source.shape[1], aim)
-    descent = open_descent(source, rules, sharing, start)
+    return open_descent(source, rules, sharing, start)
+
+
+def _one_after_the_other(
+    descent: Descent, rules: Rules, aims: Sequence[Aim]
+) -> Iterator[DifferentiableSelection]:
+    """Yield where each aim leads to."""
     for number, aim in enumerate(aims):
         if number:
             descent.forget()
-        yield _follow(descent, steps, aim)
+        yield _follow(descent, rules.steps, aim)
 
 
 def _check_penalty(aim: Aim) -> None:
@@ -215,11 +235,18 @@ def _check_aim(n_columns: int, aim: Aim) -> None:
         raise ValueError(f"n_features must be in 1..{n_columns} but is {n_features!r}")
 
 
-def _follow(descent: Descent, steps: int, aim: Aim) -> DifferentiableSelection:
-    n_features = aim.n_features
-    way: list[Step] = [
-        descent.step(penalty=aim.penalty, n_features=n_features or 1) for _ in range(steps)
-    ]
+def _follow(
+    descent: Descent,
+    steps: int,
+    aim: Aim,
+    before: Sequence[Step] = (),
+    on_step: OnStep = watch_nothing,
+) -> DifferentiableSelection:
+    n_features, way = aim.n_features, list(before)
+    on_step(descent, way)
+    while len(way) < steps:
+        way.append(descent.step(penalty=aim.penalty, n_features=n_features or 1))
+        on_step(descent, way)
     v = descent.v.astype(np.float64)
     chosen = np.flatnonzero(v > 0)
     if n_features is not None:
@@ -231,5 +258,5 @@ def _follow(descent: Descent, steps: int, aim: Aim) -> DifferentiableSelection:
         np.array([one.loss for one in way]),
         np.array([one.kept for one in way]),
         np.array([one.penalty for one in way]),
-        DescentState(descent.held(), descent.learned, descent.draws),
+        state_of(descent),
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.dfs.descent import Held
+from chaffinch.tasks.selection.dfs.descent import Descent, Held
 from chaffinch.tasks.selection.dfs.draws import Draws
 from chaffinch.tasks.selection.dfs.learning import Learned
 from chaffinch.tasks.selection.dfs.moments import Moments
@@ -46,8 +47,20 @@ class DescentState:
         return len(self.held.v)
 
 
-def to_bytes(state: DescentState) -> bytes:
-    """Return a state as bytes, `from_bytes` of which is the same to the last bit."""
+def state_of(descent: Descent) -> DescentState:
+    """Return where a descent is, between two of its steps."""
+    return DescentState(descent.held(), descent.learned, descent.draws)
+
+
+def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> bytes:
+    """Return a state as bytes, `from_bytes` of which is the same to the last bit.
+
+    Parameters
+    ----------
+    state : DescentState
+    words : mapping of str to str, optional
+        What is to be kept with it; `with_words` gives it back.
+    """
     held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
     tensors = {name: getattr(held, name) for name in _OF_MASK}
     tensors |= {f"columns_{name}": getattr(columns, name) for name in _OF_COLUMNS}
@@ -64,7 +77,7 @@ def to_bytes(state: DescentState) -> bytes:
         "draws": asdict(state.draws),
     }
     metadata = {"what": _WHAT, "format_version": str(_VERSION), "state": json.dumps(said)}
-    return sealed(tensors, metadata)
+    return sealed(tensors, {**(words or {}), **metadata})
 
 
 def from_bytes(content: bytes) -> DescentState:
@@ -74,6 +87,17 @@ def from_bytes(content: bytes) -> DescentState:
     ------
     ValueError
         If it is none, was written by a later release, or does not fit together.
+    """
+    return with_words(content)[0]
+
+
+def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
+    """Return the state that `to_bytes` made bytes of, and what was kept with it.
+
+    Raises
+    ------
+    ValueError
+        See `from_bytes`.
     """
     try:
         tensors, metadata, is_whole = unsealed(content)
@@ -95,7 +119,7 @@ def from_bytes(content: bytes) -> DescentState:
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the state is damaged ({error}); begin anew, without start") from error
     _check(state)
-    return state
+    return state, metadata
 
 
 def _scalars(of: Any, *names: str) -> dict[str, Any]:

@@ -1,0 +1,128 @@
+"""The flow of differentiable selection: large files in; a folder with the features chosen out.
+
+It does what `chaffinch shuffle` and `chaffinch descend` do, one after the other.
+"""
+
+# No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+from pathlib import Path
+from typing import Annotated
+
+from prefect import runtime
+from prefect.artifacts import create_table_artifact
+from pydantic import WithJsonSchema
+
+from chaffinch.flows.artifacts import ProgressArtifact
+from chaffinch.flows.step_tasks import as_task, say_where
+from chaffinch.flows.table_flow import table_flow
+from chaffinch.storage.sources import source_name
+from chaffinch.tasks.descend import STEPS, Descended, descend
+from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
+from chaffinch.tasks.shuffle_files import SHUFFLE, shuffle_files
+
+PROGRESS, FEATURES = (f"differentiable-selection-{name}" for name in ("progress", "features"))
+MOST_ROWS = 1_000  # of the artifact; all are in the file
+
+
+def _path(description: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "description": description})
+
+
+ShuffledPath = Annotated[
+    str,
+    _path("The table in random order, as chaffinch shuffle writes it; or where it is to be."),
+]
+Folder = Annotated[
+    str, _path("Where features.json goes, and state.safetensors to go on from; made if need be.")
+]
+State = Annotated[
+    str,
+    _path(
+        "The state.safetensors of an earlier descent, to go on from; rows other than it saw last "
+        "are taken to be newer."
+    ),
+]
+RawFile = Annotated[
+    str,
+    _path(
+        "What is written to the table first: Parquet, a file or folder, or text in the format of "
+        "svmlight, plain or .gz."
+    ),
+]
+
+
+def descent_title() -> str:
+    """Return the name of the present flow run: its table, and what it is to reach."""
+    parameters = runtime.flow_run.parameters
+    settings = parameters["settings"]
+    aim = (
+        f"penalty {settings.penalty:g}"
+        if settings.n_features is None
+        else f"{settings.n_features} features"
+    )
+    return f"{source_name(parameters['data'])} {aim}"
+
+
+@table_flow(
+    name="differentiable-selection",
+    description="A table of any length in; the features for a linear model in a file out.",
+    title=descent_title,
+)
+def differentiable_selection(
+    data: ShuffledPath,
+    folder: Folder,
+    settings: DescentSettings,
+    start: State | None = None,
+    files: list[RawFile] | None = None,
+    shuffle: ShuffleSettings = ShuffleSettings(),  # noqa: B008 - frozen
+    sharing: SharingSettings = SharingSettings(),  # noqa: B008 - frozen
+) -> Descended:
+    """Choose features of a table that is too large for memory; see `chaffinch.tasks.descend`.
+
+    Parameters
+    ----------
+    data : str
+        Path of the table in random order.
+    folder : str
+        Where the features and the state go.
+    settings : DescentSettings
+        Everything that can change what is chosen.
+    start : str, optional
+        The state that an earlier descent left; it may be the one in the folder.
+    files : list of str, optional
+        What is written to `data` first; by default it is there already.
+    shuffle : ShuffleSettings
+        How.
+    sharing : SharingSettings
+        Cluster and workers.
+
+    Returns
+    -------
+    Descended
+
+    Raises
+    ------
+    InputError
+        If a file, a row or a setting cannot be used.
+    """
+    say_where()
+    steps = STEPS if files is None else (SHUFFLE, *STEPS)
+    tell = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
+    if files is not None:
+        as_task(shuffle_files)(files, data, shuffle, on_progress=tell)
+    found: Descended = as_task(descend)(
+        data, folder, settings, start=start, sharing=sharing, on_progress=tell
+    )
+    _publish(found)
+    return found
+
+
+def _publish(found: Descended) -> None:
+    """Put the features into the UI, the best first."""
+    best_first = sorted(found.content["features"], key=lambda one: -one["score"])
+    n_columns = found.content["table"]["columns"]
+    create_table_artifact(
+        [{"feature": one["name"], "score": one["score"]} for one in best_first[:MOST_ROWS]],
+        key=FEATURES,
+        description=f"{len(best_first):,} of {n_columns:,} features, the best first: "
+        f"`{Path(found.folder) / 'features.json'}`",
+    )

@@ -1,0 +1,173 @@
+"""`chaffinch descend`: a table in random order in; a folder with the features chosen out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaffinch.storage.files import FORMAT_VERSION, locked, sealed, sweep, write_file
+from chaffinch.storage.shuffled_tables import ShuffledTable, open_shuffled
+from chaffinch.tasks.descent_checkpoint import Checkpoint
+from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings
+from chaffinch.tasks.differentiable_selection import bytes_of_state, sharing_of
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.selection.dfs.descent import Descent, Step
+from chaffinch.tasks.selection.dfs.search import Aim, Rules, select_by_descent
+from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
+from chaffinch.tasks.selection.dfs.state import DescentState, from_bytes, to_bytes
+from chaffinch.tasks.selection.sealed_tensors import seal_of
+from chaffinch.tasks.stage import OnProgress, digest, tell_nobody, versions
+
+LOOK, DESCEND = "look_at_all_rows", "descend"
+STEPS = (LOOK, DESCEND)
+FEATURES, STATE = "features.json", "state.safetensors"
+FORMAT = "chaffinch differentiable selection"
+_UNFINISHED = ".unfinished"  # folder of a descent that is not done
+
+
+@dataclass(frozen=True)
+class Descended:
+    """What a descent left behind.
+
+    Attributes
+    ----------
+    folder : Path
+        Of ``features.json`` and ``state.safetensors``.
+    content : dict
+        Of ``features.json``; `storage/README.md` has the format.
+    """
+
+    folder: Path
+    content: dict[str, Any]
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the chosen ones in the table's order; of svmlight their numbers there."""
+        return [one["name"] for one in self.content["features"]]
+
+
+def descend(
+    data: str | Path,
+    folder: str | Path,
+    settings: DescentSettings,
+    *,
+    start: str | Path | None = None,
+    sharing: SharingSettings | None = None,
+    on_progress: OnProgress = tell_nobody,
+) -> Descended:
+    """Choose features of a table in random order, and keep them in a folder.
+
+    One that was killed goes on where it was a little before, when it is asked for again.
+
+    Parameters
+    ----------
+    data : path
+        The table: what `shuffle_files` wrote.
+    folder : path
+        Where ``features.json`` and ``state.safetensors`` go; those that are there are replaced,
+        once the descent is done.
+    settings : DescentSettings
+    start : path, optional
+        The state that an earlier descent left; see `chaffinch.differentiable_selection`. It may be
+        the one that this descent replaces.
+    sharing : SharingSettings, optional
+        Who reads and computes; by default this process.
+    on_progress : callable, optional
+        Called with a step's name, its items done, and their number in all.
+
+    Raises
+    ------
+    InputError
+        If the table, the start or a setting cannot be used.
+    StorageError
+        If a file is damaged, or the device is full or fails.
+    WorkersError
+        If the workers cannot finish.
+    """
+    table, folder, sharing = open_shuffled(data), Path(folder), sharing or SharingSettings()
+    begun = None if start is None else _state_in(bytes_of_state(start))
+    description = {
+        "table": {"hash": table.hash, "rows": table.shape[0], "columns": table.shape[1]},
+        "settings": settings.model_dump(mode="json"),
+        "start": None if begun is None else begun[1],
+        "versions": versions(),
+    }
+    unfinished = folder / _UNFINISHED
+    with locked(unfinished / ".lock", str(folder)), said_to_the_user():
+        sweep(unfinished)
+        checkpoint = Checkpoint(unfinished / "checkpoint.safetensors", digest(description))
+        state, way = checkpoint.read() or (None if begun is None else begun[0], [])
+        n_before = len(way)
+
+        def tell(descent: Descent, way: Sequence[Step]) -> None:
+            if len(way) == n_before:
+                on_progress(LOOK, 1, 1)
+            on_progress(DESCEND, len(way), settings.steps)
+            checkpoint.keep(descent, way)
+
+        on_progress(LOOK, 0, 1)
+        aim = Aim(settings.n_features, settings.penalty)
+        with sharing_of(table, sharing.cluster, sharing.workers) as shared:
+            found = select_by_descent(
+                table, None, aim, _rules(settings), shared, state, way=way, on_step=tell
+            )
+        left = to_bytes(found.state)
+        content = _content(table, found, description, left)
+        # the state last: it may be the start, by which one that is killed before knows itself
+        write_file(folder / FEATURES, sealed(content))
+        write_file(folder / STATE, left)
+        checkpoint.remove()
+    on_progress(DESCEND, 1, 1)
+    return Descended(folder, content)
+
+
+def _state_in(content: bytes) -> tuple[DescentState, str]:
+    """Return a state, and the seal by which it is known."""
+    with said_to_the_user():
+        return from_bytes(content), seal_of(content)
+
+
+def _rules(settings: DescentSettings) -> Rules:
+    return Rules(
+        settings.order,
+        settings.steps,
+        settings.batch_rows,
+        settings.blocks_per_step,
+        None if settings.task == "auto" else settings.task,
+        settings.seed,
+    )
+
+
+def _content(
+    table: ShuffledTable,
+    found: DifferentiableSelection,
+    description: dict[str, Any],
+    state: bytes,
+) -> dict[str, Any]:
+    features = [
+        {
+            "position": position,
+            "name": table.name_of(position),
+            "score": float(found.scores[position]),
+            "kept": float(found.kept[position]),
+        }
+        for position in found.features.tolist()
+    ]
+    way = zip(found.losses, found.sums, found.penalties, strict=True)
+    return {
+        "format_version": FORMAT_VERSION,
+        "format": FORMAT,
+        "table": description["table"],
+        "rows_seen": found.state.learned.columns.n_rows,
+        "features": features,
+        "path": [
+            {"loss": float(loss), "kept": float(kept), "penalty": float(penalty)}
+            for loss, kept, penalty in way
+        ],
+        "settings": description["settings"],
+        "start": description["start"],
+        "state": seal_of(state),
+        "versions": description["versions"],
+    }

@@ -1,0 +1,286 @@
+"""A descent into a folder: what it leaves there, and that a kill costs next to nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.datasets import dump_svmlight_file
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.storage.files import is_sealed, write_file
+from chaffinch.tasks import descent_checkpoint
+from chaffinch.tasks.descend import descend
+from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
+from chaffinch.tasks.selection.sealed_tensors import seal_of
+from chaffinch.tasks.shuffle_files import shuffle_files
+from tests.tasks.test_differentiable_selection import INFORMATIVE, made_up
+
+pytestmark = pytest.mark.xdist_group("dask")
+
+ASKED = DescentSettings(n_features=3, steps=20)
+
+
+def written(folder, name="table", **options):
+    """Return the path of a table with names."""
+    X, y = made_up(**options)
+    frame = pd.DataFrame(X, columns=[f"column {d}" for d in range(X.shape[1])]).assign(y=y)
+    frame.to_parquet(folder / f"{name}-raw.parquet")
+    asked = ShuffleSettings(target="y", sparse=True, block_rows=1000)
+    path = folder / f"{name}.parquet"
+    shuffle_files([str(folder / f"{name}-raw.parquet")], path, asked)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Write a table, and one of newer rows."""
+    folder = tmp_path_factory.mktemp("tables")
+    return written(folder), written(folder, "newer", seed=1)
+
+
+def left_in(folder):
+    """Return the bytes of the features and the seal of the state."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    return {n: seal_of(c) if n == "state.safetensors" else c for n, c in files.items()}
+
+
+def test_the_folder_has_the_features_of_the_same_descent_in_python_and_its_state(tables, tmp_path):
+    found = descend(tables[0], tmp_path / "out", ASKED)
+    assert found.features == [f"column {position}" for position in INFORMATIVE]
+    content = json.loads((tmp_path / "out" / "features.json").read_bytes())
+    assert is_sealed(content)
+    assert {**found.content, "sha256": content["sha256"]} == content
+    table = chaffinch.open_shuffled(tables[0])
+    plain = chaffinch.differentiable_selection(table, n_features=3, steps=20)
+    assert content["features"] == [
+        {
+            "position": position,
+            "name": f"column {position}",
+            "score": plain.scores[position],
+            "kept": plain.kept[position],
+        }
+        for position in plain.features
+    ]
+    assert [step["loss"] for step in content["path"]] == plain.losses.tolist()
+    assert [step["kept"] for step in content["path"]] == plain.sums.tolist()
+    assert [step["penalty"] for step in content["path"]] == plain.penalties.tolist()
+    assert content["table"] == {"hash": table.hash, "rows": 9000, "columns": 60}
+    chaffinch.save_state(plain.state, tmp_path / "state")
+    of_python = seal_of((tmp_path / "state").read_bytes())
+    assert left_in(tmp_path / "out")["state.safetensors"] == of_python == content["state"]
+
+
+def test_it_is_the_same_to_the_byte_wherever_and_whoever_computes(tables, tmp_path):
+    asked = DescentSettings(penalty=0.5, steps=6, blocks_per_step=4)
+    descend(tables[0], tmp_path / "here", asked)
+    descend(
+        tables[0], tmp_path / "there", asked, sharing=SharingSettings(cluster="local", workers=2)
+    )
+    assert left_in(tmp_path / "here") == left_in(tmp_path / "there")
+    assert not list((tmp_path / "here").rglob("*checkpoint*"))
+
+
+def test_newer_rows_go_on_from_the_state_even_where_they_replace_it(tables, tmp_path):
+    old, newer = tables
+    first = descend(old, tmp_path / "out", ASKED)
+    begun = (tmp_path / "out" / "state.safetensors").read_bytes()
+    (tmp_path / "state").write_bytes(begun)
+    apart = descend(newer, tmp_path / "apart", ASKED, start=tmp_path / "state")
+    again = descend(newer, tmp_path / "out", ASKED, start=tmp_path / "out" / "state.safetensors")
+    assert left_in(tmp_path / "out") == left_in(tmp_path / "apart")
+    assert again.content["rows_seen"] == 18_000
+    assert again.content["start"] == first.content["state"] == seal_of(begun)
+    assert again.features == apart.features == first.features
+    assert (
+        descend(newer, tmp_path / "fresh", ASKED).content["features"] != again.content["features"]
+    )
+
+
+class StoppedError(Exception):
+    """What stops a descent in the middle."""
+
+
+@pytest.fixture
+def at_every_step(monkeypatch):
+    """Write a checkpoint after every step."""
+    monkeypatch.setattr(descent_checkpoint, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(descent_checkpoint, "_TIMES_ITS_COST", 0)
+
+
+@pytest.mark.usefixtures("at_every_step")
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("at", [1, 8, "features.json", "state.safetensors"])
+def test_one_that_was_stopped_goes_on_as_if_it_never_had_been(
+    tables, tmp_path, monkeypatch, at, in_place
+):
+    """At a step, or before a file is written; in place the start is what will be replaced."""
+    old, newer = tables
+    for name in ("begun", "whole"):
+        descend(old, tmp_path / name, DescentSettings(n_features=3, steps=5))
+    start = tmp_path / "begun" / "state.safetensors"
+    descend(newer, tmp_path / "whole", ASKED, start=start)
+    folder = tmp_path / ("begun" if in_place else "stopped")
+
+    def stop_at_a_step(step, done, total):
+        if (step, done, total) == ("descend", at, 20):
+            raise StoppedError
+
+    def stop_at_a_file(path, content):
+        if path.name == at:
+            raise StoppedError
+        write_file(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("chaffinch.tasks.descend.write_file", stop_at_a_file)
+        with pytest.raises(StoppedError):
+            descend(newer, folder, ASKED, start=start, on_progress=stop_at_a_step)
+    made = []
+    descend(newer, folder, ASKED, start=start, on_progress=lambda *said: made.append(said))
+    first = 20 if isinstance(at, str) else at - 1
+    steps = [done for step, done, total in made if (step, total) == ("descend", 20)]
+    assert steps == list(range(first, 21))
+    assert left_in(folder) == left_in(tmp_path / "whole")
+    assert not list(folder.rglob("checkpoint.safetensors"))
+
+
+KILLED = """
+import os, signal, sys
+from chaffinch.tasks import descend, descent_checkpoint
+from tests.tasks.test_descend import ASKED
+
+descent_checkpoint.SECONDS_BETWEEN = descent_checkpoint._TIMES_ITS_COST = 0
+
+def kill(step, done, total):
+    if (step, done) == ("descend", 9):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+descend.descend(*sys.argv[1:], ASKED, on_progress=kill)
+"""
+
+
+def test_one_that_was_killed_goes_on(tables, tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tables[0]), str(tmp_path / "out")]
+    ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    made = []
+    descend(tables[0], tmp_path / "out", ASKED, on_progress=lambda *said: made.append(said))
+    assert ("descend", 8, 20) in made
+    assert ("descend", 7, 20) not in made
+    descend(tables[0], tmp_path / "whole", ASKED)
+    assert left_in(tmp_path / "out") == left_in(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("at_every_step")
+@pytest.mark.parametrize("other", ["steps", "rows", "damaged"])
+def test_what_is_left_of_another_descent_is_of_no_use(tables, tmp_path, other, caplog):
+    def stop(step, done, total):
+        if (step, done) == ("descend", 4):
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        descend(tables[0], tmp_path / "out", ASKED, on_progress=stop)
+    asked = DescentSettings(n_features=3, steps=21) if other == "steps" else ASKED
+    data = tables[other == "rows"]
+    if other == "damaged":
+        (checkpoint,) = (tmp_path / "out").rglob("checkpoint.safetensors")
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-9] + bytes(9))
+    made = []
+    with caplog.at_level(logging.INFO, logger="chaffinch"):
+        descend(data, tmp_path / "out", asked, on_progress=lambda *said: made.append(said))
+    assert ("descend", 0, asked.steps) in made
+    said = "was changed" if other == "damaged" else "is of another descent; this one begins anew"
+    assert said in caplog.text
+    descend(data, tmp_path / "whole", asked)
+    assert left_in(tmp_path / "out") == left_in(tmp_path / "whole")
+
+
+def test_a_checkpoint_is_not_written_after_every_step(tables, tmp_path):
+    def look(step, done, total):
+        assert not list(tmp_path.rglob("checkpoint.safetensors"))
+
+    descend(tables[0], tmp_path / "out", ASKED, on_progress=look)
+
+
+def test_columns_of_svmlight_are_named_as_it_counts(tmp_path):
+    X, y = made_up(1500, 30)
+    for first, is_zero_based in ((0, True), (1, False)):
+        text = tmp_path / f"{first}.svm"
+        dump_svmlight_file(X, y, str(text), zero_based=is_zero_based)
+        asked = ShuffleSettings(zero_based=is_zero_based)
+        table = shuffle_files([str(text)], tmp_path / "x.parquet", asked)
+        found = descend(table.path, tmp_path / "out", DescentSettings(n_features=3, steps=30))
+        assert [one["position"] for one in found.content["features"]] == INFORMATIVE
+        assert found.features == [str(position + first) for position in INFORMATIVE]
+
+
+def test_files_are_known_by_what_they_hold(tmp_path):
+    X, y = made_up(300)
+    text, parquet = tmp_path / "rows.parquet", tmp_path / "rows.svm"  # the names do not count
+    dump_svmlight_file(X, y, str(text))
+    names = [f"column {d}" for d in range(60)]
+    pd.DataFrame(X, columns=names).assign(y=y).to_parquet(parquet)
+    path = tmp_path / "out"
+
+    def shuffled(files, **asked):
+        return shuffle_files(list(map(str, files)), path, ShuffleSettings(**asked))
+
+    sparse = shuffled([text, text], zero_based=True, n_columns=70, dtype="float32", seed=3)
+    assert sparse.shape == (600, 70)
+    assert sparse.read(0)[0].dtype == np.float32
+    dense = shuffled([parquet], target="y", drop=names[1:])
+    assert dense.columns == ("column 0",)
+    assert not scipy.sparse.issparse(dense.read(0)[0])
+    assert scipy.sparse.issparse(shuffled([parquet], target="y", sparse=True).read(0)[0])
+    before = path.read_bytes()
+    for files, asked, said in (
+        ([parquet], {}, "target must be named, as the files are Parquet; .* as in --target price"),
+        ([text], {}, "zero_based must be said, .* does not tell: give --zero-based where"),
+        ([parquet], {"target": "y", "zero_based": False}, "zero_based is for text in the format"),
+        ([parquet], {"target": "y", "n_columns": 5}, "n_columns is for text in .* leave it out"),
+        (
+            [text],
+            {"zero_based": True, "target": "y"},
+            "target is for Parquet but the files are",
+        ),
+        ([text], {"zero_based": True, "sparse": True}, "sparse is for Parquet but .* leave it out"),
+        ([text, parquet], {"target": "y"}, "rows.svm is Parquet but rows.parquet is not; give fil"),
+        ([tmp_path / "none"], {"target": "y"}, "there is no file .*none"),
+    ):
+        with pytest.raises(InputError, match=said) as refusal:
+            shuffled(files, **asked)
+        assert "\n" not in str(refusal.value)
+    assert path.read_bytes() == before
+
+
+def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tables, tmp_path):
+    folder = tmp_path / "out"
+    for asked, said in (
+        ({}, "one of n_features and penalty must be given but they are None and None; say how"),
+        ({"n_features": 3, "penalty": 0.5}, "must be given but they are 3 and 0.5"),
+        ({"n_features": 3, "order": 9}, "order must be in 1..8 but is 9"),
+        ({"n_features": 61}, "n_features must be in 1..60 but is 61"),
+        ({"n_features": 3, "blocks_per_step": 10}, "blocks_per_step must be in 1..9"),
+        ({"n_features": 3, "penalty": -1}, "penalty"),
+    ):
+        with pytest.raises(InputError, match=said) as refusal:
+            descend(tables[0], folder, DescentSettings(**asked))
+        assert "\n" not in str(refusal.value)
+    with pytest.raises(InputError, match=r"start .*none cannot be read: No such file"):
+        descend(tables[0], folder, ASKED, start=tmp_path / "none")
+    with pytest.raises(InputError, match="in random order, with chaffinch shuffle or by"):
+        descend(str(tables[0]).replace(".parquet", "-raw.parquet"), folder, ASKED)
+    assert not left_in(folder)
+    (folder / "state.safetensors").mkdir()
+    with pytest.raises(chaffinch.StorageError, match=r"cannot write state\.safetensors in"):
+        descend(tables[0], folder, ASKED)
+    assert (folder / "features.json").exists()
