@@ -15,7 +15,7 @@ from types import FrameType
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SOON = 0.001  # seconds: a timer of 0 would be none
 _MEANWHILE = 0.05  # seconds after which a signal that must wait is sent again
-_LOST_AFTER = 2.0  # seconds after which an exception that stopped nothing is taken for lost
+_LOST_AFTER = 0.5  # seconds after which an exception that stopped nothing is taken for lost
 
 
 class Stopped(KeyboardInterrupt):
