@@ -95,7 +95,8 @@ class Starter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        stop(self._program)
+        with self._program:  # closes what it is told and answers by
+            stop(self._program)
 
     def start(self, job: str, *arguments: str, log: Path, mark: str) -> Running:
         """Start a job; `mark` is in the environment of all that it starts."""
