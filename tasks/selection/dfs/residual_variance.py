@@ -67,7 +67,7 @@ def residual_variance(
     Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020, eq 1.
     The estimate is a mean over ordered chains of rows, so that the order of rows matters: shuffle
     rows that are sorted by their target. Costs two readings of X and no copy of it: O(k N D), or
-    O(k (nnz + N) + D) where X is sparse. A source is read 15 times at most; besides a block there
+    O(k (nnz + N) + D) where X is sparse. A source is read 16 times at most; besides a block there
     are k numbers for each column and each row in memory, for each output.
 
     Examples
