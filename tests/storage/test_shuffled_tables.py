@@ -151,7 +151,7 @@ def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatc
     frame["day"] = pd.Timestamp("2024-01-01")
     (tmp_path / "in").mkdir()
     frame[:1700].to_parquet(tmp_path / "in" / "1.parquet", index=False)
-    frame[1700:].to_parquet(tmp_path / "in" / "2.parquet", index=False)
+    frame[1700:].to_parquet(tmp_path / "in" / "2.parquet", index=False, row_group_size=500)
     table = chaffinch.shuffle_parquet(
         tmp_path / "in", tmp_path / "x.parquet", target="label", drop=["day"]
     )
@@ -243,7 +243,7 @@ def of_pieces(*given, **options):
 
 def parquet_file(frame, **options):
     def write(folder):
-        pd.DataFrame(frame).to_parquet(folder / "in.parquet")
+        pd.DataFrame(frame).to_parquet(folder / "in.parquet", row_group_size=1)
         return chaffinch.shuffle_parquet(
             folder / "in.parquet", folder / "x.parquet", **{"target": "y", **options}
         )
@@ -314,6 +314,14 @@ BAD = {
         "row 1 has inf in column 'b',",
     ),
     "alone": (parquet_file({"y": [1]}), "no columns but the target"),
+    "sparse gap": (
+        parquet_file({"a": [0.0, None, 1.0], "b": [0.0] * 3, "y": Y3}, sparse=True),
+        "row 2 of in.parquet has nan in column 'a',",
+    ),
+    "sparse large": (
+        parquet_file({"id": [1, 2, 2**53 + 1], "y": Y3}, sparse=True),
+        "row 3 of in.parquet has 9007199254740993 in column 'id', a whole number beyond",
+    ),
 }
 
 
