@@ -16,7 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.parquet import check_same_columns
+from chaffinch.storage.parquet import WIDE, check_same_columns
 from chaffinch.storage.pieces import Piece
 from chaffinch.storage.row_checks import NameRow, by_names
 from chaffinch.storage.sources import reading
@@ -37,7 +37,7 @@ def opened(path: Path) -> Iterator[Any]:
     """
     with reading(path):
         try:
-            with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+            with pyarrow.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
                 yield file
         except (PermissionError, InputError):
             raise

@@ -171,6 +171,16 @@ def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatc
     assert (all_rows(sparse)[0] == rows).all()
 
 
+def test_a_footer_may_be_as_large_as_that_of_a_million_columns(tmp_path) -> None:
+    table = pa.table({"a": [1.0, 0.0], "y": [0.0, 1.0]})
+    large = table.replace_schema_metadata({"said": "x" * 101_000_000})
+    pyarrow.parquet.write_table(large, tmp_path / "in.parquet", store_schema=False)
+    with pytest.raises(OSError, match="Exceeded size limit"):
+        pyarrow.parquet.ParquetFile(tmp_path / "in.parquet")
+    shuffled = chaffinch.shuffle_parquet(tmp_path / "in.parquet", tmp_path / "x", target="y")
+    assert shuffled.shape == (2, 1)
+
+
 def test_several_files_are_one_table_the_same_as_if_they_were_one(tmp_path) -> None:
     X, y = made_up(2500, 6)
     X[2000:, 4:] = 0  # the last of three texts goes up to a lower column
