@@ -13,6 +13,9 @@ from chaffinch.storage.addresses import PARQUET_ENDINGS
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns
 
+# Options of ParquetFile, which refuses a footer of 100 MB, as of a million columns, by default.
+WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
+
 
 def parquet_files(folder: Path) -> list[Path]:
     """Return the Parquet files of a folder in the order of their names.

@@ -16,7 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.parquet import check_same_columns
+from chaffinch.storage.parquet import WIDE, check_same_columns
 from chaffinch.storage.pieces import Piece
 from chaffinch.storage.row_checks import NameRow, by_names
 from chaffinch.storage.sources import reading
@@ -37,7 +37,7 @@ def opened(path: Path) -> Iterator[Any]:
     """
     with reading(path):
         try:
-            with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+            with pyarrow.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
                 yield file
         except (PermissionError, InputError):
             raise
@@ -95,20 +95,63 @@ def parquet_pieces(
         If a file cannot be read or has other columns, a value is missing, or a whole number is one
         that float64 would change.
     """
-    n_at_a_time = min(max(_FEWEST_ROWS, _VALUES_AT_A_TIME // len(names)), _MOST_ROWS)
+    pieces = _sparse if sparse else _dense
     for path in files:
         n_before = 0
         with opened(path) as file:
             check_same_columns(schema, files[0].name, file.schema_arrow, path.name)
-            columns = [*names, target]
-            for batch in file.iter_batches(n_at_a_time, columns=columns, use_threads=False):
-                X = np.empty((batch.num_rows, len(names)), dtype)
-                name_row = partial(_row, path.name, n_before)
-                for place, name in enumerate(names):
-                    X[:, place] = _numbers(name, batch.column(name), name_row)
-                rows = scipy.sparse.csr_array(X) if sparse else X
-                yield Piece(rows, _target(batch.column(target)), name_row, by_names(names))
-                n_before += batch.num_rows
+            for X, y in pieces(file, names, target, dtype, path.name):
+                yield Piece(X, y, partial(_row, path.name, n_before), by_names(names))
+                n_before += len(y)
+
+
+def _dense(
+    file: Any, names: Sequence[str], target: str, dtype: Any, called: str
+) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Yield some rows with all their columns at a time."""
+    n_at_a_time = min(max(_FEWEST_ROWS, _VALUES_AT_A_TIME // len(names)), _MOST_ROWS)
+    n_before = 0
+    columns = [*names, target]
+    for batch in file.iter_batches(n_at_a_time, columns=columns, use_threads=False):
+        X = _filled(batch, names, dtype, partial(_row, called, n_before))
+        yield X, _target(batch.column(target))
+        n_before += batch.num_rows
+
+
+def _sparse(
+    file: Any, names: Sequence[str], target: str, dtype: Any, called: str
+) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Yield a row group at a time, of which some columns are read after the other.
+
+    To have all columns of a wide file open at once takes 20 kB for each.
+    """
+    n_before = 0
+    for group in range(file.num_row_groups):
+        n_rows = file.metadata.row_group(group).num_rows
+        n_at_a_time = max(1, _VALUES_AT_A_TIME // max(1, n_rows))
+        parts = []
+        for first in range(0, len(names), n_at_a_time):
+            some = names[first : first + n_at_a_time]
+            table = file.read_row_group(group, columns=some, use_threads=False).combine_chunks()
+            X = _filled(table, some, dtype, partial(_row, called, n_before))
+            parts.append(scipy.sparse.csr_array(X))
+        y = file.read_row_group(group, columns=[target], use_threads=False).combine_chunks()
+        yield scipy.sparse.hstack(parts, format="csr"), _target(_whole(y.column(target)))
+        n_before += n_rows
+
+
+def _filled(rows: Any, names: Sequence[str], dtype: Any, name_row: NameRow) -> NDArray[Any]:
+    X = np.empty((rows.num_rows, len(names)), dtype)
+    for place, name in enumerate(names):
+        X[:, place] = _numbers(name, _whole(rows.column(name)), name_row)
+    return X
+
+
+def _whole(column: Any) -> pa.Array:
+    """Return a column of a batch, or of a table of one chunk, as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def _numbers(name: str, column: pa.Array, name_row: NameRow) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
+from chaffinch.storage.parquet import WIDE
 from chaffinch.storage.row_checks import by_names, check_rows, check_sparse
 from chaffinch.storage.sources import reading
 
@@ -155,7 +156,7 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise InputError(f"{path} is a folder; name a file that chaffinch shuffle wrote")
     try:
         with pyarrow.parquet.ParquetFile(
-            path, pre_buffer=False, page_checksum_verification=True
+            path, pre_buffer=False, page_checksum_verification=True, **WIDE
         ) as file:
             yield file
     except (PermissionError, StorageError):

@@ -23,8 +23,8 @@ import pandas as pd
 import scipy.sparse
 
 from chaffinch import differentiable_selection, shuffle_pieces
+from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.coefficients import COEFFICIENTS, chain_weights
-from chaffinch.tasks.selection.dfs.residual_variance import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.search import Rules, open_descent
 from chaffinch.tasks.selection.dfs.sources import InMemory
 from chaffinch.tasks.selection.dfs.standardised import DenseTable

@@ -13,12 +13,12 @@ import scipy.sparse
 import torch
 
 from chaffinch import differentiable_path, differentiable_selection
+from chaffinch.tasks.selection.dfs.batches import dense_z
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.descent import Descent
 from chaffinch.tasks.selection.dfs.draws import Draws
 from chaffinch.tasks.selection.dfs.learning import learn
 from chaffinch.tasks.selection.dfs.parts import Sharing
-from chaffinch.tasks.selection.dfs.residual_variance import dense_z
 from chaffinch.tasks.selection.dfs.sources import InMemory
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import read_target

@@ -11,12 +11,14 @@ import pytest
 import scipy.sparse
 import torch
 
+from chaffinch.tasks.selection.dfs.all_rows import over_all_rows
+from chaffinch.tasks.selection.dfs.batches import dense_z
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.draws import Draws
 from chaffinch.tasks.selection.dfs.learning import learn
 from chaffinch.tasks.selection.dfs.moments import merged, moments_of
 from chaffinch.tasks.selection.dfs.parts import Sharing, here
-from chaffinch.tasks.selection.dfs.residual_variance import dense_z
+from chaffinch.tasks.selection.dfs.residual_variance import residual_variance
 from chaffinch.tasks.selection.dfs.search import (
     Aim,
     Rules,
@@ -28,6 +30,7 @@ from chaffinch.tasks.selection.dfs.sources import InMemory
 from chaffinch.tasks.selection.dfs.state import from_bytes, to_bytes
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import merged_outputs, outputs_of, read_target
+from tests.selection.test_dfs_residual_variance import plain
 
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 INFORMATIVE = [3, 17, 25]
@@ -134,6 +137,84 @@ def test_targets_of_blocks_are_in_units_of_all_rows() -> None:
     same = [outputs_of(np.full(9, value), None) for value in (2.0, 2.0, 3.0)]
     assert not merged_outputs(*same[:2]).varies
     assert merged_outputs(*same[1:]).varies
+
+
+# --- all rows at once ---------------------------------------------------------------------------
+
+
+@FORMS
+@pytest.mark.parametrize("order", [1, 2, 5])
+@pytest.mark.parametrize("target", ["numbers", "classes"])
+def test_over_all_rows_the_blocks_are_one_chain_as_equation_1_has_it(form, order, target) -> None:
+    sizes = (70, 1, 9, 64)
+    X, y = made_up(sum(sizes))
+    if target == "classes":
+        y = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    random = np.random.default_rng(order)
+    source = Blocks(as_form(X, form), y, sizes)
+    kept, learned = random.random(X.shape[1]), learnt(source)
+    z, gradient = over_all_rows(source, learned, kept, order)
+    outputs = read_target(y, len(y))
+    scaled = standardised(X) / learned.top
+    value, slope = plain(scaled, outputs, kept, order)
+    assert 1 - z == pytest.approx(value, rel=1e-11)
+    np.testing.assert_allclose(-gradient, slope, rtol=1e-10, atol=1e-12 * np.abs(slope).max())
+    if target == "classes":
+        outputs = np.equal.outer(y, [0, 1, 2]).astype(float)
+        outputs -= outputs.mean(axis=0)
+    else:
+        outputs = y - y.mean()
+    value, slope = plain(scaled, outputs, kept, order)
+    ours, our_slope = residual_variance(source, None, kept, order)
+    assert ours == pytest.approx(value, rel=1e-11)
+    np.testing.assert_allclose(our_slope, slope, rtol=1e-10, atol=1e-12 * np.abs(slope).max())
+
+
+@FORMS
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_over_all_rows_it_does_not_matter_how_they_are_cut(form, kind) -> None:
+    source = of_blocks(form, kind)
+    one = Blocks(source.X, source.y, (sum(SIZES),))
+    kept, learned = np.random.default_rng(0).random(60), learnt(source)
+    z, gradient = over_all_rows(source, learned, kept, 4)
+    source.read_so_far.clear()
+    whole, whole_gradient = over_all_rows(one, learned, kept, 4)
+    near = 1e-11 if kind == "float64" else 1e-5
+    assert z == pytest.approx(whole, rel=near)
+    np.testing.assert_allclose(
+        gradient, whole_gradient, rtol=0, atol=near * np.abs(whole_gradient).max()
+    )
+    over_all_rows(source, learned, kept, 4)
+    assert source.read_so_far == [*range(11), *reversed(range(11))]  # one at a time, each twice
+
+
+def test_over_all_rows_it_varies_less_than_over_batches() -> None:
+    """Of noise the truth is 1; the mean of blocks of 1,000 rows is as much off as they are few."""
+    random = np.random.default_rng(0)
+    off = {"all": [], "blocks": []}
+    for _ in range(8):
+        X, y = random.normal(size=(8000, 400)), random.normal(size=8000)
+        source = Blocks(X, y, (1000,) * 8)
+        off["all"].append(residual_variance(source, None, np.ones(400))[0] / y.var() - 1)
+        of_blocks_alone = [
+            residual_variance(*source.read(block), np.ones(400))[0] / source.read(block)[1].var()
+            for block in range(8)
+        ]
+        off["blocks"].append(np.mean(of_blocks_alone) - 1)
+    assert np.std(off["all"]) < np.std(off["blocks"])
+
+
+def test_over_all_rows_a_source_gives_its_own_target() -> None:
+    source, kept = of_blocks(), np.ones(60)
+    for X, y, s, order, said in (
+        (source, source.y, kept, 4, "y must be left out where X is a source"),
+        (source.X, None, kept, 4, "y must be given with a table in memory"),
+        (source, None, kept[1:], 4, r"s must have shape \(60,\)"),
+        (source, None, kept, 9, r"order must be in 1\.\.8 but is 9"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            residual_variance(X, y, s, order)
+    assert source.read_so_far == []
 
 
 # --- steps --------------------------------------------------------------------------------------

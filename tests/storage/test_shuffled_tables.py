@@ -151,7 +151,7 @@ def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatc
     frame["day"] = pd.Timestamp("2024-01-01")
     (tmp_path / "in").mkdir()
     frame[:1700].to_parquet(tmp_path / "in" / "1.parquet", index=False)
-    frame[1700:].to_parquet(tmp_path / "in" / "2.parquet", index=False)
+    frame[1700:].to_parquet(tmp_path / "in" / "2.parquet", index=False, row_group_size=500)
     table = chaffinch.shuffle_parquet(
         tmp_path / "in", tmp_path / "x.parquet", target="label", drop=["day"]
     )
@@ -169,6 +169,16 @@ def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatc
     assert sparse.columns == table.columns
     assert sparse.read(0)[0].nnz == np.count_nonzero(expected)
     assert (all_rows(sparse)[0] == rows).all()
+
+
+def test_a_footer_may_be_as_large_as_that_of_a_million_columns(tmp_path) -> None:
+    table = pa.table({"a": [1.0, 0.0], "y": [0.0, 1.0]})
+    large = table.replace_schema_metadata({"said": "x" * 101_000_000})
+    pyarrow.parquet.write_table(large, tmp_path / "in.parquet", store_schema=False)
+    with pytest.raises(OSError, match="Exceeded size limit"):
+        pyarrow.parquet.ParquetFile(tmp_path / "in.parquet")
+    shuffled = chaffinch.shuffle_parquet(tmp_path / "in.parquet", tmp_path / "x", target="y")
+    assert shuffled.shape == (2, 1)
 
 
 def test_several_files_are_one_table_the_same_as_if_they_were_one(tmp_path) -> None:
@@ -243,7 +253,7 @@ def of_pieces(*given, **options):
 
 def parquet_file(frame, **options):
     def write(folder):
-        pd.DataFrame(frame).to_parquet(folder / "in.parquet")
+        pd.DataFrame(frame).to_parquet(folder / "in.parquet", row_group_size=1)
         return chaffinch.shuffle_parquet(
             folder / "in.parquet", folder / "x.parquet", **{"target": "y", **options}
         )
@@ -314,6 +324,14 @@ BAD = {
         "row 1 has inf in column 'b',",
     ),
     "alone": (parquet_file({"y": [1]}), "no columns but the target"),
+    "sparse gap": (
+        parquet_file({"a": [0.0, None, 1.0], "b": [0.0] * 3, "y": Y3}, sparse=True),
+        "row 2 of in.parquet has nan in column 'a',",
+    ),
+    "sparse large": (
+        parquet_file({"id": [1, 2, 2**53 + 1], "y": Y3}, sparse=True),
+        "row 3 of in.parquet has 9007199254740993 in column 'id', a whole number beyond",
+    ),
 }
 
 

@@ -8,6 +8,7 @@ estimate is that of Kong and Valiant, "Estimating learnability in the sublinear 
 paper                        here
 ===========================  ====================================================
 eq 1, f(s)                   `residual_variance.residual_variance`
+the same, block by block     `all_rows.over_all_rows`
 proposition 2.1, lemma 2.1   `dense_kernels.dense_sweeps`, `sparse_kernels.sparse_sweeps`
 a_i                          `coefficients.COEFFICIENTS`
 s = sigma(2 v), penalty      `descent.Descent`

@@ -129,42 +129,64 @@ def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> Non
 
 
 @compiled
-def dense_sweeps(
-    X: Any, rows: Any, origin: Any, rest: Any, inverse: Any,
-    weight: Any, y: Any, alphas: Any, gradient: Any,
-) -> float:  # fmt: skip
-    """Return z of a batch of rows, and write its gradient with respect to s.
+def room_for(n_features: int, n_outputs: int, order: int, weight: Any) -> Any:
+    """Return the tiles of all columns with their weights, like `weight` (D,), in one row."""
+    length = (_ROWS + 2 + 4 * ((order + 3) // 4) * n_outputs) * _TILE
+    n_tiles = (n_features + _TILE - 1) // _TILE
+    work = np.zeros(n_tiles * length, weight.dtype)
+    for d in range(n_features):
+        work[d // _TILE * length + _WEIGHT + d % _TILE] = weight[d]
+    return work
+
+
+@compiled
+def clear_sums(work: Any, n_features: int) -> None:
+    """Set the accumulators of all tiles back to 0."""
+    n_tiles = (n_features + _TILE - 1) // _TILE
+    length = len(work) // n_tiles
+    for tile in range(n_tiles):
+        work[tile * length + _SUMS : (tile + 1) * length] = 0
+
+
+@compiled
+def read_gradient(work: Any, n_rows: int, gradient: Any) -> None:
+    """Write the gradient that the tiles hold, over n, shape (D,)."""
+    length = len(work) // ((len(gradient) + _TILE - 1) // _TILE)
+    for d in range(len(gradient)):
+        gradient[d] = work[d // _TILE * length + _GRADIENT + d % _TILE] / n_rows
+
+
+@compiled
+def dense_forwards(
+    X: Any, rows: Any, origin: Any, rest: Any, inverse: Any, y: Any, alphas: Any, work: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Go through rows, or those that follow others, from the first: l, and from it lambda.
 
     Parameters
     ----------
-    X, origin, rest, inverse
-        See `DenseTable`.
-    rows : ndarray of int64, shape (n,)
-        The batch, in the order that counts.
-    weight : ndarray like X, shape (D,)
-        s_d / n.
-    y : ndarray of float64, shape (n, C)
-        Centred outputs of these rows.
-    alphas : ndarray of float64, shape (k,)
-        See `chain_weights`.
-    gradient : ndarray like X, shape (D,)
-        Where to write.
+    X, rows, origin, rest, inverse, y, alphas
+        See `dense_sweeps`.
+    work : ndarray like X
+        What `room_for` returned, with the accumulators of the rows before; of these as well after.
+
+    Returns
+    -------
+    grams : ndarray of float64, shape (n / 8, 8, 8)
+        Products of each 8 rows.
+    duals : ndarray of float64, shape (n, channels)
+        lambda, in fours, and 8 rows at a time.
     """
     n_rows, n_features, n_outputs, order = len(rows), X.shape[1], y.shape[1], len(alphas)
     n_fours = (order + 3) // 4
     n_channels, n_tiles = 4 * n_fours * n_outputs, (n_features + _TILE - 1) // _TILE
-    length = (_ROWS + 2 + n_channels) * _TILE
-    work = np.zeros(n_tiles * length, X.dtype)
+    length = len(work) // n_tiles
     weighted = np.empty(_TILE, X.dtype)
-    for d in range(n_features):
-        work[d // _TILE * length + _WEIGHT + d % _TILE] = weight[d]
     n_blocks = (n_rows + _ROWS - 1) // _ROWS
-    grams, none = np.zeros((n_blocks, _ROWS, _ROWS)), np.zeros((0, _ROWS))
+    grams = np.zeros((n_blocks, _ROWS, _ROWS))
     sums = np.zeros((_ROWS, n_channels))
     numbers, duals = np.zeros((_ROWS, n_channels)), np.zeros((n_blocks * _ROWS, n_channels))
-    typed, typed_duals = np.zeros((_ROWS, n_channels), X.dtype), duals.astype(X.dtype)
-
-    for block in range(n_blocks):  # forwards: l, and from it lambda
+    typed = np.zeros((_ROWS, n_channels), X.dtype)
+    for block in range(n_blocks):
         first, last = block * _ROWS, min(n_rows, (block + 1) * _ROWS)
         gram = grams[block]
         sums[:] = 0
@@ -190,12 +212,39 @@ def dense_sweeps(
             part = work[tile * length : (tile + 1) * length]
             for four in range(n_fours * n_outputs):
                 _accumulate(part, four, typed[:, 4 * four : 4 * four + 4])
+    return grams, duals
 
-    for tile in range(n_tiles):
-        work[tile * length + _SUMS : (tile + 1) * length] = 0
-    typed_duals[:] = duals
+
+@compiled
+def dense_backwards(
+    X: Any, rows: Any, origin: Any, rest: Any, inverse: Any, y: Any, alphas: Any, work: Any,
+    grams: Any, duals: Any,
+) -> float:  # fmt: skip
+    """Go through rows, or those that others follow, from the last: r, z and the gradient.
+
+    Parameters
+    ----------
+    X, rows, origin, rest, inverse, y, alphas
+        See `dense_sweeps`.
+    work : ndarray like X
+        As in `dense_forwards`, of the rows after; the gradient is added to.
+    grams, duals
+        What `dense_forwards` returned.
+
+    Returns
+    -------
+    float
+        What these rows add to z.
+    """
+    n_rows, n_features, n_outputs, order = len(rows), X.shape[1], y.shape[1], len(alphas)
+    n_fours = (order + 3) // 4
+    n_channels, n_tiles = 4 * n_fours * n_outputs, (n_features + _TILE - 1) // _TILE
+    length = len(work) // n_tiles
+    weighted, none = np.empty(_TILE, X.dtype), np.zeros((0, _ROWS))
+    sums, numbers = np.zeros((_ROWS, n_channels)), np.zeros((_ROWS, n_channels))
+    typed, typed_duals = np.zeros((_ROWS, n_channels), X.dtype), duals.astype(X.dtype)
     z = 0.0
-    for block in range(n_blocks - 1, -1, -1):  # backwards: r, z and the gradient
+    for block in range(len(grams) - 1, -1, -1):
         first, last = block * _ROWS, min(n_rows, (block + 1) * _ROWS)
         gram = grams[block]
         sums[:] = 0
@@ -222,6 +271,35 @@ def dense_sweeps(
                 start = 4 * four
                 of_rows = typed_duals[block * _ROWS : (block + 1) * _ROWS, start : start + 4]
                 _accumulate_backwards(part, four, typed[:, start : start + 4], of_rows)
-    for d in range(n_features):
-        gradient[d] = work[d // _TILE * length + _GRADIENT + d % _TILE] / n_rows
+    return z
+
+
+@compiled
+def dense_sweeps(
+    X: Any, rows: Any, origin: Any, rest: Any, inverse: Any,
+    weight: Any, y: Any, alphas: Any, gradient: Any,
+) -> float:  # fmt: skip
+    """Return z of a batch of rows, and write its gradient with respect to s.
+
+    Parameters
+    ----------
+    X, origin, rest, inverse
+        See `DenseTable`.
+    rows : ndarray of int64, shape (n,)
+        The batch, in the order that counts.
+    weight : ndarray like X, shape (D,)
+        s_d / n.
+    y : ndarray of float64, shape (n, C)
+        Centred outputs of these rows.
+    alphas : ndarray of float64, shape (k,)
+        See `chain_weights`.
+    gradient : ndarray like X, shape (D,)
+        Where to write.
+    """
+    n_features = X.shape[1]
+    work = room_for(n_features, y.shape[1], len(alphas), weight)
+    grams, duals = dense_forwards(X, rows, origin, rest, inverse, y, alphas, work)
+    clear_sums(work, n_features)
+    z = dense_backwards(X, rows, origin, rest, inverse, y, alphas, work, grams, duals)
+    read_gradient(work, len(rows), gradient)
     return z

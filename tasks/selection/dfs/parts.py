@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.draws import Batch
 from chaffinch.tasks.selection.dfs.moments import Moments, merged, moments_of
-from chaffinch.tasks.selection.dfs.residual_variance import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.scaling import Scale
 from chaffinch.tasks.selection.dfs.sources import RowSource, read_rows
 from chaffinch.tasks.selection.dfs.standardised import DenseTable, Table

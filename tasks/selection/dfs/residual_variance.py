@@ -15,30 +15,35 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from chaffinch.tasks.selection.dfs.all_rows import over_all_rows
+from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights, check_order
-from chaffinch.tasks.selection.dfs.dense_kernels import dense_sweeps
-from chaffinch.tasks.selection.dfs.sparse_kernels import gather, sparse_sweeps
-from chaffinch.tasks.selection.dfs.standardised import DenseTable, SparseTable
+from chaffinch.tasks.selection.dfs.learning import learn
+from chaffinch.tasks.selection.dfs.parts import Sharing
+from chaffinch.tasks.selection.dfs.sources import RowSource, check_one_target, is_source
+from chaffinch.tasks.selection.dfs.standardised import DenseTable
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.vocabulary import Floats
 
-_Index = NDArray[np.int64]
 
-
-def residual_variance(X: Any, y: ArrayLike, s: ArrayLike, order: int = 4) -> tuple[float, Floats]:
+def residual_variance(
+    X: Any, y: ArrayLike | None, s: ArrayLike, order: int = 4
+) -> tuple[float, Floats]:
     """Estimate the variance of y that the best linear model on chosen features leaves.
 
     It fits no model, and needs far fewer rows than a fit would: of the order of sqrt(D).
 
     Parameters
     ----------
-    X : array (N, D) or scipy sparse matrix
+    X : array (N, D), scipy sparse matrix, or source of rows
         Any scale; columns are standardised, and a constant one counts for nothing. float32 is
-        computed in float32 where that is faster.
+        computed in float32 where that is faster. Of a source, such as `chaffinch.open_shuffled`
+        returns, one block is in memory at a time.
     y : array of numbers, shape (N,) or (N, C)
-        Any scale; columns are centred. Of several outputs, such as one-hot classes, the sum.
+        Any scale; columns are centred. Of several outputs, such as one-hot classes, the sum. None
+        where X is a source, which has a target of its own; its classes are one-hot outputs.
     s : array, shape (D,)
         How much of each feature is kept, 0..1.
     order : int in 1..8
@@ -62,7 +67,8 @@ def residual_variance(X: Any, y: ArrayLike, s: ArrayLike, order: int = 4) -> tup
     Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020, eq 1.
     The estimate is a mean over ordered chains of rows, so that the order of rows matters: shuffle
     rows that are sorted by their target. Costs two readings of X and no copy of it: O(k N D), or
-    O(k (nnz + N) + D) where X is sparse.
+    O(k (nnz + N) + D) where X is sparse. A source is read 16 times at most; besides a block there
+    are k numbers for each column and each row in memory, for each output.
 
     Examples
     --------
@@ -72,6 +78,9 @@ def residual_variance(X: Any, y: ArrayLike, s: ArrayLike, order: int = 4) -> tup
     >>> round(value), int(np.argmin(gradient))
     (4, 0)
     """
+    check_one_target(X, y)
+    if is_source(X):
+        return _of_source(X, s, order)
     table = read_table(X)
     n_rows, n_features = table.shape
     check_order(order, n_rows)
@@ -89,80 +98,17 @@ def residual_variance(X: Any, y: ArrayLike, s: ArrayLike, order: int = 4) -> tup
     return float(np.sum(outputs**2) / n_rows - z), -gradient
 
 
-def dense_z(
-    table: DenseTable, rows: _Index, kept: NDArray[Any], outputs: Floats, alphas: Floats
-) -> tuple[float, NDArray[Any]]:
-    """Return z of a batch and its gradient, shape (D,), of the type of the table.
-
-    Parameters
-    ----------
-    table : DenseTable
-    rows : ndarray of int64, shape (n,)
-        The batch, in the order that counts.
-    kept : ndarray, shape (D,)
-        s.
-    outputs : ndarray of float64, shape (n, C)
-        y of these rows, centred.
-    alphas : ndarray of float64, shape (k,)
-        See `chain_weights`.
-    """
-    gradient = np.empty(table.shape[1], table.values.dtype)
-    weight = (kept / len(rows)).astype(table.values.dtype)
-    z = dense_sweeps(
-        table.values, rows, table.origin, table.rest, table.inverse,
-        weight, outputs, alphas, gradient,
-    )  # fmt: skip
-    return z, gradient
+def _of_source(source: RowSource, s: ArrayLike, order: int) -> tuple[float, Floats]:
+    n_rows, n_features = source.shape
+    check_order(order, n_rows)
+    kept = _read_kept(s, n_features)
+    learned = learn(source, None, Sharing())
+    z, gradient = over_all_rows(source, learned, kept, order)
+    variance = learned.outputs.variance * learned.outputs.largest**2
+    return (1 - z) * variance, -gradient * variance
 
 
-def sparse_z(
-    table: SparseTable,
-    rows: _Index,
-    kept: NDArray[Any],
-    outputs: Floats,
-    alphas: Floats,
-    everywhere: float,
-    number: NDArray[np.int32] | None = None,
-) -> tuple[float, float, NDArray[np.int32], Floats]:
-    """Return z of a batch, and its gradient in two parts.
-
-    Parameters
-    ----------
-    table, rows, kept, outputs, alphas
-        See `dense_z`.
-    everywhere : float
-        sum_d s_d shift_d^2 / n, over all columns.
-    number : ndarray of int32, shape (D,), optional
-        All -1, before and after: room that is used again in each batch.
-
-    Returns
-    -------
-    z : float
-    for_all : float
-        Times shift_d^2, what every column's gradient has.
-    touched : ndarray of int32, shape (u,)
-        The columns with a value in the batch.
-    gradient : ndarray of float64, shape (u,)
-        What theirs has beside it.
-    """
-    if number is None:
-        number = np.full(table.shape[1], -1, np.int32)
-    most = int((table.starts[rows + 1] - table.starts[rows]).sum())
-    ends, local = np.empty(len(rows) + 1, np.int64), np.empty(most, np.int32)
-    stored, touched = np.empty(most, table.values.dtype), np.empty(most, np.int32)
-    batch = (ends, local, stored)
-    n_met = gather(table.starts, table.indices, table.values, rows, number, *batch, touched)
-    touched = touched[:n_met]
-    number[touched] = -1
-    weight = kept[touched].astype(np.float64) / len(rows)
-    gradient = np.zeros(n_met)
-    z, for_all = sparse_sweeps(
-        *batch, weight, table.shift[touched], everywhere, outputs, alphas, gradient
-    )
-    return z, for_all, touched, gradient
-
-
-def _read_outputs(y: ArrayLike, n_rows: int) -> Floats:
+def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
     """Return the outputs, centred, shape (N, C)."""
     given = np.asarray(y)
     if given.dtype.kind not in "biuf":

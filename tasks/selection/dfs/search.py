@@ -17,7 +17,7 @@ from chaffinch.tasks.selection.dfs.draws import Draws, batch_size, check_blocks
 from chaffinch.tasks.selection.dfs.learning import learn
 from chaffinch.tasks.selection.dfs.parts import Sharing
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
-from chaffinch.tasks.selection.dfs.sources import InMemory, RowSource, is_source
+from chaffinch.tasks.selection.dfs.sources import InMemory, RowSource, check_one_target
 from chaffinch.tasks.selection.dfs.state import DescentState, state_of
 from chaffinch.tasks.selection.vocabulary import Task
 
@@ -72,15 +72,8 @@ def as_source(X: Any, y: ArrayLike | None) -> RowSource:
     ValueError
         If there is no target, or two, or the table cannot be used.
     """
-    if is_source(X):
-        if y is not None:
-            raise ValueError(
-                "y must be left out where X is a source, which has a target of its own"
-            )
-        return cast(RowSource, X)
-    if y is None:
-        raise ValueError("y must be given with a table in memory; give its target")
-    return InMemory(X, y)
+    check_one_target(X, y)
+    return cast(RowSource, X) if y is None else InMemory(X, y)
 
 
 def select_by_descent(

@@ -113,6 +113,20 @@ def is_source(X: Any) -> bool:
     return hasattr(X, "block_rows") and hasattr(X, "read")
 
 
+def check_one_target(X: Any, y: ArrayLike | None) -> None:
+    """Refuse a source with a target beside its own, and a table without one.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    if is_source(X) and y is not None:
+        raise ValueError("y must be left out where X is a source, which has a target of its own")
+    if not is_source(X) and y is None:
+        raise ValueError("y must be given with a table in memory; give its target")
+
+
 def _type_of(given: Any) -> Any:
     return np.float32 if given == np.float32 else np.float64
 

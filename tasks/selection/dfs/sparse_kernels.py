@@ -78,37 +78,30 @@ def _product_with_row(local: Any, values: Any, weight: Any, sums: Any, out: Any)
 
 
 @compiled
-def sparse_sweeps(
+def sparse_forwards(
     ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
-    y: Any, alphas: Any, gradient: Any,
-) -> tuple[float, float]:  # fmt: skip
-    """Return z of a batch and Q / n, and write the gradient of the columns that were met.
+    y: Any, alphas: Any, sums: Any, totals: Any, off: Any, duals: Any,
+) -> None:  # fmt: skip
+    """Go through rows, or those that follow others, from the first: l, and from it lambda.
 
     Parameters
     ----------
-    ends, local, values
-        See `gather`.
-    weight, shift : ndarray of float64, shape (columns met,)
-        s_d / n, and mu_d.
-    everywhere : float
-        q, over all columns.
-    y : ndarray of float64, shape (n, C)
-        Centred outputs of these rows.
-    alphas : ndarray of float64, shape (k,)
-        See `chain_weights`.
-    gradient : ndarray of float64, shape (columns met,)
-        All 0; where to write all but mu_d^2 Q / n.
+    ends, local, values, weight, shift, everywhere, y, alphas
+        See `sparse_sweeps`.
+    sums : ndarray of float64, shape (columns met, channels)
+        acc of the rows before; of these as well after.
+    totals : ndarray of float64, shape (3, channels)
+        T, S and the sum of lambda, likewise.
+    off : ndarray of float64, shape (n,)
+        All 0; where p is written.
+    duals : ndarray of float64, shape (n, channels)
+        All 0; where lambda is written.
     """
     n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
     n_channels = n_outputs * order
-    sums = np.zeros((len(weight), n_channels))
-    duals = np.zeros((n_rows, n_channels))
-    off = np.zeros(n_rows)
     numbers, products = np.zeros(n_channels), np.zeros(n_channels)
-    total, off_total = np.zeros(n_channels), np.zeros(n_channels)  # T and S
-    dual_total = np.zeros(n_channels)
-
-    for n in range(n_rows):  # forwards: l, and from it lambda
+    total, off_total, dual_total = totals[0], totals[1], totals[2]
+    for n in range(n_rows):
         columns, stored = local[ends[n] : ends[n + 1]], values[ends[n] : ends[n + 1]]
         for j in range(len(columns)):
             off[n] += weight[columns[j]] * stored[j] * shift[columns[j]]
@@ -130,9 +123,37 @@ def sparse_sweeps(
             for channel in range(n_channels):
                 sums[columns[j], channel] += stored[j] * numbers[channel]
 
-    sums[:], total[:], off_total[:] = 0.0, 0.0, 0.0
+
+@compiled
+def sparse_backwards(
+    ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
+    y: Any, alphas: Any, sums: Any, totals: Any, off: Any, duals: Any, gradient: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """Go through rows, or those that others follow, from the last: r, z and the gradient.
+
+    Parameters
+    ----------
+    ends, local, values, weight, shift, everywhere, y, alphas
+        See `sparse_sweeps`.
+    sums, totals
+        As in `sparse_forwards`, of the rows after; but the sum of lambda is that of these rows and
+        all before, and after it of those before.
+    off, duals
+        What `sparse_forwards` wrote.
+    gradient : ndarray of float64, shape (columns met,)
+        What is to be added to: all but mu_d^2 Q, times n.
+
+    Returns
+    -------
+    z, for_all : float
+        What these rows add to z and to Q.
+    """
+    n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
+    n_channels = n_outputs * order
+    numbers, products = np.zeros(n_channels), np.zeros(n_channels)
+    total, off_total, dual_total = totals[0], totals[1], totals[2]
     z, for_all = 0.0, 0.0
-    for n in range(n_rows - 1, -1, -1):  # backwards: r, z and the gradient
+    for n in range(n_rows - 1, -1, -1):
         columns, stored = local[ends[n] : ends[n + 1]], values[ends[n] : ends[n + 1]]
         _product_with_row(columns, stored, weight, sums, products)
         common = 0.0
@@ -158,6 +179,42 @@ def sparse_sweeps(
                 inner += duals[n, channel] * sums[u, channel]
                 sums[u, channel] += stored[j] * numbers[channel]
             gradient[u] += stored[j] * inner
+    return z, for_all
+
+
+@compiled
+def sparse_sweeps(
+    ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
+    y: Any, alphas: Any, gradient: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """Return z of a batch and Q / n, and write the gradient of the columns that were met.
+
+    Parameters
+    ----------
+    ends, local, values
+        See `gather`.
+    weight, shift : ndarray of float64, shape (columns met,)
+        s_d / n, and mu_d.
+    everywhere : float
+        q, over all columns.
+    y : ndarray of float64, shape (n, C)
+        Centred outputs of these rows.
+    alphas : ndarray of float64, shape (k,)
+        See `chain_weights`.
+    gradient : ndarray of float64, shape (columns met,)
+        All 0; where to write all but mu_d^2 Q / n.
+    """
+    n_rows, n_channels = len(ends) - 1, y.shape[1] * len(alphas)
+    sums, totals = np.zeros((len(weight), n_channels)), np.zeros((3, n_channels))
+    off, duals = np.zeros(n_rows), np.zeros((n_rows, n_channels))
+    sparse_forwards(
+        ends, local, values, weight, shift, everywhere, y, alphas, sums, totals, off, duals
+    )
+    sums[:], totals[:2] = 0.0, 0.0
+    z, for_all = sparse_backwards(
+        ends, local, values, weight, shift, everywhere, y, alphas, sums, totals, off, duals,
+        gradient,
+    )  # fmt: skip
     for u in range(len(weight)):
         gradient[u] /= n_rows
     return z, for_all / n_rows
