@@ -13,7 +13,7 @@ from chaffinch.storage.addresses import PARQUET_ENDINGS
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns
 
-# Options of ParquetFile, which refuses a footer of 100 MB, as of a million columns, by default.
+# Options of ParquetFile, which refuses a footer with lists of more than a million by default.
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
 
 

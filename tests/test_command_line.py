@@ -21,6 +21,8 @@ COMMANDS = {
     "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),
     "reproduce": ("PAPER_TABLE", "gbmo-table-2", "--seeds", "--data", "--json"),
     "columns": ("RUN", "--as", "--table", "--dialect", "--source", "--store"),
+    "shuffle": ("FILES", "--to", "--target", "--sparse", "--zero-based", "--one-based", "--json"),
+    "descend": ("TABLE", "--to", "--n-features", "--penalty", "--start", "--cluster", "--json"),
     "announce": ("DATA", "--name"),
     "automations": ("--webhook",),
     "diff": ("BEFORE", "AFTER", "--store", "--json"),
