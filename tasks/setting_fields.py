@@ -47,6 +47,7 @@ _IN_WORDS = {
     "integer": "Number",
     "number": "Number",
     "string": "Text",
+    "boolean": "Yes or no",
     "array": "List",
     "object": "Values",
     "null": "None",

@@ -130,7 +130,13 @@ def check_time_budget(time_budget: float | None) -> None:
 def read_table(
     source: Any, label: str, settings: ComparisonSettings, store: Store, on_progress: OnProgress
 ) -> Source:
-    """Read a table, type it, and refuse it where no cell could use it."""
+    """Read a table, type it, and refuse it where no cell could use it.
+
+    Raises
+    ------
+    InputError
+        If it cannot be used; the line names the table.
+    """
     check_source(source)
     on_progress("read_table", 0, 1)
     of_any = settings.selection(settings.models[0], 0)

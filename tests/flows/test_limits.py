@@ -238,6 +238,7 @@ def test_runs_of_one_data_set_wait_for_each_other_and_others_do_not(
     assert [server.ended(run)["state_type"] for run in waiting] == ["COMPLETED"] * 2
 
 
+@pytest.mark.e2e
 def test_a_form_offers_the_limits_and_refuses_what_cannot_be(server, served, table, small):
     on_demand = served["feature_selection/on-demand"]
     limits = {"retries": 2, "retry_delay": 1, "timeout": 1440, "stage_timeout": 720}

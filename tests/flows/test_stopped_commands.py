@@ -17,7 +17,9 @@ SAID = {
     **dict.fromkeys(("run", "reselect", "compare"), GOES_ON),
     **dict.fromkeys(("promote", "rollback"), DONE_OR_NOT),
     "serve": "The same command serves again.",
-    **dict.fromkeys(("reproduce", "diff", "columns", "promoted", "runs", "show", "announce"), ANEW),
+    "descend": "The same command goes on where it was seconds ago.",
+    **dict.fromkeys(("reproduce", "diff", "columns", "promoted", "runs", "show"), ANEW),
+    **dict.fromkeys(("announce", "automations", "shuffle"), ANEW),
 }
 
 
