@@ -9,11 +9,10 @@ from typing import Annotated
 
 from prefect import runtime
 from prefect.artifacts import create_table_artifact
-from pydantic import WithJsonSchema
 
 from chaffinch.flows.artifacts import ProgressArtifact
 from chaffinch.flows.step_tasks import as_task, say_where
-from chaffinch.flows.table_flow import table_flow
+from chaffinch.flows.table_flow import in_form, table_flow
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.descend import STEPS, Descended, descend
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
@@ -23,29 +22,34 @@ PROGRESS, FEATURES = (f"differentiable-selection-{name}" for name in ("progress"
 MOST_ROWS = 1_000  # of the artifact; all are in the file
 
 
-def _path(description: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "description": description})
-
-
 ShuffledPath = Annotated[
     str,
-    _path("The table in random order, as chaffinch shuffle writes it; or where it is to be."),
-]
-Folder = Annotated[
-    str, _path("Where features.json goes, and state.safetensors to go on from; made if need be.")
-]
-State = Annotated[
-    str,
-    _path(
-        "The state.safetensors of an earlier descent, to go on from; rows other than it saw last "
-        "are taken to be newer."
+    in_form(
+        "Table",
+        "The table in random order, as chaffinch shuffle writes it; or where it is to be.",
     ),
 ]
-RawFile = Annotated[
+Folder = Annotated[
     str,
-    _path(
-        "What is written to the table first: Parquet, a file or folder, or text in the format of "
-        "svmlight, plain or .gz."
+    in_form(
+        "Folder",
+        "Where features.json goes, and state.safetensors to go on from; made if need be.",
+    ),
+]
+Start = Annotated[
+    str | None,
+    in_form(
+        "Start",
+        "The state.safetensors of an earlier descent, to go on from; rows other than it saw last "
+        "are taken to be newer.",
+    ),
+]
+RawFiles = Annotated[
+    list[str] | None,
+    in_form(
+        "Files",
+        "What is written to the table first: Parquet, files or folders, or text in the format of "
+        "svmlight, plain or .gz. By default it is there already.",
     ),
 ]
 
@@ -70,11 +74,11 @@ def descent_title() -> str:
 def differentiable_selection(
     data: ShuffledPath,
     folder: Folder,
-    settings: DescentSettings,
-    start: State | None = None,
-    files: list[RawFile] | None = None,
-    shuffle: ShuffleSettings = ShuffleSettings(),  # noqa: B008 - frozen
-    sharing: SharingSettings = SharingSettings(),  # noqa: B008 - frozen
+    settings: Annotated[DescentSettings, in_form("Settings")],
+    start: Start = None,
+    files: RawFiles = None,
+    shuffle: Annotated[ShuffleSettings, in_form("Shuffle")] = ShuffleSettings(),  # noqa: B008 - frozen
+    sharing: Annotated[SharingSettings, in_form("Sharing")] = SharingSettings(),  # noqa: B008 - frozen
 ) -> Descended:
     """Choose features of a table that is too large for memory; see `chaffinch.tasks.descend`.
 

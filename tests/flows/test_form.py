@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,13 +15,14 @@ from chaffinch.tasks.refit_settings import Sequential
 from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.settings import Method, method_of
 
-FLOWS = ("feature_selection", "comparison", "reselection")
+FLOWS = ("feature_selection", "comparison", "reselection", "differentiable_selection")
 
 
 def schema_of(flow: str) -> dict[str, Any]:
     from prefect.utilities.callables import parameter_schema
 
-    return parameter_schema(getattr(chaffinch, flow).fn).model_dump()
+    module = import_module(f"chaffinch.flows.{flow}")
+    return parameter_schema(getattr(module, flow).fn).model_dump()
 
 
 @pytest.fixture(scope="module")
