@@ -81,9 +81,8 @@ def test_a_worker_runs_it(deployed, server, table, small, folder):
         "settings": small,
         "execution": {"store": str(store), "cluster": "none"},
     }
-    response = server.start(deployed["feature_selection/on-demand"]["id"], parameters)
-    assert response.status_code == 201, response.text
-    run = server.ended(response.json()["id"])
+    accepted = server.accepted(deployed["feature_selection/on-demand"]["id"], parameters)
+    run = server.ended(accepted["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     (contract,) = store.glob("runs/*/selection.json")
     assert [f["name"] for f in json.loads(contract.read_bytes())["features"]] == ["first", "second"]
