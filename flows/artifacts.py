@@ -192,7 +192,7 @@ def _publish_charts(
     charts = {
         "elimination curve": (
             elimination_image(run),
-            "Loss on the mask-validation rows as ever fewer features are left",
+            "Loss as ever fewer features are left; the axis says of which rows",
         ),
         "set overlap": (
             overlap_image(_sets(result, difference)),

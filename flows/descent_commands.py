@@ -1,7 +1,6 @@
 """``chaffinch shuffle`` and ``chaffinch descend``, which `chaffinch.flows.cli` gathers."""
 
 import json
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from chaffinch.tasks.descend import Descended
 
 _NAMES_SHOWN = 40
-_IMPORTED_BY_PYARROW = "pandas"  # at its first use of it, where a signal to stop would be lost
 
 
 @click.command(short_help="Write files as a table in random order.")
@@ -39,7 +37,6 @@ def shuffle(
     from chaffinch.tasks.shuffle_files import shuffle_files
 
     settings = ShuffleSettings(**nested(given, SHUFFLE))
-    import_module(_IMPORTED_BY_PYARROW)
     with terminal.progress((STEP,), verbosity) as (on_progress, _, _):
         table = shuffle_files(files, to, settings, on_progress=on_progress)
     (n_rows, n_columns), n_blocks = table.shape, len(table.block_rows)

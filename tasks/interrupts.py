@@ -122,7 +122,7 @@ def stopped_by_signals() -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopping
-        if _is_imported(frame):
+        if _is_importing(frame):
             send_again(number, _MEANWHILE)
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
@@ -144,7 +144,7 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, old)
 
 
-def _is_imported(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     """Return whether a module is being imported where a signal arrives."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib."):

@@ -12,6 +12,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.material import Material, Seen
 from chaffinch.tasks.refit_settings import RobustElimination
+from chaffinch.tasks.refitting import Refit, refitted_loss
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
@@ -121,9 +122,9 @@ def _sized(path: RankedPath, material: Material, training: _Training) -> CrossVa
 def _refitted_loss(training: _Training, item: tuple[Mask, int]) -> float:
     """Return the loss of a model on the features of a mask (d,), on what a fold holds out."""
     mask, fold = item
-    fitted, held_out = (training.rows.take(part).select(mask) for part in training.folds[fold])
-    model = training.recipe.fit(fitted, training.schema.select(mask))
-    return training.loss(held_out.y, model.predict(held_out.X), held_out.weight)
+    fitted, held_out = (training.rows.take(part) for part in training.folds[fold])
+    refit = Refit(fitted, held_out, training.schema, training.recipe, training.loss)
+    return refitted_loss(refit, mask)
 
 
 def _trained(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:

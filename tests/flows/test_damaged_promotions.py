@@ -10,17 +10,12 @@ from click.testing import CliRunner
 import chaffinch
 from chaffinch.flows.cli import cli
 from chaffinch.storage.runs import Store
-from tests.tasks.made_up_runs import causes, run_of
+from tests.tasks.made_up_runs import causes, run_of, runs_of_two_days
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    store, folder = tmp_path_factory.mktemp("store"), tmp_path_factory.mktemp("tables")
-    found = []
-    for names in (("x1", "x2"), ("x2", "x3")):
-        causes(*names, seed=len(found)).to_csv(folder / "orders.csv", index=False)
-        found.append(run_of(folder / "orders.csv", store))
-    return found
+    return runs_of_two_days(tmp_path_factory.mktemp("orders"))
 
 
 @pytest.fixture

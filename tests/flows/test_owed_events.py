@@ -11,7 +11,7 @@ import chaffinch
 from chaffinch.storage.runs import Store
 from tests.flows.programs import chaffinch as program
 from tests.flows.programs import eventually, free_port
-from tests.tasks.made_up_runs import causes, run_of
+from tests.tasks.made_up_runs import causes, runs_of_two_days
 
 pytestmark = pytest.mark.e2e
 
@@ -33,12 +33,7 @@ main()
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    store, folder = tmp_path_factory.mktemp("store"), tmp_path_factory.mktemp("tables")
-    found = []
-    for names in (("x1", "x2"), ("x2", "x3")):
-        causes(*names, seed=len(found)).to_csv(folder / "orders.csv", index=False)
-        found.append(run_of(folder / "orders.csv", store))
-    return found
+    return runs_of_two_days(tmp_path_factory.mktemp("orders"))
 
 
 @pytest.fixture

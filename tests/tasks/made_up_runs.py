@@ -22,3 +22,12 @@ def run_of(table, store, **options):
     """Select features of a table by a model that takes no time."""
     options = {"model": LINEAR, "method": "flbmo", "n_features": 2, **options}
     return chaffinch.select(table, options.pop("target", "y"), store=store, **options)
+
+
+def runs_of_two_days(folder):
+    """Return a run that keeps x1 and x2 of a table `orders`, and a later one that keeps x2, x3."""
+    found = []
+    for names in (("x1", "x2"), ("x2", "x3")):
+        causes(*names, seed=len(found)).to_csv(folder / "orders.csv", index=False)
+        found.append(run_of(folder / "orders.csv", folder / "store"))
+    return found

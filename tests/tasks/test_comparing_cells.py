@@ -10,14 +10,12 @@ import pandas as pd
 import pytest
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.tables import ingest
-from chaffinch.tasks.checking import describe_table
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
-from chaffinch.tasks.comparing.plan import Cell, Plan, Source
+from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.settings import ModelSettings
+from tests.tasks.made_up_comparison import compared_in_memory
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 TREES = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 10})
@@ -37,13 +35,7 @@ def loaded(tmp_path):
         asked = ComparisonSettings(
             target="y", **{"methods": METHODS, "models": [LINEAR], "seeds": 1, **settings}
         )
-        of_any = asked.selection(asked.models[0], 0)
-        dataset = ingest(table, tmp_path)
-        description = describe_table(dataset.read(), of_any)
-        rows = load_rows(dataset, of_any, description)
-        roles = load_roles(dataset, of_any, description)
-        plan = Plan(asked, (Source("made_up", dataset, description),))
-        return Compared(plan, (Loaded(rows, roles),))
+        return compared_in_memory(table, asked, tmp_path)
 
     return load
 

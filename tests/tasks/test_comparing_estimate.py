@@ -8,20 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chaffinch.storage.tables import ingest
-from chaffinch.tasks.checking import describe_table
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.comparing import cells, trial
-from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded
+from chaffinch.tasks.comparing.cells import Asked, Compared
 from chaffinch.tasks.comparing.estimate import estimate
-from chaffinch.tasks.comparing.plan import Plan, Source
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.mask_settings import AfsBm
-from chaffinch.tasks.matrix import load_roles, load_rows
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings import ModelSettings
 from chaffinch.tasks.training import Recipe
+from tests.tasks.made_up_comparison import compared_in_memory
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 
@@ -34,13 +31,7 @@ def load(tmp_path):
         asked = ComparisonSettings(
             target="y", **{"models": [LINEAR], "folds": 2, "seeds": 1, **settings}
         )
-        of_any = asked.selection(asked.models[0], 0)
-        dataset = ingest(table, tmp_path)
-        description = describe_table(dataset.read(), of_any)
-        rows = load_rows(dataset, of_any, description)
-        roles = load_roles(dataset, of_any, description)
-        plan = Plan(asked, (Source("made_up", dataset, description),))
-        return Compared(plan, (Loaded(rows, roles),))
+        return compared_in_memory(table, asked, tmp_path)
 
     return loaded
 
