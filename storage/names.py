@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from chaffinch.storage.errors import InputError
 
@@ -20,6 +20,20 @@ def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
     if len(names) > limit:
         phrases.append(f"{len(names) - limit} more")
     return f" {last} ".join(filter(None, [", ".join(phrases[:-1]), *phrases[-1:]]))
+
+
+def quoted_with_reasons(reasons: Mapping[str, str]) -> str:
+    """Return names and their reasons as a phrase, such as ``'a' and 'b' (constant), 'c' (empty)``.
+
+    Parameters
+    ----------
+    reasons : mapping of str to str
+        Of each name.
+    """
+    return ", ".join(
+        f"{quoted([name for name in reasons if reasons[name] == reason])} ({reason})"
+        for reason in dict.fromkeys(reasons.values())
+    )
 
 
 def check_columns(names: Sequence[str], where: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.names import nearest, quoted
+from chaffinch.storage.names import nearest, quoted, quoted_with_reasons
 from chaffinch.tasks.arrow_columns import (
     as_keys,
     as_numbers,
@@ -79,6 +79,11 @@ class TableDescription:
     def schema(self) -> Schema:
         """What a model is told of its columns."""
         return Schema(self.features, self.n_categories, len(self.classes))
+
+    @property
+    def left_out(self) -> str:
+        """The columns that are no use as features, and why, as a phrase; empty if all are."""
+        return quoted_with_reasons(self.excluded)
 
 
 def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
@@ -256,12 +261,8 @@ def _check_features(
     features: tuple[str, ...], excluded: dict[str, str], settings: SelectionSettings
 ) -> None:
     if not features:
-        reasons = dict.fromkeys(excluded.values())
-        left_out = [
-            f"{quoted([name for name in excluded if excluded[name] == reason])} ({reason})"
-            for reason in reasons
-        ]
-        why = f"left out are {', '.join(left_out)}" if left_out else "every column has another role"
+        left_out = quoted_with_reasons(excluded)
+        why = f"left out are {left_out}" if left_out else "every column has another role"
         raise InputError(f"the table has no feature: {why}; give columns that vary")
     lowest = max(1, len(set(settings.columns.keep)))
     for size in _sizes(settings.method):

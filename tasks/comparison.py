@@ -1,9 +1,10 @@
-"""Selected features against all features on the test part, and the verdict in plain words."""
+"""Selected features against all of them, and a constant, on the test part; the verdict in words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,15 @@ class Comparison:
         Number of things resampled: rows, groups, or blocks of time.
     verdict : "helps", "does not help" or "cannot tell"
         By where the interval lies: below 0, above 0, or over it or made of too few units; with
-        every feature kept, selection does not help.
+        every feature kept, selection does not help, nor with a loss that is not below a constant's.
     sentence : str
         The verdict in words.
+    constant_loss : float or None
+        Loss of a constant, which looks at no feature: the mean of the target, or the shares of its
+        classes, in the rows that the models were fitted on. None where the loss is a scorer, of
+        which nobody knows what it makes of a constant.
+    over_constant : (float, float) or None
+        Interval, as above, of the loss with the selected features less that of the constant.
     """
 
     difference: float
@@ -45,6 +52,8 @@ class Comparison:
     units: int
     verdict: Verdict
     sentence: str
+    constant_loss: float | None
+    over_constant: Interval | None
 
 
 def compare(
@@ -52,12 +61,13 @@ def compare(
     rows: Rows,
     before: Floats,
     after: Floats,
+    constant: Floats,
     mask: Mask,
     units: NDArray[np.int64],
     *,
     seed: int,
 ) -> Comparison:
-    """Compare two sets of predictions of the same rows.
+    """Compare two sets of predictions of the same rows, and the second to a constant.
 
     Parameters
     ----------
@@ -67,6 +77,8 @@ def compare(
         The n test rows.
     before, after : ndarray, shape (n,) or (n, n_classes)
         Predictions of the model on all features and on the selected ones.
+    constant : ndarray, likewise
+        From `constant_prediction`.
     mask : ndarray of bool, shape (d,)
         The selected features.
     units : ndarray of int, shape (n,)
@@ -74,21 +86,73 @@ def compare(
     seed : int
         Of the resampling.
     """
-    before_loss = loss(rows.y, before, rows.weight)
-    after_loss = loss(rows.y, after, rows.weight)
-    interval = paired_interval(loss, rows, before, after, units, confidence=_CONFIDENCE, seed=seed)
-    n_units = int(units.max()) + 1
-    verdict = _verdict(interval, n_units, is_all=bool(mask.all()))
+    over = partial(
+        paired_interval, loss, rows, after=after, units=units, confidence=_CONFIDENCE, seed=seed
+    )
+    interval, n_units = over(before), int(units.max()) + 1
+    before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
+    constant_loss, over_constant = None, None
+    if loss.is_mean_over_rows:
+        constant_loss, over_constant = loss(rows.y, constant, rows.weight), over(constant)
+    verdict = _verdict(interval, over_constant, n_units, is_all=bool(mask.all()))
     sentence = _sentence(verdict, loss, mask, before_loss, after_loss, interval, n_units)
-    return Comparison(after_loss - before_loss, interval, _CONFIDENCE, n_units, verdict, sentence)
+    if constant_loss is not None and over_constant is not None:
+        sentence += _beside_constant(after_loss, constant_loss, over_constant, n_units)
+    return Comparison(
+        after_loss - before_loss,
+        interval,
+        _CONFIDENCE,
+        n_units,
+        verdict,
+        sentence,
+        constant_loss,
+        over_constant,
+    )
 
 
-def _verdict(interval: Interval, n_units: int, *, is_all: bool) -> Verdict:
+def constant_prediction(
+    y: NDArray[Any], weight: Floats | None, n_rows: int, n_classes: int
+) -> Floats:
+    """Return what is predicted without a look at any feature.
+
+    Parameters
+    ----------
+    y : ndarray, shape (m,)
+        Targets whose mean, or shares of the classes, it is.
+    weight : ndarray, shape (m,), or None
+        How much each counts.
+    n_rows : int
+        How many rows to predict.
+    n_classes : int
+        0 for regression.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+    """
+    if not n_classes:
+        return np.full(n_rows, np.average(y, weights=weight))
+    counts = np.bincount(y, weights=weight, minlength=n_classes)
+    return np.tile(counts / counts.sum(), (n_rows, 1))
+
+
+def is_no_better_than_constant(over_constant: Interval | None, n_units: int) -> bool:
+    """Return whether enough units fail to show that a loss is below that of a constant."""
+    return over_constant is not None and n_units >= FEWEST_UNITS and over_constant[1] >= 0
+
+
+def _verdict(
+    interval: Interval, over_constant: Interval | None, n_units: int, *, is_all: bool
+) -> Verdict:
     if is_all:
         return "does not help"
+    if n_units >= FEWEST_UNITS and over_constant is not None and over_constant[0] >= 0:
+        return "does not help"  # fewer features are better than many also where none is of use
     if not is_decisive(interval, n_units):
         return "cannot tell"
-    return "helps" if interval[1] < 0 else "does not help"
+    if interval[0] > 0:
+        return "does not help"
+    return "cannot tell" if is_no_better_than_constant(over_constant, n_units) else "helps"
 
 
 def is_decisive(interval: Interval, n_units: int) -> bool:
@@ -124,6 +188,20 @@ def _sentence(
         "cannot tell": "This test part cannot tell whether selection helps; it saves "
         f"{_columns(total - kept)}: {measured}",
     }[verdict]
+
+
+def _beside_constant(
+    loss: float, constant_loss: float, over_constant: Interval, n_units: int
+) -> str:
+    """Return how a loss compares to a constant's, if it is not shown to be below it."""
+    if not is_no_better_than_constant(over_constant, n_units):
+        return ""
+    how = "is no better than" if over_constant[0] >= 0 else "is not shown to be better than"
+    return (
+        f" The model {how} a constant, which looks at no feature and has the loss "
+        f"{constant_loss:.4g}; difference {loss - constant_loss:+.4g}, {_CONFIDENCE:.0%} interval "
+        f"[{over_constant[0]:+.4g}, {over_constant[1]:+.4g}]."
+    )
 
 
 def _every(total: int) -> str:

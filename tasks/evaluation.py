@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import StageRecord, StageWriter
-from chaffinch.tasks.comparison import Comparison, compare
+from chaffinch.tasks.comparison import compare, constant_prediction
 from chaffinch.tasks.ingestion import (
     description_of,
     part_roles,
@@ -18,11 +21,13 @@ from chaffinch.tasks.ingestion import (
 from chaffinch.tasks.masking import mask_of
 from chaffinch.tasks.paired_bootstrap import resampling_units
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
-from chaffinch.tasks.selection.vocabulary import Schema
+from chaffinch.tasks.selection.vocabulary import Floats, Schema
 from chaffinch.tasks.splits import PARTS
 from chaffinch.tasks.stage import Context, stage, versions
 from chaffinch.tasks.target import target_type
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe, write_model
+
+_FITTED = ("train", "mask_validation")  # the parts that the final models are fitted on
 
 
 @stage
@@ -40,7 +45,7 @@ def retrain(
     rows alone, but once the mask is fixed nothing stands against the larger part.
     """
     schema, mask = description_of(described).schema, mask_of(chosen)
-    rows = part_rows(context, described, divided, "train", "mask_validation")
+    rows = part_rows(context, described, divided, *_FITTED)
     recipe = tuned_recipe(context, trained)
     write_model(writer, "all_features_model", recipe.fit(rows, schema))
     context.on_progress("retrain", 1, 2)
@@ -69,6 +74,7 @@ def evaluate(
     selected = read_model(context, retrained, "model", kind, schema.select(mask))
     everything = read_model(context, retrained, "all_features_model", kind, schema)
     losses: dict[str, dict[str, float]] = {}
+    fitted: list[tuple[NDArray[Any], Floats | None]] = []  # targets and weights, for a constant
     for done, part in enumerate(PARTS):
         rows = part_rows(context, described, divided, part)
         before = everything.predict(rows.X)
@@ -80,8 +86,11 @@ def evaluate(
         if part == "test":
             roles = part_roles(context, described, divided, part)
             units = resampling_units(len(rows), groups=roles.groups, times=roles.times)
+            constant = _constant(fitted, len(rows), schema.n_classes)
             seed = context.settings.seed
-            comparison = compare(loss, rows, before, after, mask, units, seed=seed)
+            comparison = compare(loss, rows, before, after, constant, mask, units, seed=seed)
+        elif part in _FITTED:
+            fitted.append((rows.y, rows.weight))
         context.on_progress("evaluate", done + 1, len(PARTS))
     contract = _contract(context, described, divided, trained, eliminated, chosen)
     contract["losses"] = losses
@@ -102,10 +111,13 @@ def evaluate(
     writer.result = {"losses": losses, "comparison": asdict(comparison)}
 
 
-def comparison_of(evaluated: StageRecord) -> Comparison:
-    """Return the comparison that `evaluate` recorded."""
-    recorded = evaluated.result["comparison"]
-    return Comparison(**{**recorded, "interval": tuple(recorded["interval"])})
+def _constant(
+    fitted: Sequence[tuple[NDArray[Any], Floats | None]], n_rows: int, n_classes: int
+) -> Floats:
+    """Return a constant made of the targets and weights of some parts, for rows of another."""
+    y = np.concatenate([of_part for of_part, _ in fitted])
+    weights = [weight for _, weight in fitted if weight is not None]
+    return constant_prediction(y, np.concatenate(weights) if weights else None, n_rows, n_classes)
 
 
 def _contract(

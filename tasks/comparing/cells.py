@@ -13,6 +13,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.candidates import Path, candidates
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.results import NONE
+from chaffinch.tasks.comparison import constant_prediction
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.material import Material, Seen
@@ -24,7 +25,7 @@ from chaffinch.tasks.selection.afs_bm import MaskingWalks
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.pefs.found import ProbabilisticSearches
 from chaffinch.tasks.selection.rivals.found import FoundMasks
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mask_of_size
+from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.settings import Method
 from chaffinch.tasks.splits import Splits, fold_indices, split_around
 from chaffinch.tasks.stage import tell_nobody
@@ -175,7 +176,9 @@ def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
     began = time.perf_counter()
     fitted, outside = bench.part("train", "mask_validation"), bench.part("test")
     if name == NONE:
-        loss = bench.loss(outside.y, constant(fitted, len(outside), bench.schema), outside.weight)
+        n_classes = bench.schema.n_classes
+        constant = constant_prediction(fitted.y, fitted.weight, len(outside), n_classes)
+        loss = bench.loss(outside.y, constant, outside.weight)
         return [_set(None, [], loss, 0.0, time.perf_counter() - began)]
     own, masks = _chosen(bench, plan.method(name))
     seconds = time.perf_counter() - began
@@ -203,28 +206,6 @@ def _set(
         "selection_seconds": selection,
         "training_seconds": training,
     }
-
-
-def constant(fitted: Rows, n: int, schema: Schema) -> Floats:
-    """Return what is predicted for n rows without a look at any feature.
-
-    Parameters
-    ----------
-    fitted : Rows
-        Whose mean, or shares of the classes, it is; weights count.
-    n : int
-        Rows to predict.
-    schema : Schema
-        Says how many classes there are.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,) or (n, n_classes)
-    """
-    if not schema.n_classes:
-        return np.full(n, np.average(fitted.y, weights=fitted.weight))
-    counts = np.bincount(fitted.y, weights=fitted.weight, minlength=schema.n_classes)
-    return np.tile(counts / counts.sum(), (n, 1))
 
 
 def _chosen(bench: _Bench, method: Method | None) -> tuple[Mask, dict[int, Mask]]:

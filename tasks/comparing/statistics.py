@@ -193,8 +193,8 @@ def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | 
 
     Where we depart: Breiman's standard error is that of the best's own mean loss, which holds what
     makes a cell hard for every size. All sizes were scored on the same cells, so it is here that
-    of the difference to the best, which spares fewer features. None where fewer than 2 cells have
-    a loss at every size.
+    of the difference to the best, which spares fewer features. None where fewer than
+    `FEWEST_PAIRS` cells have a loss at every size, of which no error is to be trusted.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | 
         Test rows per row inside the fold, of each cell.
     """
     shared = np.isfinite(losses).all(axis=0)
-    if not len(losses) or shared.sum() < 2:
+    if not len(losses) or shared.sum() < FEWEST_PAIRS:
         return None
     best = int(losses[:, shared].mean(axis=1).argmin())
     for size, excess in enumerate((losses - losses[best])[:, shared]):

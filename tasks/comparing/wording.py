@@ -149,15 +149,15 @@ def choices_of(table: TableSummary) -> list[str]:
 
 def ranks_of(ranking: Ranking) -> str:
     """Return what a ranking is over and what it can tell."""
-    n_methods = counted(len(ranking.methods), "method")
+    n_contenders = counted(len(ranking.methods), "contender")
     if ranking.over == "cells":
         said = (
-            f"Mean ranks of {n_methods} over {counted(ranking.n_blocks, 'cell')} of one table. "
+            f"Mean ranks of {n_contenders} over {counted(ranking.n_blocks, 'cell')} of one table. "
             "Cells share their rows, so their ranks are not independent, and no difference of mean "
             "ranks is called critical: that takes several tables."
         )
     else:
-        said = f"Mean ranks of {n_methods} over {counted(ranking.n_blocks, 'table')}. "
+        said = f"Mean ranks of {n_contenders} over {counted(ranking.n_blocks, 'table')}. "
         said += _friedman(ranking)
         said += (
             " At 95 %, mean ranks must differ by "

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.comparison import FEWEST_UNITS
+from chaffinch.tasks.comparison import FEWEST_UNITS, is_no_better_than_constant
 from chaffinch.tasks.reporting import alternatives, changes, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.overlap_chart import overlap_chart
@@ -34,6 +34,10 @@ _NOTHING_REMOVED = "Every feature was kept, so both models are the same and noth
 _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "test rows, groups or time there would be a verdict."
+)
+_USELESS = (
+    "As far as this test part shows, nothing that the model learnt from these features is of use: "
+    "whoever always predicts the same may do as well."
 )
 _SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_PLACE, PLACE)
 
@@ -63,6 +67,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
     """Return what the template names."""
     contract = content.contract
     comparison, test = contract["comparison"], contract["losses"]["test"]
+    is_useless = is_no_better_than_constant(comparison.get("over_constant"), comparison["units"])
     verdict = comparison["verdict"]
     is_all = content.n_kept == content.n_candidates
     return {
@@ -71,7 +76,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "rows": number(contract["dataset"]["rows"]),
         "verdict": verdict,
         "sentence": comparison["sentence"],
-        "meaning": _meaning(verdict, comparison["units"], is_all=is_all),
+        "meaning": _meaning(verdict, comparison["units"], is_all=is_all, is_useless=is_useless),
         "n_kept": number(content.n_kept),
         "n_candidates": number(content.n_candidates),
         "loss_name": loss_in_words(contract["loss"]),
@@ -123,8 +128,10 @@ def _view(content: ReportContent) -> dict[str, Any]:
     }
 
 
-def _meaning(verdict: str, n_units: int, *, is_all: bool) -> str:
+def _meaning(verdict: str, n_units: int, *, is_all: bool, is_useless: bool) -> str:
     """Return what the verdict means, for one line under it."""
+    if is_useless:
+        return _USELESS
     if is_all:
         return _NOTHING_REMOVED
     return _TOO_FEW_UNITS if n_units < FEWEST_UNITS else _MEANING[verdict]

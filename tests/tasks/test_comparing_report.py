@@ -34,7 +34,7 @@ def test_the_verdicts_come_first_and_in_plain_words(page: Page) -> None:
         "For the other 2, these results cannot tell."
     )
     assert page.text.index(said) < page.text.index("Verdicts (log loss)")
-    assert page.text.index("Verdicts (log loss)") < page.text.index("Mean ranks of 4 methods")
+    assert page.text.index("Verdicts (log loss)") < page.text.index("Mean ranks of 4 contenders")
     rows = page.tables["Verdicts (log loss)"]
     assert rows[0][:3] == ["Method", "Size", "Verdict"]
     assert [row[:3] for row in rows[1:4]] == [

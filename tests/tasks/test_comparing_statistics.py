@@ -232,7 +232,7 @@ def test_the_smallest_size_near_the_best() -> None:
     near = excess[1].mean() / standard_error(excess[1], np.full(4, 0.25))
     assert 0 < near < 1
     assert smallest_near_best(excess[[0, 2]] + hard, np.full(4, 0.25)) == (1, 1)
-    assert smallest_near_best(excess[:, :1], np.ones(1)) is None
+    assert smallest_near_best(excess[:, :2], np.ones(2)) is None  # of two cells nothing is known
     assert smallest_near_best(np.empty((0, 4)), np.ones(4)) is None
 
 

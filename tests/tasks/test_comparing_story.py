@@ -251,6 +251,15 @@ def test_what_is_odd_about_a_table_is_told_before_anything_is_measured_and_kept(
     assert load_comparison(Store.find(tmp_path / "store").comparisons()[0]).warnings == (warning,)
 
 
+def test_columns_that_take_no_part_are_told_with_the_reason(source) -> None:
+    table = pd.read_csv(source).assign(always=1.0, unknown=np.nan)
+    found = chaffinch.compare(table, "y", methods=["anova_f"], models=[LINEAR], seeds=1)
+    (warning,) = found.warnings
+    assert warning.endswith(
+        ": left out are 'always' (constant), 'unknown' (every value is missing)"
+    )
+
+
 def test_the_result_of_compare_holds_what_is_odd(source) -> None:
     table = pd.read_csv(source)
     found = chaffinch.compare(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chaffinch.tasks.comparison import FEWEST_UNITS, compare
+from chaffinch.tasks.comparison import FEWEST_UNITS, compare, constant_prediction
 from chaffinch.tasks.paired_bootstrap import paired_interval, resampling_units
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Rows
@@ -14,11 +14,23 @@ from chaffinch.tasks.selection.vocabulary import Rows
 SQUARED = Loss("squared_error", "regression")
 
 
-def _compare(before_error, after_error, *, mask=(True, False), weight=None, units=None, seed=0):
+def _compare(
+    before_error,
+    after_error,
+    *,
+    mask=(True, False),
+    weight=None,
+    units=None,
+    seed=0,
+    constant=100.0,
+):
     n = len(before_error)
     rows = Rows(np.zeros((n, 2)), np.zeros(n), weight)
     units = resampling_units(n) if units is None else units
-    return compare(SQUARED, rows, before_error, after_error, np.array(mask), units, seed=seed)
+    always = np.full(n, constant)
+    return compare(
+        SQUARED, rows, before_error, after_error, always, np.array(mask), units, seed=seed
+    )
 
 
 def test_a_clear_gain_helps_and_a_clear_loss_does_not() -> None:
@@ -98,6 +110,7 @@ def test_a_score_is_compared_as_well_and_undefined_resamples_are_left_out() -> N
         Rows(np.zeros((63, 1)), y),
         before,
         after,
+        np.full((63, 2), 0.5),
         np.array([True]),
         resampling_units(63),
         seed=0,
@@ -171,5 +184,41 @@ def test_a_score_is_said_to_be_negated() -> None:
     rows, units = Rows(np.zeros((60, 2)), y), resampling_units(60)
     mask = np.array([True, False])
     loss = Loss("roc_auc", "classification")
-    result = compare(loss, rows, before, before, mask, units, seed=0)
+    result = compare(loss, rows, before, before, before, mask, units, seed=0)
     assert "the test loss (roc_auc, negated) is -0." in result.sentence
+    assert (result.constant_loss, result.over_constant) == (None, None)  # it may be undefined there
+
+
+def test_what_no_feature_helps_with_is_beaten_by_a_constant() -> None:
+    rng = np.random.default_rng(7)
+    small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
+    useful = _compare(large, small, constant=2.0)
+    assert useful.verdict == "helps"
+    assert useful.constant_loss == 4.0
+    assert useful.over_constant[1] < 0
+    assert "constant" not in useful.sentence
+    useless = _compare(large, small, constant=0.5)
+    assert useless.interval == useful.interval
+    assert useless.verdict == "does not help"
+    assert useless.over_constant[0] > 0
+    assert ". The model is no better than a constant, which looks at no" in useless.sentence
+    assert " has the loss 0.25; difference +" in useless.sentence
+    undecided = _compare(large, small, constant=1.0)
+    assert undecided.over_constant[0] < 0 < undecided.over_constant[1]
+    assert undecided.verdict == "cannot tell"
+    assert " is not shown to be better than a constant" in undecided.sentence
+
+
+def test_too_few_units_say_nothing_of_a_constant() -> None:
+    result = _compare(np.ones(10), np.ones(10), constant=0.0)
+    assert result.constant_loss == 0.0
+    assert "constant" not in result.sentence
+
+
+@pytest.mark.parametrize("weight", [None, np.array([1.0, 1.0, 2.0])])
+def test_a_constant_is_the_mean_or_the_shares_of_the_classes(weight) -> None:
+    mean = np.average([1.0, 2.0, 6.0], weights=weight)
+    assert (constant_prediction(np.array([1.0, 2.0, 6.0]), weight, 2, 0) == [mean, mean]).all()
+    shares = constant_prediction(np.array([0, 0, 2]), weight, 2, 3)
+    third = 1 / 3 if weight is None else 1 / 2
+    assert shares == pytest.approx(np.array([[1 - third, 0, third]] * 2))

@@ -112,6 +112,14 @@ def test_too_few_units_are_given_as_the_reason_of_no_verdict() -> None:
     assert "The interval holds zero" not in page.text
 
 
+def test_a_model_that_a_constant_equals_is_called_of_no_use() -> None:
+    content = made_up(numbered(12), 4, "cannot tell")
+    comparison = {**content.contract["comparison"], "over_constant": [-0.02, 0.01]}
+    page = Page(render_report(with_contract(content, comparison=comparison)))
+    assert "whoever always predicts the same may do as well" in page.text
+    assert "The interval holds zero" not in page.text
+
+
 def test_an_unknown_verdict_is_refused() -> None:
     content = made_up(numbered(3), 1)
     comparison = {**content.contract["comparison"], "verdict": "shines"}
