@@ -15,10 +15,10 @@ help:  ## What there is
 run: $(READY)  ## The main job on the breast-cancer table that scikit-learn bundles
 	@$(BIN)/python -m chaffinch.flows.demonstration
 
-test: $(READY)  ## Every test but those of whole programs
+test: $(READY)  ## Every test but those of test-e2e
 	@$(PYTEST) -m "not e2e"
 
-test-e2e: $(READY)  ## The command line, servers and deployments as programs of their own
+test-e2e: $(READY)  ## Whole programs, servers, deployments, worker processes, and what is killed
 	@$(PYTEST) -m e2e
 
 e2e-needs:  ## PostgreSQL and Chromium for test-e2e, which skips tests without them: Debian, as root

@@ -75,6 +75,7 @@ except chaffinch.StorageError as error:
 """
 
 
+@pytest.mark.e2e
 def test_a_disk_that_is_full_in_the_middle_of_a_run(tmp_path):
     table, store = tmp_path / "table.csv", tmp_path / "store"
     load_breast_cancer(as_frame=True).frame.to_csv(table, index=False)
@@ -100,6 +101,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run(tmp_path):
     assert before.items() < snapshot(run).items()
 
 
+@pytest.mark.e2e
 def test_a_disk_without_room_for_the_table_at_the_command_line(tmp_path):
     load_breast_cancer(as_frame=True).frame.to_csv(tmp_path / "table.csv", index=False)
     limit = (

@@ -101,6 +101,7 @@ def test_a_missing_file_is_refused_by_name_and_mended_by_the_same_command(name, 
     assert chaffinch.load_run(run.name, store=store).run == run.name
 
 
+@pytest.mark.e2e
 def test_the_command_line_says_the_same(finished):
     store, run = finished
     (run / "selection.json").write_bytes(b"{}")
@@ -196,6 +197,7 @@ def test_the_listing_reads_no_file_but_manifests(finished):
 
 
 @pytest.mark.parametrize("name", ["store.json", "runs/{run}/stages/evaluate.json"])
+@pytest.mark.e2e
 def test_a_later_release_is_named_at_every_door(name, finished):
     store, run = finished
     path = store / name.format(run=run.name)

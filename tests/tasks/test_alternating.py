@@ -127,6 +127,7 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
 
 
 @pytest.mark.xdist_group("dask")
+@pytest.mark.e2e
 def test_workers_change_no_bit() -> None:
     few = AfsBm(slacks=(0.1, 0.01), rejections=4)
     _, here = made_of(few)

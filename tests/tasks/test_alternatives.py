@@ -92,6 +92,7 @@ def test_the_price_of_tau_never_falls(found) -> None:
     assert prices[-1]["qualities"] == asked
 
 
+@pytest.mark.e2e
 def test_whoever_computes_finds_the_same(found, tmp_path) -> None:
     there = select(alternatives=AlternativeSettings(**found.settings["alternatives"]),
                    cluster="local", workers=2, store=tmp_path)  # fmt: skip

@@ -92,6 +92,7 @@ def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, tmp_path) 
 
 
 @pytest.mark.xdist_group("dask")
+@pytest.mark.e2e
 def test_nor_does_it_matter_who_computes(source, tmp_path) -> None:
     here = compared(source, tmp_path / "here")
     there = compared(source, tmp_path / "there", cluster="local", workers=2)
@@ -109,6 +110,7 @@ compared(Path(sys.argv[1]), Path(sys.argv[2]), lambda *told: print(*told, flush=
 
 
 @pytest.mark.xdist_group("dask")
+@pytest.mark.e2e
 def test_nor_that_it_was_killed_twice(source, tmp_path) -> None:
     whole = compared(source, tmp_path / "whole", seeds=3)
     root = str(Path(__file__).parents[2])

@@ -80,6 +80,7 @@ def test_the_folder_has_the_features_of_the_same_descent_in_python_and_its_state
     assert left_in(tmp_path / "out")["state.safetensors"] == of_python == content["state"]
 
 
+@pytest.mark.e2e
 def test_it_is_the_same_to_the_byte_wherever_and_whoever_computes(tables, tmp_path):
     asked = DescentSettings(penalty=0.5, steps=6, blocks_per_step=4)
     descend(tables[0], tmp_path / "here", asked)
@@ -168,6 +169,7 @@ descend.descend(*sys.argv[1:], ASKED, on_progress=kill)
 """
 
 
+@pytest.mark.e2e
 def test_one_that_was_killed_goes_on(tables, tmp_path):
     command = [sys.executable, "-c", KILLED, str(tables[0]), str(tmp_path / "out")]
     ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)

@@ -65,6 +65,7 @@ def test_a_file_that_was_sorted_by_its_target_finds_what_memory_finds(tmp_path, 
     assert len(path[1].features) < len(path[0].features)
 
 
+@pytest.mark.e2e
 def test_no_number_of_workers_changes_a_bit(tmp_path) -> None:
     table = written(tmp_path)
     asked = {"n_features": 3, "steps": 12, "blocks_per_step": 4}
@@ -95,6 +96,7 @@ def process_id(shared, item):
     return os.getpid()
 
 
+@pytest.mark.e2e
 def test_workers_that_are_killed_change_no_bit(tmp_path) -> None:
     source, rules = Deadly(written(tmp_path), tmp_path / "died"), Rules(blocks_per_step=4)
     expected = open_descent(source, rules)
@@ -168,6 +170,7 @@ print(int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux says the peak there")
+@pytest.mark.e2e
 def test_five_times_the_rows_need_no_more_memory(tmp_path) -> None:
     """In memory the rows alone would be 58 MB more."""
     peaks = []

@@ -75,6 +75,7 @@ def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
 
 
 @pytest.mark.xdist_group("dask")
+@pytest.mark.e2e
 def test_workers_change_no_bit() -> None:
     here = search_by_probabilities(QUICK, material_of())
     with open_workers("local", 2) as workers:

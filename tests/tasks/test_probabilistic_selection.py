@@ -121,6 +121,7 @@ def test_a_search_goes_on_from_its_checkpoint_as_if_it_had_never_been_stopped(
     assert (found(n_features=2, checkpoint=path).predict(X) == whole.predict(X)).all()
 
 
+@pytest.mark.e2e
 def test_a_search_that_was_killed_goes_on(tmp_path):
     path = tmp_path / "search.safetensors"
     script = (

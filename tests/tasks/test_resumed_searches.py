@@ -137,6 +137,7 @@ def test_killed_in_process_it_repeats_no_search_and_goes_on_amid_one(
 
 
 @pytest.mark.xdist_group("dask")
+@pytest.mark.e2e
 def test_killed_with_its_workers_at_work_the_next_one_goes_on_with_other_workers(
     source, undisturbed, tmp_path, monkeypatch
 ) -> None:
@@ -152,6 +153,7 @@ def test_killed_with_its_workers_at_work_the_next_one_goes_on_with_other_workers
 
 
 @pytest.mark.xdist_group("dask")
+@pytest.mark.e2e
 def test_the_search_of_a_killed_worker_goes_on_with_another_worker(tmp_path) -> None:
     counted, checkpoints = counted_in(tmp_path / "counted"), Checkpoints(tmp_path / "key")
     method = LONG.model_copy(update={"penalties": (0.001,)})

@@ -26,6 +26,7 @@ def select(table, **options):
     return chaffinch.select(table, "churned", **options)
 
 
+@pytest.mark.e2e
 def test_whoever_computes_the_contract_is_the_same() -> None:
     table = good_table(300)
     model = ModelSettings(name="lightgbm", tuning="none", folds=3)

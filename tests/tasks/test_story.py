@@ -50,6 +50,7 @@ def contract(run: Run) -> bytes:
 
 @pytest.mark.xdist_group("dask")
 @pytest.mark.parametrize(("table", "model"), [("breast_cancer", "lightgbm"), ("wine", "mlp")])
+@pytest.mark.e2e
 def test_the_contract_is_the_same_whoever_computes(
     folder, tmp_path, table: str, model: str, monkeypatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_the_contract_is_the_same_whoever_computes(
 
 @pytest.mark.xdist_group("dask")
 @pytest.mark.parametrize("method", ["permutation"])
+@pytest.mark.e2e
 def test_so_is_a_ranking_whose_features_are_shared_out(folder, tmp_path, method: str) -> None:
     settings = {"model": {"name": "lightgbm", "tuning": "none"}, "method": method, "seed": 5}
     source = folder / "wine.csv"
@@ -114,6 +116,7 @@ select_features(
 
 
 @pytest.mark.parametrize("step", ["split", "optimise_mask", "evaluate", "write_report"])
+@pytest.mark.e2e
 def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: str) -> None:
     source, store = folder / "wine.csv", tmp_path / "store"
     command = [sys.executable, "-c", KILLED, str(source), str(store), step]
@@ -170,6 +173,7 @@ def test_one_table_in_two_files_is_one_dataset(folder, tmp_path) -> None:
     assert len(list((store / "datasets").glob("*/table.parquet"))) == 1
 
 
+@pytest.mark.e2e
 def test_two_processes_on_one_run_do_its_work_once(folder, tmp_path) -> None:
     source, store = folder / "wine.csv", tmp_path / "store"
     command = [sys.executable, "-c", KILLED, str(source), str(store), "nothing"]
