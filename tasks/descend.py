@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from chaffinch.storage.files import FORMAT_VERSION, locked, sealed, sweep, write_file
+from chaffinch.storage.checkpoints import Checkpoints
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    locked,
+    remove_file,
+    sealed,
+    sweep,
+    write_file,
+)
 from chaffinch.storage.shuffled_tables import ShuffledTable, open_shuffled
-from chaffinch.tasks.descent_checkpoint import Checkpoint
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings
 from chaffinch.tasks.differentiable_selection import bytes_of_state, sharing_of
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.selection.dfs.descent import Descent, Step
 from chaffinch.tasks.selection.dfs.search import Aim, Rules, select_by_descent
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
-from chaffinch.tasks.selection.dfs.state import DescentState, from_bytes, to_bytes
+from chaffinch.tasks.selection.dfs.state import (
+    DescentState,
+    from_bytes,
+    state_of,
+    to_bytes,
+    with_words,
+)
 from chaffinch.tasks.selection.sealed_tensors import seal_of
 from chaffinch.tasks.stage import OnProgress, digest, tell_nobody, versions
+
+logger = logging.getLogger(__name__)
 
 LOOK, DESCEND = "look_at_all_rows", "descend"
 STEPS = (LOOK, DESCEND)
 FEATURES, STATE = "features.json", "state.safetensors"
 FORMAT = "chaffinch differentiable selection"
 _UNFINISHED = ".unfinished"  # folder of a descent that is not done
+_CHECKPOINT = "checkpoint.safetensors"  # there: the state it had, and its way to it
 
 
 @dataclass(frozen=True)
@@ -97,15 +115,15 @@ def descend(
     unfinished = folder / _UNFINISHED
     with locked(unfinished / ".lock", str(folder)), said_to_the_user():
         sweep(unfinished)
-        checkpoint = Checkpoint(unfinished / "checkpoint.safetensors", digest(description))
-        state, way = checkpoint.read() or (None if begun is None else begun[0], [])
-        n_before = len(way)
+        checkpoints, key = Checkpoints(unfinished), digest(description)
+        state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
+        n_before, keep = len(way), checkpoints.now_and_then(_CHECKPOINT)
 
         def tell(descent: Descent, way: Sequence[Step]) -> None:
             if len(way) == n_before:
                 on_progress(LOOK, 1, 1)
             on_progress(DESCEND, len(way), settings.steps)
-            checkpoint.keep(descent, way)
+            keep(lambda: to_bytes(state_of(descent), _words(key, way)))
 
         on_progress(LOOK, 0, 1)
         aim = Aim(settings.n_features, settings.penalty)
@@ -118,9 +136,32 @@ def descend(
         # the state last: it may be the start, by which one that is killed before knows itself
         write_file(folder / FEATURES, sealed(content))
         write_file(folder / STATE, left)
-        checkpoint.remove()
+        remove_file(unfinished / _CHECKPOINT)
     on_progress(DESCEND, 1, 1)
     return Descended(folder, content)
+
+
+def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]] | None:
+    """Return where this very descent was last, and its way there; None if nothing is known."""
+    content = checkpoints.read(_CHECKPOINT)
+    if content is None:
+        return None
+    try:
+        state, words = with_words(content)
+    except ValueError as error:
+        checkpoints.discard(_CHECKPOINT, str(error))
+        return None
+    if words.get("key") != key:
+        checkpoints.discard(_CHECKPOINT, "it is of another descent")
+        return None
+    way = [Step(*one) for one in json.loads(words["way"])]
+    logger.info("%d steps were made before", len(way))
+    return state, way
+
+
+def _words(key: str, way: Sequence[Step]) -> dict[str, str]:
+    """Return what a checkpoint says beside the state."""
+    return {"key": key, "way": json.dumps([astuple(step) for step in way])}
 
 
 def _state_in(content: bytes) -> tuple[DescentState, str]:

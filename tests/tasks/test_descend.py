@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import signal
 import subprocess
 import sys
@@ -17,8 +18,8 @@ from sklearn.datasets import dump_svmlight_file
 
 import chaffinch
 from chaffinch import InputError
+from chaffinch.storage import checkpoints
 from chaffinch.storage.files import is_sealed, write_file
-from chaffinch.tasks import descent_checkpoint
 from chaffinch.tasks.descend import descend
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
 from chaffinch.tasks.selection.sealed_tensors import seal_of
@@ -114,8 +115,8 @@ class StoppedError(Exception):
 @pytest.fixture
 def at_every_step(monkeypatch):
     """Write a checkpoint after every step."""
-    monkeypatch.setattr(descent_checkpoint, "SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr(descent_checkpoint, "_TIMES_ITS_COST", 0)
+    monkeypatch.setattr(checkpoints, "_SECONDS_APART", 0.0)
+    monkeypatch.setattr(checkpoints, "_SHARE", math.inf)
 
 
 @pytest.mark.usefixtures("at_every_step")
@@ -155,11 +156,12 @@ def test_one_that_was_stopped_goes_on_as_if_it_never_had_been(
 
 
 KILLED = """
-import os, signal, sys
-from chaffinch.tasks import descend, descent_checkpoint
+import math, os, signal, sys
+from chaffinch.storage import checkpoints
+from chaffinch.tasks import descend
 from tests.tasks.test_descend import ASKED
 
-descent_checkpoint.SECONDS_BETWEEN = descent_checkpoint._TIMES_ITS_COST = 0
+checkpoints._SECONDS_APART, checkpoints._SHARE = 0.0, math.inf
 
 def kill(step, done, total):
     if (step, done) == ("descend", 9):
@@ -200,8 +202,8 @@ def test_what_is_left_of_another_descent_is_of_no_use(tables, tmp_path, other, c
     with caplog.at_level(logging.INFO, logger="chaffinch"):
         descend(data, tmp_path / "out", asked, on_progress=lambda *said: made.append(said))
     assert ("descend", 0, asked.steps) in made
-    said = "was changed" if other == "damaged" else "is of another descent; this one begins anew"
-    assert said in caplog.text
+    said = "the state is damaged" if other == "damaged" else "it is of another descent"
+    assert f"checkpoint.safetensors is about begins anew: {said}" in caplog.text
     descend(data, tmp_path / "whole", asked)
     assert left_in(tmp_path / "out") == left_in(tmp_path / "whole")
 
