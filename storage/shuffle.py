@@ -151,8 +151,8 @@ def shuffle_pieces(
     Raises
     ------
     InputError
-        If a piece is no table of finite numbers, differs from the first in kind, or has not one
-        target a row.
+        If a piece is no table of finite numbers, differs from the first in kind or in the names of
+        its columns, or has not one target a row.
     StorageError
         If the device is full or fails.
     """
@@ -225,18 +225,30 @@ def _of_texts(files: Iterable[Path], zero_based: bool, dtype: np.dtype[Any]) -> 
 
 
 def _given_pieces(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[Piece]:
-    n_before = 0
+    n_before, first_names = 0, None
     for X, y in pieces:
-        rows = _rows_of(X)
+        rows, columns = _rows_of(X), getattr(X, "columns", None)
+        if columns is not None:
+            first_names = _check_same(list(columns), first_names)
         if rows.dtype.kind not in "biuf" or len(rows.shape) != 2:
             raise InputError(
                 f"a piece must be a table of numbers but is {rows.dtype} of shape {rows.shape}; "
                 "give each as (X, y)"
             )
         rows = rows.astype(np.float32 if rows.dtype == np.float32 else np.float64, copy=False)
-        names = by_names(getattr(X, "columns", None))
-        yield Piece(rows, np.asarray(y), partial(_row_after, n_before), names)
+        yield Piece(rows, np.asarray(y), partial(_row_after, n_before), by_names(columns))
         n_before += rows.shape[0]
+
+
+def _check_same(names: list[object], first: list[object] | None) -> list[object]:
+    """Return the names of the first piece that has any, if these are the same."""
+    if first is None or names == first or len(names) != len(first):
+        return first or names  # other numbers of columns are refused with the rows
+    at = next(i for i, (one, other) in enumerate(zip(names, first, strict=True)) if one != other)
+    raise InputError(
+        f"column {at} of a piece is {names[at]!r} but {first[at]!r} in the first; give every piece "
+        "the same columns in the same order"
+    )
 
 
 def _rows_of(X: Any) -> Any:

@@ -262,6 +262,7 @@ def parquet_file(frame, **options):
 
 
 X3, Y3 = np.eye(3), np.arange(3.0)
+FRAME3 = pd.DataFrame(X3, columns=["a", "b", "c"])
 BAD = {
     "unsorted": (svmlight_file("1 1:2 3:1\n\n0 4:1 2:1\n"), "line 3 of x.svmlight cannot be read"),
     "twice": (svmlight_file("1 1:2\n0 2:1 2:1\n"), "line 2 .*sorted and unique.*columns that asc"),
@@ -289,6 +290,10 @@ BAD = {
     "form": (
         of_pieces((X3, Y3), (scipy.sparse.csr_array(X3), Y3)),
         "row 4 is sparse float64 but those before are dense float64; give all pieces alike",
+    ),
+    "names": (
+        of_pieces((FRAME3, Y3), (X3, Y3), (FRAME3[["a", "c", "b"]], Y3)),
+        "column 1 of a piece is 'c' but 'b' in the first; give every piece the same columns in",
     ),
     "targets": (of_pieces((X3, Y3[:2])), r"row 1 begins a piece of 3 rows but \(2,\) targets"),
     "kinds": (of_pieces((X3, Y3), (X3, ["a"] * 3)), "row 4 has text as target but .* have numbers"),
