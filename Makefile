@@ -18,7 +18,7 @@ run: $(READY)  ## The main job on the breast-cancer table that scikit-learn bund
 test: $(READY)  ## Every test but those of test-e2e
 	@$(PYTEST) -m "not e2e"
 
-test-e2e: $(READY)  ## Whole programs, servers, deployments, worker processes, and what is killed
+test-e2e: $(READY)  ## Whole programs, servers, worker processes, what is killed, and sweeps over seeds
 	@$(PYTEST) -m e2e
 
 e2e-needs:  ## PostgreSQL and Chromium for test-e2e, which skips tests without them: Debian, as root

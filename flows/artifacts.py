@@ -23,6 +23,7 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 
+from chaffinch.flows.reports import report_in_markdown
 from chaffinch.flows.terminal import STARTING_PREFECT
 from chaffinch.storage.runs import Run
 from chaffinch.tasks.differences import Difference
@@ -236,8 +237,7 @@ def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
     changes = [] if result.changes is None else [result.changes["sentence"]]
     compared = [_literal(line) for line in governance]
     warnings = warnings_in_markdown(result.warnings)
-    # no link: browsers follow none from a server's page to a file
-    report = [] if result.folder is None else [f"Report: `{result.folder / 'report.html'}`"]
+    report = [] if result.folder is None else [report_in_markdown(result.folder)]
     return "\n\n".join([*changes, result.verdict, *compared, *warnings, *report])
 
 

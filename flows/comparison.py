@@ -13,6 +13,7 @@ from pydantic import Field
 
 from chaffinch.flows.artifacts import ProgressArtifact, key_of, say, warn, warnings_in_markdown
 from chaffinch.flows.limits import within_limits
+from chaffinch.flows.reports import report_in_markdown
 from chaffinch.flows.step_tasks import say_where
 from chaffinch.flows.table_flow import (
     ExecutionForm,
@@ -113,7 +114,7 @@ def comparison(
     lines = "\n".join(f"    {line}" for line in result.lines)
     warnings = warnings_in_markdown(result.warnings)
     create_markdown_artifact(
-        "\n\n".join([lines, *warnings, f"Report: `{run.folder / 'report.html'}`"]),
+        "\n\n".join([lines, *warnings, report_in_markdown(run.folder)]),
         key=key_of(_tables(data), "comparison verdicts"),
         description="What helps, what does not, and what these rows cannot tell",
     )

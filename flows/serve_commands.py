@@ -26,6 +26,12 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
     is_flag=True,
     help="Promote the contracts of runs that nobody asked for where they pass the gate.",
 )
+@click.option(
+    "--reports-port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Serve the store's reports to this machine, and link to them.  [default: name paths]",
+)
 @settings_options(LimitSettings, LIMITS)
 @settings_options(ExecutionSettings, EXECUTION)
 def serve(
@@ -35,6 +41,7 @@ def serve(
     timezone: str,
     name: str | None,
     promote: bool,
+    reports_port: int | None,
     **given: Any,
 ) -> None:
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
@@ -55,6 +62,7 @@ def serve(
         promotion=PromotionSettings() if promote else None,
         cron=cron,
         timezone=timezone,
+        reports_port=reports_port,
     )
 
 

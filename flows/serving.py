@@ -16,6 +16,7 @@ from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.flows.events import resource_of, server_url
 from chaffinch.flows.feature_selection import feature_selection
 from chaffinch.flows.new_data import NAMED, NEW_DATA
+from chaffinch.flows.reports import reports_served
 from chaffinch.flows.reselection import reselection
 from chaffinch.flows.server import ServerError
 from chaffinch.storage.data_sets import name_of_data_set
@@ -43,6 +44,7 @@ def serve_flows(
     timezone: str = "UTC",
     promotion: PromotionSettings | None = None,
     limits: LimitSettings | None = None,
+    reports_port: int | None = None,
 ) -> None:
     """Register the deployments of all flows and run what is started, until stopped.
 
@@ -68,11 +70,15 @@ def serve_flows(
     limits : LimitSettings, optional
         Tries and time of every run, those of `LimitSettings` by default; a comparison takes the
         time it takes, unless its form says otherwise.
+    reports_port : int in 1..65535, optional
+        Where the reports of the store are served to browsers of this machine; what runs publish
+        links to them then, and names their paths otherwise.
 
     Raises
     ------
     InputError
-        If there is no such table, the schedule is none, or no Prefect server is configured.
+        If there is no such table, the schedule is none, no Prefect server is configured, or the
+        port is taken.
     ServerError
         If it does not answer.
     """
@@ -103,15 +109,16 @@ def serve_flows(
         parameters={"data": "{{ event.payload.path }}"},
     )
     limit = {"concurrency_limit": _ONE_AFTER_THE_OTHER}
-    make_missing()
-    serve(
-        _deployment(feature_selection, ON_DEMAND, selecting),
-        _deployment(feature_selection, NIGHTLY, unasked, schedule=schedule, **limit),
-        _deployment(feature_selection, ON_NEW_DATA, unasked, triggers=[new_data], **limit),
-        _deployment(comparison, ON_DEMAND, comparing),
-        _deployment(reselection, ON_DEMAND, {**common, "data": data}),
-        _deployment(differentiable_selection, ON_DEMAND, {}),
-    )
+    with reports_served(execution.store, reports_port):
+        make_missing()
+        serve(
+            _deployment(feature_selection, ON_DEMAND, selecting),
+            _deployment(feature_selection, NIGHTLY, unasked, schedule=schedule, **limit),
+            _deployment(feature_selection, ON_NEW_DATA, unasked, triggers=[new_data], **limit),
+            _deployment(comparison, ON_DEMAND, comparing),
+            _deployment(reselection, ON_DEMAND, {**common, "data": data}),
+            _deployment(differentiable_selection, ON_DEMAND, {}),
+        )
 
 
 def _deployment(

@@ -77,6 +77,7 @@ def test_run_with_names_that_need_quotes_prints_json_alone(tmp_path):
     assert json.loads((folder / "selection.json").read_text()).items() <= contract.items()
 
 
+@pytest.mark.e2e
 def test_runs_as_a_table_newest_first(store):
     done = chaffinch_run("runs", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
@@ -91,6 +92,7 @@ def test_runs_as_a_table_newest_first(store):
         assert f" {run.name} " in done.stdout
 
 
+@pytest.mark.e2e
 def test_runs_as_json(store):
     done = chaffinch_run("runs", "--store", store, "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -109,6 +111,7 @@ def test_runs_as_json(store):
     assert two["verdict"] == back.comparison["verdict"]
 
 
+@pytest.mark.e2e
 def test_runs_of_an_empty_store(tmp_path):
     with pytest.raises(chaffinch.InputError):
         chaffinch.select(good_table(), "nothing", store=tmp_path)
@@ -117,6 +120,7 @@ def test_runs_of_an_empty_store(tmp_path):
     assert json.loads(chaffinch_run("runs", "--store", tmp_path, "--json").stdout) == []
 
 
+@pytest.mark.e2e
 def test_show_in_words(store):
     one = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)[-1]["run"]
     result = chaffinch.load_run(one, store=store)
@@ -128,6 +132,7 @@ def test_show_in_words(store):
     assert f"Report: {result.folder / 'report.html'}\n" in done.stdout
 
 
+@pytest.mark.e2e
 def test_show_of_a_run_that_is_not_finished(store):
     unfinished = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)[0]["run"]
     done = chaffinch_run("show", unfinished, "--store", store)

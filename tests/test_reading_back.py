@@ -146,6 +146,7 @@ def test_a_run_without_its_manifests_is_not_finished(finished):
 
 
 @pytest.mark.parametrize("stage", ["describe", "choose_mask", "evaluate", "write_report"])
+@pytest.mark.e2e
 def test_a_run_without_one_of_its_manifests_is_not_finished(stage, finished):
     store, run = finished
     (run / "stages" / f"{stage}.json").unlink()
@@ -167,6 +168,7 @@ def test_a_run_without_one_of_its_manifests_is_not_finished(stage, finished):
         (rb'"selection.json": "[0-9a-f]+",\s*', b""),
     ],
 )
+@pytest.mark.e2e
 def test_a_changed_manifest_is_refused_by_name_and_mended(good, bad, finished):
     store, run = finished
     manifest = run / "stages" / "evaluate.json"

@@ -46,6 +46,7 @@ def cancel_when(server, store, is_time):
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.e2e
 def test_a_run_that_a_person_started_ends_when_it_is_cancelled(server, slow, tmp_path):
     table, settings = slow
     trained = "runs/*/stages/train_base_model.json"

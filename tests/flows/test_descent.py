@@ -40,6 +40,7 @@ def said(command, *arguments):
     return ended.stdout, ended.stderr
 
 
+@pytest.mark.e2e
 def test_from_several_texts_to_the_features_by_command(folder, tmp_path):
     table, out = tmp_path / "table", tmp_path / "out"
     texts = (folder / "0.svm", folder / "1.svm")
@@ -119,6 +120,7 @@ def test_what_cannot_be_is_a_line_and_a_descent_that_is_stopped_says_that_it_goe
     assert said_last == "Stopped. The same command goes on where it was seconds ago."
 
 
+@pytest.mark.e2e
 def test_as_a_flow(folder, server, tmp_path):
     asked = DescentSettings(n_features=3, blocks_per_step=3)
     state = differentiable_selection(

@@ -53,7 +53,8 @@ def test_from_nothing_to_a_nightly_run(tmp_path):
         PREFECT_SERVER_UI_API_URL=f"http://127.0.0.1:{port}/api",
         COLUMNS="200",
     )
-    script = "\n".join(["set -e", f"cd {tmp_path}", *typed]).replace("4200", port)
+    script = "\n".join(["set -e", f"cd {tmp_path}", *typed])
+    script = script.replace("4200", port).replace("4280", str(free_port()))
     log = tmp_path / "said"
     try:
         with started("bash", "-c", script, env=env, log=log) as shell:

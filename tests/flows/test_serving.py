@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.flows.conftest import DEPLOYMENTS, Server
@@ -31,10 +32,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def deployments(server: Server, table: Path, store: Path) -> Iterator[dict[str, Any]]:
+def port() -> int:
+    """Where the reports are served."""
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def deployments(server: Server, table: Path, store: Path, port: int) -> Iterator[dict[str, Any]]:
     """Serve, and return the deployments by their names."""
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
-    more = ("--name", "harvest", "--promote", "--store", str(store))
+    more = ("--name", "harvest", "--promote", "--store", str(store), "--reports-port", str(port))
     with started(*command, *more, env=server.env, log=store / "serve.log"):
         yield eventually(server.deployments)
     server.forget_deployments()
@@ -73,7 +80,9 @@ def test_the_runs_that_nobody_asked_for_promote_where_they_pass_the_gate(deploym
     assert promoted == dict.fromkeys(DEPLOYMENTS) | dict.fromkeys(unasked, gate)
 
 
-def test_a_run_started_from_the_form_gives_the_features(deployments, server, table, small, store):
+def test_a_run_started_from_the_form_gives_the_features(
+    deployments, server, table, small, store, port
+):
     parameters = {
         "data": str(table),
         "settings": small,
@@ -95,6 +104,10 @@ def test_a_run_started_from_the_form_gives_the_features(deployments, server, tab
         return any(line["message"].startswith(where) for line in logged)
 
     eventually(is_logged)
+    link = f"http://127.0.0.1:{port}/runs/{contract.parent.name}/report.html"
+    said = [artifact["data"] for artifact in server.find("artifacts") if artifact["data"]]
+    assert any(f"Report: [{contract.parent.name}]({link})" in str(data) for data in said)
+    assert httpx.get(link).content == (contract.parent / "report.html").read_bytes()
 
 
 def test_newer_rows_are_announced_as_what_their_contract_is_promoted_as(server, table, tmp_path):

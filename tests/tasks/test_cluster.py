@@ -417,6 +417,7 @@ def die_amid_sending(worker: int) -> threading.Timer:
     return killer
 
 
+@pytest.mark.e2e
 def test_a_worker_killed_while_rows_are_sent_to_it_changes_nothing() -> None:
     with open_workers("local", 2) as workers:
         killer = die_amid_sending(workers.map(process_id, None, [0.0])[0])
@@ -424,6 +425,7 @@ def test_a_worker_killed_while_rows_are_sent_to_it_changes_nothing() -> None:
         killer.join()
 
 
+@pytest.mark.e2e
 def test_nor_does_the_only_one_of_a_scheduler() -> None:
     with scheduler_and_worker() as address, open_workers(address) as workers:
         killer = die_amid_sending(workers.map(process_id, None, [0.0])[0])
@@ -478,6 +480,7 @@ def test_what_a_worker_that_dies_as_it_starts_was_to_do_the_others_do(
     assert "1 of 2 workers started, the others died" in caplog.text
 
 
+@pytest.mark.e2e
 def test_where_no_worker_survives_its_start_it_is_said_so(killed_as_they_start) -> None:
     killed_as_they_start(2)
     said = pytest.raises(WorkersError, match=r"did not start \(no worker survived its start\)")

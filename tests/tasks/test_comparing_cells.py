@@ -92,6 +92,7 @@ def test_whatever_the_rows_outside_hold_the_same_is_selected(loaded, model) -> N
             ]
 
 
+@pytest.mark.e2e
 def test_no_method_beats_chance_on_noise(loaded) -> None:
     losses: dict[str, list[float]] = {}
     for seed in range(20):

@@ -207,6 +207,7 @@ def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["shuffled labels", "noise"])
+@pytest.mark.e2e
 def test_where_nothing_is_to_be_found_no_method_helps(tmp_path, kind) -> None:
     from sklearn.datasets import load_breast_cancer
 

@@ -129,6 +129,7 @@ def test_text_becomes_the_columns_of_the_paper(tmp_path) -> None:
     assert "lack no value but does so in 1 rows" in refused(table.assign(b=[np.nan] + [0.0] * 399))
 
 
+@pytest.mark.e2e
 def test_pefs_is_set_against_its_rivals_by_command(tmp_path, monkeypatch, capfd) -> None:
     X, y = three_of_ten()
     table = pd.DataFrame(X, columns=[f"f{j}" for j in range(10)])
@@ -239,6 +240,7 @@ def test_dfs_is_set_against_filters_by_command(tmp_path, monkeypatch, capfd) -> 
     assert len(found) == 5 * 5 + 5
 
 
+@pytest.mark.e2e
 def test_13_of_62_rows_are_for_the_test_of_colon(tmp_path) -> None:
     """As the note says: 8 of one class and 5 of the other, so that an AUC is a multiple of 1/40."""
     colon = EXPERIMENTS["dfs-figure-2-colon"]

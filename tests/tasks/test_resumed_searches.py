@@ -119,6 +119,7 @@ def same(resumed: Run, other: Run) -> None:
         assert (resumed.folder / name).read_bytes() == (other.folder / name).read_bytes()
 
 
+@pytest.mark.e2e
 def test_killed_in_process_it_repeats_no_search_and_goes_on_amid_one(
     source, undisturbed, tmp_path, monkeypatch
 ) -> None:
