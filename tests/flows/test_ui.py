@@ -11,7 +11,7 @@ import chaffinch
 from chaffinch.tasks.settings import Method
 from tests import browser
 from tests.flows.conftest import Server
-from tests.flows.programs import CHAFFINCH, eventually, started
+from tests.flows.programs import CHAFFINCH, eventually, free_port, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -28,7 +28,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def deployments(server: Server, table: Path, store: Path) -> Iterator[dict[str, Any]]:
     """Serve, and return the deployments by their names."""
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
-    more = ("--store", str(store))
+    more = ("--store", str(store), "--reports-port", str(free_port()))
     with started(*command, *more, env=server.env, log=store / "serve.log"):
         yield eventually(server.deployments)
     server.forget_deployments()
@@ -176,7 +176,16 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     show("harvest-verdict")
     verdict = page.get_by_test_id("markdown-display")
     verdict.get_by_text("with 2 of 6 features the test loss").wait_for()
-    verdict.get_by_text(str(next(store.glob("runs/*/report.html")))).wait_for()
+    link = verdict.get_by_role("link", name=next(store.glob("runs/*")).name)
+    report = page.context.browser.new_page()  # the other one shows the server's address alone
+    report.goto(link.get_attribute("href"))
+    report.get_by_text("with 2 of 6 features the test loss").first.wait_for()
+    assert report.locator("svg").first.is_visible()
+    styled = report.locator("h1").first.evaluate("title => getComputedStyle(title).fontFamily")
+    assert "serif" in styled
+    report.screenshot(path="/tmp/h/report.png")
+    page.screenshot(path="/tmp/h/verdict.png")
+    report.close()
     show("harvest-losses")
     page.get_by_role("cell", name="mask validation").wait_for()
     show("harvest-features")
