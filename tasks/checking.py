@@ -80,11 +80,6 @@ class TableDescription:
         """What a model is told of its columns."""
         return Schema(self.features, self.n_categories, len(self.classes))
 
-    @property
-    def left_out(self) -> str:
-        """The columns that are no use as features, and why, as a phrase; empty if all are."""
-        return quoted_with_reasons(self.excluded)
-
 
 def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
     """Check a table against the settings, and describe it.
@@ -156,7 +151,7 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
         task_reason=target.reason,
         classes=target.classes,
         profile=[asdict(row) for row in profile],
-        warnings=findings.warnings(),
+        warnings=(*findings.warnings(), *_left_out(excluded)),
     )
 
 
@@ -255,6 +250,11 @@ def _no_use(row: ColumnProfile, *, kept: bool) -> str | None:
             f"keep column {row.name!r} is no use as a feature ({reason}): take it off the keep list"
         )
     return reason
+
+
+def _left_out(excluded: dict[str, str]) -> Iterator[str]:
+    if excluded:
+        yield f"left out are {quoted_with_reasons(excluded)}"
 
 
 def _check_features(

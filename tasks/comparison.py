@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -39,9 +41,8 @@ class Comparison:
     sentence : str
         The verdict in words.
     constant_loss : float or None
-        Loss of a constant, which looks at no feature: the mean of the target, or the shares of its
-        classes, in the rows that the models were fitted on. None where the loss is a scorer, of
-        which nobody knows what it makes of a constant.
+        Loss of a constant, which looks at no feature: see `constant_prediction`. None where a
+        scorer has no value for it.
     over_constant : (float, float) or None
         Interval, as above, of the loss with the selected features less that of the constant.
     """
@@ -91,9 +92,9 @@ def compare(
     )
     interval, n_units = over(before), int(units.max()) + 1
     before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
-    constant_loss, over_constant = None, None
-    if loss.is_mean_over_rows:
-        constant_loss, over_constant = loss(rows.y, constant, rows.weight), over(constant)
+    constant_loss, over_constant = _loss_if_any(loss, rows.y, constant, rows.weight), None
+    if constant_loss is not None:
+        over_constant = over(constant)
     verdict = _verdict(interval, over_constant, n_units, is_all=bool(mask.all()))
     sentence = _sentence(verdict, loss, mask, before_loss, after_loss, interval, n_units)
     if constant_loss is not None and over_constant is not None:
@@ -111,14 +112,20 @@ def compare(
 
 
 def constant_prediction(
-    y: NDArray[Any], weight: Floats | None, n_rows: int, n_classes: int
+    loss: Loss, y: NDArray[Any], weight: Floats | None, n_rows: int, n_classes: int
 ) -> Floats:
-    """Return what is predicted without a look at any feature.
+    """Return the best that can be predicted without a look at any feature, as far as rows tell.
+
+    Of classes that is the share of each; of numbers the mean or the median, whichever has the lower
+    loss on the rows themselves: squared errors are lowest about the one, absolute ones about the
+    other.
 
     Parameters
     ----------
+    loss : Loss
+        The judge.
     y : ndarray, shape (m,)
-        Targets whose mean, or shares of the classes, it is.
+        Targets of the rows.
     weight : ndarray, shape (m,), or None
         How much each counts.
     n_rows : int
@@ -130,10 +137,27 @@ def constant_prediction(
     -------
     ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
     """
-    if not n_classes:
-        return np.full(n_rows, np.average(y, weights=weight))
-    counts = np.bincount(y, weights=weight, minlength=n_classes)
-    return np.tile(counts / counts.sum(), (n_rows, 1))
+    if n_classes:
+        counts = np.bincount(y, weights=weight, minlength=n_classes)
+        return np.tile(counts / counts.sum(), (n_rows, 1))
+    mean = np.average(y, weights=weight)
+    median = np.quantile(y, 0.5, weights=weight, method="inverted_cdf")
+    losses = [_loss_if_any(loss, y, np.full(len(y), value), weight) for value in (mean, median)]
+    is_median = losses[1] is not None and (losses[0] is None or losses[1] < losses[0])
+    return np.full(n_rows, median if is_median else mean)
+
+
+def _loss_if_any(
+    loss: Loss, y: NDArray[Any], constant: Floats, weight: Floats | None
+) -> float | None:
+    """Return the loss of a constant; None where a scorer has no value for it, or refuses it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an undefined score comes back as NaN
+        try:
+            value = loss(y, constant, weight)
+        except ValueError:  # such as a deviance of numbers that must be above 0
+            return None
+    return value if math.isfinite(value) else None
 
 
 def is_no_better_than_constant(over_constant: Interval | None, n_units: int) -> bool:

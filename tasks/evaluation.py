@@ -21,6 +21,7 @@ from chaffinch.tasks.ingestion import (
 from chaffinch.tasks.masking import mask_of
 from chaffinch.tasks.paired_bootstrap import resampling_units
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
+from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Floats, Schema
 from chaffinch.tasks.splits import PARTS
 from chaffinch.tasks.stage import Context, stage, versions
@@ -86,7 +87,7 @@ def evaluate(
         if part == "test":
             roles = part_roles(context, described, divided, part)
             units = resampling_units(len(rows), groups=roles.groups, times=roles.times)
-            constant = _constant(fitted, len(rows), schema.n_classes)
+            constant = _constant(loss, fitted, len(rows), schema.n_classes)
             seed = context.settings.seed
             comparison = compare(loss, rows, before, after, constant, mask, units, seed=seed)
         elif part in _FITTED:
@@ -112,12 +113,13 @@ def evaluate(
 
 
 def _constant(
-    fitted: Sequence[tuple[NDArray[Any], Floats | None]], n_rows: int, n_classes: int
+    loss: Loss, fitted: Sequence[tuple[NDArray[Any], Floats | None]], n_rows: int, n_classes: int
 ) -> Floats:
     """Return a constant made of the targets and weights of some parts, for rows of another."""
     y = np.concatenate([of_part for of_part, _ in fitted])
     weights = [weight for _, weight in fitted if weight is not None]
-    return constant_prediction(y, np.concatenate(weights) if weights else None, n_rows, n_classes)
+    weight = np.concatenate(weights) if weights else None
+    return constant_prediction(loss, y, weight, n_rows, n_classes)
 
 
 def _contract(

@@ -21,6 +21,7 @@ from chaffinch.tasks.settings import SelectionSettings
 
 _CODE = re.compile(r"0[0-9]+")
 _MUCH_MISSING = 0.5
+_NEARLY_ALL = 0.9
 _FILLING_GAPS = ("linear", "mlp")  # by the mean; trees see them, and of others one cannot say
 _RARE_CLASS = 0.01
 # sets of equal features that get a sentence each
@@ -65,6 +66,7 @@ class Findings:
         self._columns: dict[bytes, list[str]] = {}
         self._telling: list[str] = []
         self._identifiers: list[str] = []
+        self._nearly_all_different: list[str] = []
         self._much_missing: list[str] = []
         self._rare_classes: list[str] = []
         self._categorical = settings.columns.categorical
@@ -94,6 +96,8 @@ class Findings:
         self._columns.setdefault(content.digest(), []).append(row.name)
         if row.name not in self._made and self._predictors.tells(numbers, len(categories)):
             self._telling.append(row.name)
+        if categories and row.distinct > _NEARLY_ALL * (row.rows - row.missing):
+            self._nearly_all_different.append(row.name)
         if row.missing > _MUCH_MISSING * row.rows:
             self._much_missing.append(row.name)
         if _looks_like_identifier(row):
@@ -146,6 +150,12 @@ class Findings:
             found.append(
                 f"{_count(self._identifiers, 'feature looks', 'features look')} like an "
                 f"identifier: {quoted(self._identifiers)}; drop what only numbers the rows"
+            )
+        if self._nearly_all_different:
+            found.append(
+                f"{_count(self._nearly_all_different, 'feature has', 'features have')} another "
+                f"category in nearly every row: {quoted(self._nearly_all_different)}; drop what "
+                "only names the rows"
             )
         if self._much_missing:
             found.append(

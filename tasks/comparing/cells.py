@@ -177,7 +177,7 @@ def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
     fitted, outside = bench.part("train", "mask_validation"), bench.part("test")
     if name == NONE:
         n_classes = bench.schema.n_classes
-        constant = constant_prediction(fitted.y, fitted.weight, len(outside), n_classes)
+        constant = constant_prediction(bench.loss, fitted.y, fitted.weight, len(outside), n_classes)
         loss = bench.loss(outside.y, constant, outside.weight)
         return [_set(None, [], loss, 0.0, time.perf_counter() - began)]
     own, masks = _chosen(bench, plan.method(name))

@@ -12,8 +12,8 @@ from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import (
+    cells_of,
     choices_of,
-    counted,
     cut,
     errors_of,
     gaps_of,
@@ -57,7 +57,7 @@ def lines_of(summary: Summary) -> list[str]:
 
 
 def _of_table(table: TableSummary) -> Iterator[str]:
-    cells = f"{counted(table.n_seeds, 'seed')}, {counted(table.n_folds, 'outer fold')}"
+    cells = cells_of(table)
     yield f"{heading_of(table)}: {loss_in_words(table.loss_name)}, lower is better; {cells}"
     yield from _aligned([_COLUMNS, *map(_row, table.outcomes)])
     if table.n_tested > 1:

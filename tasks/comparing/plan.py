@@ -82,14 +82,12 @@ class Plan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is odd about the tables, and what takes no part, each with the table's name."""
-        said = []
-        for source in self.sources:
-            description = source.description
-            said += [f"{source.label}: {warning}" for warning in description.warnings]
-            if description.excluded:
-                said.append(f"{source.label}: left out are {description.left_out}")
-        return tuple(said)
+        """What is odd about the tables, each with the table's name."""
+        return tuple(
+            f"{source.label}: {warning}"
+            for source in self.sources
+            for warning in source.description.warnings
+        )
 
     def method(self, name: str) -> Method | None:
         """Return a method by its name; None for what the others have to beat."""

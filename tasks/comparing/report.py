@@ -13,6 +13,7 @@ from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.statistics import FEWEST_PAIRS
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import (
+    cells_of,
     choices_of,
     counted,
     errors_of,
@@ -91,7 +92,7 @@ def _table(table: TableSummary, place: int) -> Mapping[str, Any]:
         "name": table.table,
         "model": table.model,
         "loss_name": loss_in_words(table.loss_name),
-        "cells": f"{counted(table.n_seeds, 'seed')} and {counted(table.n_folds, 'outer fold')}",
+        "cells": cells_of(table),
         "n_shared": counted(table.n_shared, "cell"),
         "sentence": verdicts_of(table),
         "verdicts": tables.verdicts(table),

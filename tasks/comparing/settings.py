@@ -74,6 +74,12 @@ class ComparisonSettings(Settings):
     @field_validator("models", mode="before")
     @classmethod
     def _models_by_name(cls, value: Any) -> Any:
+        for model in _several(value):
+            if hasattr(model, "fit"):
+                raise ValueError(
+                    f"a comparison takes models by name but one is an estimator, {model!r}; give "
+                    f"ModelSettings(name={type(model).__name__!r}, parameters=...)"
+                )
         named = [ModelSettings(name=m) if isinstance(m, str) else m for m in _several(value)]
         return _different("model", named)
 

@@ -51,6 +51,16 @@ def heading_of(table: TableSummary) -> str:
     return f"{table.table}, {table.model}"
 
 
+def cells_of(table: TableSummary) -> str:
+    """Return the seeds and folds of a table, and how many of these were measured if not all."""
+    said = f"{counted(table.n_seeds, 'seed')}, {counted(table.n_folds, 'outer fold')}"
+    n_cells = table.n_seeds * table.n_folds
+    n_measured = max(outcome.n_scored + outcome.n_failed for outcome in table.outcomes)
+    if n_measured < n_cells:
+        said += f", of which {number(n_measured)} of {counted(n_cells, 'cell')} were measured"
+    return said
+
+
 def reason_of(outcome: Outcome, n_tested: int) -> str:
     """Return why the verdict on a contender is what it is.
 

@@ -183,8 +183,6 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     assert report.locator("svg").first.is_visible()
     styled = report.locator("h1").first.evaluate("title => getComputedStyle(title).fontFamily")
     assert "serif" in styled
-    report.screenshot(path="/tmp/h/report.png")
-    page.screenshot(path="/tmp/h/verdict.png")
     report.close()
     show("harvest-losses")
     page.get_by_role("cell", name="mask validation").wait_for()

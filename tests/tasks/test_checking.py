@@ -506,6 +506,21 @@ def test_codes_that_nobody_named_as_categorical():
     assert not warned("leading zeros", table, categorical=("zip",))
 
 
+def test_categories_that_name_the_rows_but_for_a_few_that_occur_twice():
+    names = [f"n{i}" for i in range(N - 3)] + ["n0", "n1", "n2"]
+    assert warned("nearly every row", table_with(name=text(names))) == [
+        "1 feature has another category in nearly every row: 'name'; drop what only names the rows"
+    ]
+    assert not warned("nearly every row", table_with(name=text(["a", "b"] * (N // 2))))
+
+
+def test_columns_that_are_no_use_are_told_with_the_reason():
+    table = table_with(name=text([f"n{i}" for i in range(N)]), same=text(["a"] * N))
+    assert warned("left out", table) == [
+        "left out are 'name' (identifier: every value is different), 'same' (constant)"
+    ]
+
+
 def test_categories_that_differ_in_blanks_alone():
     table = table_with(colour=text(["red", " red", "blue"] * 20), size=text(["a b", "ab"] * 30))
     assert warned("blanks", table) == [

@@ -33,6 +33,7 @@ from chaffinch.tasks.selection.masked_loss.row_sums import nodes_of, root_of, ru
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.selection.vocabulary import FittedModel, Rows, Schema
 from chaffinch.tasks.workers import InProcess
+from tests.flows.programs import eventually
 
 pytestmark = pytest.mark.xdist_group("dask")
 
@@ -53,6 +54,11 @@ def add(shared: int, item: int) -> int:
 def process_id(shared: object, item: float) -> int:
     time.sleep(item)
     return os.getpid()
+
+
+def n_known(dask_worker: object) -> int:
+    """Return how many items a worker is at, or is to do."""
+    return sum(task.state in ("executing", "ready") for task in dask_worker.state.tasks.values())
 
 
 def touch(folder: str, item: int) -> None:
@@ -112,6 +118,8 @@ def test_what_nobody_waits_for_is_not_begun(two_workers, tmp_path, kind: str) ->
     results = workers.as_done(touch, str(tmp_path), list(range(40)))
     next(results)
     results.close()
+    if kind == "dask":
+        eventually(lambda: sum(two_workers.client.run(n_known).values()) <= 2)
     (tmp_path / RELEASED).touch()
     assert workers.map(add, 1, list(range(20))) == list(range(1, 21))  # after all that was begun
     assert 1 <= len(set(tmp_path.iterdir()) - {tmp_path / RELEASED}) < 20

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from sklearn.dummy import DummyClassifier
 
 import chaffinch
 from chaffinch.storage.errors import InputError, StorageError
@@ -180,6 +181,7 @@ def test_several_tables_at_once(source, tmp_path) -> None:
     ("given", "message"),
     [
         ({"models": ["forest"]}, "forest"),
+        ({"models": [DummyClassifier()]}, "models by name but one is an estimator, DummyC.*; give"),
         ({"folds": 20, "models": [ModelSettings(name="linear")]}, "use fewer folds"),
         ({"time_budget": 0}, "the time budget must be above 0 but is 0; leave it out"),
         ({"time_budget": float("nan")}, "the time budget must be above 0 but is nan"),

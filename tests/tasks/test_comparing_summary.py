@@ -319,6 +319,13 @@ def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
     assert lines[-1].startswith("1 of 150 losses were not computed")
 
 
+def test_where_the_time_was_up_the_heading_says_how_much_was_measured() -> None:
+    rows = [row for row in made_up_rows(methods=THREE) if (row["seed"], row["fold"]) < (0, 2)]
+    cells = [(seed, fold) for seed in range(3) for fold in range(5)]
+    (heading, *_) = lines_of(summarise(table_of(rows), cells))
+    assert heading.endswith("; 3 seeds, 5 outer folds, of which 2 of 15 cells were measured")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -186,7 +186,6 @@ def test_a_score_is_said_to_be_negated() -> None:
     loss = Loss("roc_auc", "classification")
     result = compare(loss, rows, before, before, before, mask, units, seed=0)
     assert "the test loss (roc_auc, negated) is -0." in result.sentence
-    assert (result.constant_loss, result.over_constant) == (None, None)  # it may be undefined there
 
 
 def test_what_no_feature_helps_with_is_beaten_by_a_constant() -> None:
@@ -215,10 +214,66 @@ def test_too_few_units_say_nothing_of_a_constant() -> None:
     assert "constant" not in result.sentence
 
 
-@pytest.mark.parametrize("weight", [None, np.array([1.0, 1.0, 2.0])])
-def test_a_constant_is_the_mean_or_the_shares_of_the_classes(weight) -> None:
-    mean = np.average([1.0, 2.0, 6.0], weights=weight)
-    assert (constant_prediction(np.array([1.0, 2.0, 6.0]), weight, 2, 0) == [mean, mean]).all()
-    shares = constant_prediction(np.array([0, 0, 2]), weight, 2, 3)
+WEIGHTS = [None, np.array([1.0, 1.0, 2.0])]
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("loss", ["squared_error", "r2", "neg_root_mean_squared_error"])
+def test_a_constant_is_the_mean_where_squares_count(weight, loss) -> None:
+    y = np.array([1.0, 2.0, 6.0])
+    found = constant_prediction(Loss(loss, "regression"), y, weight, 2, 0)
+    assert (found == [np.average(y, weights=weight)] * 2).all()
+
+
+@pytest.mark.parametrize(("weight", "median"), [(None, 2.0), (np.array([1.0, 1.0, 3.0]), 9.0)])
+@pytest.mark.parametrize("loss", ["absolute_error", "neg_mean_absolute_error"])
+def test_and_the_median_where_distances_count(weight, median, loss) -> None:
+    y = np.array([1.0, 2.0, 9.0])
+    found = constant_prediction(Loss(loss, "regression"), y, weight, 2, 0)
+    assert (found == [median, median]).all()
+
+
+def test_of_a_skewed_target_no_model_of_noise_is_better_than_the_median() -> None:
+    y = np.exp(np.random.default_rng(0).normal(size=400))
+    rows = Rows(np.zeros((400, 2)), y)
+    loss = Loss("absolute_error", "regression")
+    constant = constant_prediction(loss, y, None, 400, 0)
+    mean, mask = np.full(400, y.mean()), np.array([True, False])
+    result = compare(loss, rows, mean, constant, constant, mask, resampling_units(400), seed=0)
+    assert result.interval[1] < 0
+    assert result.verdict == "does not help"
+    assert "The model is no better than a constant" in result.sentence
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_of_classes_it_is_their_shares(weight) -> None:
+    log_loss = Loss("log_loss", "classification")
+    shares = constant_prediction(log_loss, np.array([0, 0, 2]), weight, 2, 3)
     third = 1 / 3 if weight is None else 1 / 2
     assert shares == pytest.approx(np.array([[1 - third, 0, third]] * 2))
+
+
+def test_a_scorer_has_a_constant_as_well() -> None:
+    rng = np.random.default_rng(8)
+    y, guess = np.arange(200) % 2, rng.dirichlet([1, 1], 200)
+    rows, units, mask = Rows(np.zeros((200, 2)), y), resampling_units(200), np.array([True, False])
+    loss, half = Loss("roc_auc", "classification"), np.full((200, 2), 0.5)
+    worse = np.column_stack([y, 1 - y]).astype(float)
+    result = compare(loss, rows, worse, guess, half, mask, units, seed=0)
+    assert result.constant_loss == -0.5
+    assert result.over_constant[0] < 0 < result.over_constant[1]
+    assert result.difference < 0 < 1 + result.interval[0]
+    assert result.verdict == "cannot tell"
+    assert "not shown to be better than a constant" in result.sentence
+
+
+def test_where_a_scorer_has_no_value_for_a_constant_none_is_given() -> None:
+    y = np.array([0.0] * 60 + [1.0] * 40)
+    loss = Loss("neg_mean_gamma_deviance", "regression")  # of numbers above 0 alone
+    rows, units, mask = Rows(np.zeros((100, 2)), y), resampling_units(100), np.array([True, False])
+    assert (constant_prediction(loss, y, None, 2, 0) == y.mean()).all()
+    poisson = Loss("neg_mean_poisson_deviance", "regression")
+    assert (constant_prediction(poisson, y, None, 2, 0) == y.mean()).all()  # 0 is refused
+    made = np.full(100, 0.5)
+    result = compare(poisson, rows, made, made, np.zeros(100), mask, units, seed=0)
+    assert (result.constant_loss, result.over_constant) == (None, None)
