@@ -30,7 +30,7 @@ def verbosity_flags(command: Command) -> Command:
 
 
 class Names(click.ParamType[tuple[str, ...]]):
-    """Names between commas; a name that has a comma in it goes in double quotes."""
+    """Names between commas; one that has a comma in it goes in double quotes."""
 
     name = "names"
 
@@ -100,7 +100,17 @@ def _how_it_is_given(annotation: Any) -> dict[str, Any]:
     if _without_none(annotation) is bool:
         return {"is_flag": True, "default": None}
     metavar = None if _choices(annotation) else _metavar(annotation)
-    return {"type": _type_of(annotation), "metavar": metavar}
+    given: dict[str, Any] = {"type": _type_of(annotation), "metavar": metavar}
+    if isinstance(given["type"], Names):  # the option may come several times, each with some
+        given |= {"multiple": True, "callback": _joined}
+    return given
+
+
+def _joined(
+    context: click.Context, option: click.Parameter, given: tuple[tuple[str, ...], ...]
+) -> tuple[str, ...] | None:
+    """Return all names of an option; None where it was not given."""
+    return tuple(name for names in given for name in names) if given else None
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:

@@ -1,0 +1,45 @@
+"""Options made from settings: what is typed reaches the settings, all of it."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from chaffinch.flows.option_fields import COMPARISON
+from chaffinch.flows.options import nested, settings_options
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+
+
+@click.command()
+@settings_options(ComparisonSettings, COMPARISON)
+def asked(**given):
+    raise Got(nested(given, COMPARISON))
+
+
+class Got(Exception):  # noqa: N818 - it carries what a command was given
+    """What reached the command."""
+
+
+def given(*typed):
+    """Return the settings that options become."""
+    (reached,) = CliRunner().invoke(asked, ["--target", "y", *typed]).exception.args
+    return reached
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("--methods", "mrmr,gbmo,rfe"),
+        ("--methods", "mrmr", "--methods", "gbmo", "--methods", "rfe"),
+        ("--methods", "mrmr, gbmo", "--methods", "rfe"),
+    ],
+)
+def test_names_come_between_commas_or_by_one_option_each(typed) -> None:
+    assert given(*typed) == {"target": "y", "methods": ("mrmr", "gbmo", "rfe")}
+
+
+def test_a_name_with_a_comma_is_quoted() -> None:
+    assert given("--keep", 'a,"b, c"')["columns"]["keep"] == ("a", "b, c")
+
+
+def test_what_is_not_typed_is_left_to_the_settings() -> None:
+    assert given() == {"target": "y"}
