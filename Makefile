@@ -53,7 +53,7 @@ bench-choice: $(READY)  ## Robust elimination against what people use today; TAB
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps boruta==0.4.3
 	@$(BIN)/python -m tests.benchmarks.choice $(TABLES) $(MODELS)
 
-bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch; TABLES=folder
+bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch, and on a GPU; TABLES=folder
 	@$(BIN)/python -m tests.benchmarks.dfs $(TABLES)
 
 bench-pefs: $(READY)  ## PEFS against plain training of its network, and what it keeps

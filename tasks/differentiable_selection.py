@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
@@ -20,8 +20,12 @@ from chaffinch.tasks.selection.dfs.search import Aim, Rules, path_by_descent, se
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.sources import is_source
 from chaffinch.tasks.selection.dfs.state import DescentState, from_bytes, to_bytes
+from chaffinch.tasks.selection.masked_loss.devices import device_named
 from chaffinch.tasks.selection.vocabulary import Task
 from chaffinch.tasks.settings import ExecutionSettings
+
+if TYPE_CHECKING:
+    import torch
 
 
 def differentiable_selection(
@@ -39,6 +43,7 @@ def differentiable_selection(
     start: DescentState | str | Path | None = None,
     cluster: str = "none",
     workers: int | None = None,
+    device: str = "cpu",
 ) -> DifferentiableSelection:
     """Choose features for a linear model, by descent of an estimate that needs no model.
 
@@ -81,6 +86,12 @@ def differentiable_selection(
         source's file themselves.
     workers : int, optional
         Processes of a local cluster; by default one per core.
+    device : "cpu", "cuda" or "cuda:1", "cuda:2", ...
+        Where the steps are computed: on the CPU, or on a GPU through a torch that sees it. A GPU
+        takes dense tables in memory, holds the table and two matrices of n x n for a batch of n
+        rows, and makes the same draws and steps: it finds what the CPU finds but for rounding, and
+        one seed gives one result on one GPU. What has to be known of all rows before the first step
+        is found on the CPU.
 
     Returns
     -------
@@ -89,7 +100,8 @@ def differentiable_selection(
     Raises
     ------
     InputError
-        If a setting is out of its range, or X, y and start do not fit each other or cannot be used.
+        If a setting is out of its range, X, y and start do not fit each other or cannot be used, or
+        the device is not there, does not take X, or has too little memory for it.
     WorkersError
         If the workers cannot finish.
 
@@ -108,9 +120,10 @@ def differentiable_selection(
     """
     rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
     with said_to_the_user():
+        on_device = device_named(device)
         if isinstance(start, str | os.PathLike):
             start = from_bytes(bytes_of_state(start))
-        with sharing_of(X, cluster, workers) as sharing:
+        with sharing_of(X, cluster, workers, on_device) as sharing:
             return select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start)
 
 
@@ -127,12 +140,13 @@ def differentiable_path(
     seed: int = 0,
     cluster: str = "none",
     workers: int | None = None,
+    device: str = "cpu",
 ) -> tuple[DifferentiableSelection, ...]:
     """Choose features for ever larger penalties, each descent beginning where the last one ended.
 
     Parameters
     ----------
-    X, y, order, batch_rows, blocks_per_step, task, seed, cluster, workers
+    X, y, order, batch_rows, blocks_per_step, task, seed, cluster, workers, device
         See `differentiable_selection`.
     penalties : sequence of float, at least 0
         Ascending: what has left does not come back, so that a path cannot go the other way.
@@ -142,12 +156,13 @@ def differentiable_path(
     Raises
     ------
     InputError
-        If penalties do not ascend, a setting is out of its range, or X and y cannot be used.
+        If penalties do not ascend, a setting is out of its range, X and y cannot be used, or the
+        device is not there, does not take X, or has too little memory for it.
     WorkersError
         If the workers cannot finish.
     """
     rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
-    with said_to_the_user(), sharing_of(X, cluster, workers) as sharing:
+    with said_to_the_user(), sharing_of(X, cluster, workers, device_named(device)) as sharing:
         return path_by_descent(X, y, penalties, rules, sharing)
 
 
@@ -188,13 +203,17 @@ def bytes_of_state(path: str | os.PathLike[str]) -> bytes:
 
 
 @contextmanager
-def sharing_of(X: Any, cluster: str, workers: int | None) -> Iterator[Sharing]:
+def sharing_of(
+    X: Any, cluster: str, workers: int | None, device: torch.device | None = None
+) -> Iterator[Sharing]:
     """Open the workers, if some are wanted.
 
     Parameters
     ----------
     X, cluster, workers
         See `differentiable_selection`.
+    device : torch.device, optional
+        See `Sharing`.
 
     Raises
     ------
@@ -209,6 +228,6 @@ def sharing_of(X: Any, cluster: str, workers: int | None) -> Iterator[Sharing]:
         )
     with open_workers(execution.cluster, execution.workers) as those:
         if isinstance(those, OverDask):
-            yield Sharing(those.for_each, lambda: those.n_threads)
+            yield Sharing(those.for_each, lambda: those.n_threads, device)
         else:
-            yield Sharing()
+            yield Sharing(device=device)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.dfs.dense_kernels import dense_sweeps
+from chaffinch.tasks.selection.dfs.gram import TableOnDevice
 from chaffinch.tasks.selection.dfs.sparse_kernels import gather, sparse_sweeps
 from chaffinch.tasks.selection.dfs.standardised import DenseTable, SparseTable
 from chaffinch.tasks.selection.vocabulary import Floats
@@ -16,13 +17,17 @@ _Index = NDArray[np.int64]
 
 
 def dense_z(
-    table: DenseTable, rows: _Index, kept: NDArray[Any], outputs: Floats, alphas: Floats
+    table: DenseTable | TableOnDevice,
+    rows: _Index,
+    kept: NDArray[Any],
+    outputs: Floats,
+    alphas: Floats,
 ) -> tuple[float, NDArray[Any]]:
     """Return z of a batch and its gradient, shape (D,), of the type of the table.
 
     Parameters
     ----------
-    table : DenseTable
+    table : DenseTable or TableOnDevice
     rows : ndarray of int64, shape (n,)
         The batch, in the order that counts.
     kept : ndarray, shape (D,)
@@ -32,6 +37,8 @@ def dense_z(
     alphas : ndarray of float64, shape (k,)
         See `chain_weights`.
     """
+    if isinstance(table, TableOnDevice):
+        return table.z(rows, kept, outputs, alphas)
     gradient = np.empty(table.shape[1], table.values.dtype)
     weight = (kept / len(rows)).astype(table.values.dtype)
     z = dense_sweeps(

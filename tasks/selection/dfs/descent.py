@@ -112,11 +112,9 @@ class Descent:
         self.learned, self.draws = learned, draws
         sharing, scale = sharing or Sharing(), learned.scale
         n_parts = sharing.n_parts(draws.blocks_per_step)
+        known = scale, learned.top, learned.outputs
         self._ask = sharing.of(
-            [
-                Estimator(source, i, n_parts, scale, learned.top, learned.outputs, order)
-                for i in range(n_parts)
-            ]
+            [Estimator(source, i, n_parts, *known, order, sharing.device) for i in range(n_parts)]
         )
         self._squares = scale.squares(learned.top)
         n_features, kind = len(self._squares), self._squares.dtype

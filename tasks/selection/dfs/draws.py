@@ -38,6 +38,11 @@ class Draws:
     blocks_per_step: int
     seed: int
 
+    @property
+    def most_rows(self) -> int:
+        """Rows of the largest batch."""
+        return max(n_rows // (n_rows // self.batch_rows) for n_rows in self.block_rows)
+
     def steps(self) -> Iterator[list[Batch]]:
         """Yield, without end, the batches of each step; every block serves some steps in turn."""
         random, at_a_time = np.random.default_rng(self.seed), self.blocks_per_step

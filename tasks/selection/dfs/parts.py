@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,16 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.draws import Batch
+from chaffinch.tasks.selection.dfs.gram import TableOnDevice
 from chaffinch.tasks.selection.dfs.moments import Moments, merged, moments_of
 from chaffinch.tasks.selection.dfs.scaling import Scale
 from chaffinch.tasks.selection.dfs.sources import RowSource, read_rows
-from chaffinch.tasks.selection.dfs.standardised import DenseTable, Table
+from chaffinch.tasks.selection.dfs.standardised import DenseTable, SparseTable, Table
 from chaffinch.tasks.selection.dfs.target import Outputs, merged_outputs, outputs_of
 from chaffinch.tasks.selection.vocabulary import Floats
+
+if TYPE_CHECKING:
+    import torch
 
 _PARTITIONS = 8
 
@@ -54,10 +58,14 @@ class Sharing:
     count_threads : callable
         Returns how many compute at a time; asked only when there is something to share out, as the
         workers may have to be started for it.
+    device : torch.device, optional
+        Where the batches of a dense table in memory are computed; by default on the CPU, by the
+        kernels.
     """
 
     for_each: Callable[[Sequence[Any]], Ask] = here
     count_threads: Callable[[], int] = _one
+    device: torch.device | None = None
 
     def n_parts(self, n_tasks: int) -> int:
         """Return in how many parts so many tasks are shared out."""
@@ -225,6 +233,8 @@ class Estimator:
     outputs : Outputs
     order : int in 1..8
         Of the estimate.
+    device : torch.device or None
+        See `Sharing`.
     """
 
     def __init__(
@@ -236,10 +246,12 @@ class Estimator:
         top: float,
         outputs: Outputs,
         order: int,
+        device: torch.device | None,
     ) -> None:
         self._source, self._number, self._n_parts = source, number, n_parts
         self._scale, self._top, self._outputs, self._order = scale, top, outputs, order
-        self._held: dict[int, tuple[int, Table, Floats]] = {}
+        self._device = device
+        self._held: dict[int, tuple[int, Table | TableOnDevice, Floats]] = {}
         self._room: NDArray[np.int32] | None = None
 
     def estimates(self, asked: Asked) -> list[Estimate]:
@@ -251,7 +263,7 @@ class Estimator:
         block, rows = asked.batches[place]
         table, outputs = self._block(place, block)
         alphas, y = chain_weights(self._order, len(rows)), outputs[rows]
-        if isinstance(table, DenseTable):
+        if not isinstance(table, SparseTable):
             z, slopes = dense_z(table, rows, asked.kept, y, alphas)
             return Estimate(z, 0.0, None, slopes)
         if self._room is None:
@@ -260,11 +272,14 @@ class Estimator:
             *sparse_z(table, rows, asked.kept, y, alphas, asked.everywhere / len(rows), self._room)
         )
 
-    def _block(self, place: int, block: int) -> tuple[Table, Floats]:
+    def _block(self, place: int, block: int) -> tuple[Table | TableOnDevice, Floats]:
         """Return a block as a table, and its outputs; one is kept for each place of a step."""
+        table: Table | TableOnDevice
         if place not in self._held or self._held[place][0] != block:
             self._held.pop(place, None)  # or two would be held
             X, y = self._source.read(block)
             table = self._scale.table(self._scale.prepared(read_rows(X)), self._top)
+            if self._device is not None and isinstance(table, DenseTable):
+                table = TableOnDevice(table, self._device)
             self._held[place] = block, table, self._outputs.of(y)
         return self._held[place][1:]

@@ -12,7 +12,7 @@ sweep forwards finds every lambda, one backwards every r, the value and the whol
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,16 +20,26 @@ from numpy.typing import ArrayLike
 from chaffinch.tasks.selection.dfs.all_rows import over_all_rows
 from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights, check_order
+from chaffinch.tasks.selection.dfs.gram import TableOnDevice, check_fits, check_takes
 from chaffinch.tasks.selection.dfs.learning import learn
 from chaffinch.tasks.selection.dfs.parts import Sharing
-from chaffinch.tasks.selection.dfs.sources import RowSource, check_one_target, is_source
+from chaffinch.tasks.selection.dfs.sources import (
+    RowSource,
+    check_one_target,
+    is_source,
+    read_rows,
+)
 from chaffinch.tasks.selection.dfs.standardised import DenseTable
 from chaffinch.tasks.selection.dfs.table import read_table
+from chaffinch.tasks.selection.masked_loss.devices import device_named
 from chaffinch.tasks.selection.vocabulary import Floats
+
+if TYPE_CHECKING:
+    import torch
 
 
 def residual_variance(
-    X: Any, y: ArrayLike | None, s: ArrayLike, order: int = 4
+    X: Any, y: ArrayLike | None, s: ArrayLike, order: int = 4, *, device: str = "cpu"
 ) -> tuple[float, Floats]:
     """Estimate the variance of y that the best linear model on chosen features leaves.
 
@@ -49,6 +59,11 @@ def residual_variance(
     order : int in 1..8
         Highest power of the correlations that is looked at. A higher one errs less on average and
         varies more.
+    device : "cpu", "cuda" or "cuda:1", "cuda:2", ...
+        Where to compute: on the CPU, or on a GPU through a torch that sees it. A GPU takes dense
+        tables in memory, and holds two matrices of N x N beside the table. It costs O(N^2 D) there,
+        which pays for some thousand rows, not for many more. What it finds is that of the CPU but
+        for rounding.
 
     Returns
     -------
@@ -60,7 +75,8 @@ def residual_variance(
     Raises
     ------
     ValueError
-        If the order is not in 1..8, there are not more rows than it, or X, y and s do not fit.
+        If the order is not in 1..8, there are not more rows than it, or X, y and s do not fit; or
+        the device is not there, does not take X, or has too little memory for it.
 
     Notes
     -----
@@ -78,18 +94,32 @@ def residual_variance(
     >>> round(value), int(np.argmin(gradient))
     (4, 0)
     """
+    return residual_variance_on(device_named(device), X, y, s, order)
+
+
+def residual_variance_on(
+    device: torch.device | None, X: Any, y: ArrayLike | None, s: ArrayLike, order: int = 4
+) -> tuple[float, Floats]:
+    """Do what `residual_variance` does, on one of torch's devices; None is the CPU's kernels."""
     check_one_target(X, y)
     if is_source(X):
+        if device is not None:
+            check_takes(device, X)
         return _of_source(X, s, order)
-    table = read_table(X)
-    n_rows, n_features = table.shape
+    given = read_rows(X)
+    n_rows, n_features = given.shape
     check_order(order, n_rows)
     outputs = _read_outputs(y, n_rows)
     kept = _read_kept(s, n_features)
+    if device is not None:
+        check_takes(device, given)
+        check_fits(device, given, n_rows, order * outputs.shape[1])
+    table = read_table(given)
     alphas, rows = chain_weights(order, n_rows), np.arange(n_rows)
     gradient = np.zeros(n_features)
     if isinstance(table, DenseTable):
-        z, gradient[:] = dense_z(table, rows, kept, outputs, alphas)
+        held = table if device is None else TableOnDevice(table, device)
+        z, gradient[:] = dense_z(held, rows, kept, outputs, alphas)
     else:
         everywhere = float(np.sum(kept * table.shift**2)) / n_rows
         z, for_all, touched, part = sparse_z(table, rows, kept, outputs, alphas, everywhere)

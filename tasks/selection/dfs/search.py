@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,17 @@ from numpy.typing import ArrayLike
 from chaffinch.tasks.selection.dfs.coefficients import check_order
 from chaffinch.tasks.selection.dfs.descent import Descent, Step, with_other_rows
 from chaffinch.tasks.selection.dfs.draws import Draws, batch_size, check_blocks
+from chaffinch.tasks.selection.dfs.gram import check_fits, check_takes
 from chaffinch.tasks.selection.dfs.learning import learn
 from chaffinch.tasks.selection.dfs.parts import Sharing
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.sources import InMemory, RowSource, check_one_target
 from chaffinch.tasks.selection.dfs.state import DescentState, state_of
+from chaffinch.tasks.selection.dfs.target import labels_for, n_outputs
 from chaffinch.tasks.selection.vocabulary import Task
+
+if TYPE_CHECKING:
+    import torch
 
 OnStep = Callable[[Descent, Sequence[Step]], None]
 
@@ -178,11 +183,30 @@ def open_descent(
     check_order(rules.order, batch_rows)
     draws = Draws(block_rows, batch_rows, int(rules.blocks_per_step), rules.seed)
     sharing = sharing or Sharing()
+    if sharing.device is not None:
+        _check_device(sharing.device, source, rules, draws, start)
     learned = learn(source, rules.task, sharing, start.learned if start else None)
     held = start.held if start else None
     if start and not (learned is start.learned and draws == start.draws):
         held = with_other_rows(start.held, learned.scale.squares(learned.top))
     return Descent(source, learned, draws, rules.order, sharing, held)
+
+
+def _check_device(
+    device: torch.device,
+    source: RowSource,
+    rules: Rules,
+    draws: Draws,
+    start: DescentState | None,
+) -> None:
+    """Refuse rows that a device does not take, or that do not fit there."""
+    rows: Any = source.read(0)[0] if isinstance(source, InMemory) else source
+    check_takes(device, rows)
+    if start:
+        labels = start.learned.outputs.labels
+    else:
+        labels = labels_for(source.target_type, lambda: source.labels, rules.task)
+    check_fits(device, rows, draws.most_rows, rules.order * n_outputs(labels))
 
 
 def _opened(

@@ -14,7 +14,7 @@ from chaffinch.tasks.selection.dfs.descent import Descent, Held
 from chaffinch.tasks.selection.dfs.draws import Draws
 from chaffinch.tasks.selection.dfs.learning import Learned
 from chaffinch.tasks.selection.dfs.moments import Moments
-from chaffinch.tasks.selection.dfs.target import Outputs
+from chaffinch.tasks.selection.dfs.target import Outputs, n_outputs
 from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
 
 _WHAT, _VERSION = "chaffinch differentiable descent", 1
@@ -161,13 +161,8 @@ def _check(state: DescentState) -> None:
         fits = fits and (columns.stored.shape, columns.stored.dtype) == (shape, np.dtype("<i8"))
     fits = fits and bool((held.mean_square >= 0).all())
     fits = fits and bool(((held.kept >= 0) & (held.kept <= 1)).all())
-    fits = fits and outputs.mean.shape == outputs.example.shape == (_n_outputs(outputs),)
+    fits = fits and outputs.mean.shape == outputs.example.shape == (n_outputs(outputs.labels),)
     fits = fits and min(held.n_steps, held.n_drawn) >= 0 and columns.n_rows >= 1
     fits = fits and state.learned.top > 0 and outputs.variance > 0 and outputs.largest > 0
     if not fits:
         raise ValueError("the state is damaged (its parts do not fit); begin anew, without start")
-
-
-def _n_outputs(outputs: Outputs) -> int:
-    n_classes = 0 if outputs.labels is None else len(outputs.labels)
-    return n_classes if n_classes > 2 else 1

@@ -141,6 +141,11 @@ def labels_for(
     return None
 
 
+def n_outputs(labels: NDArray[Any] | None) -> int:
+    """Return C, how many outputs a target has: its classes if they are more than two."""
+    return 1 if labels is None or len(labels) <= 2 else len(labels)
+
+
 def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
     """Return centred outputs, shape (N, C), the variances of which sum to 1.
 
