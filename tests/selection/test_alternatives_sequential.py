@@ -43,6 +43,19 @@ def test_a_share_that_rounds_down_is_meant_exactly():
     assert largest_overlap(2, 10, 0.5, "dice") == 2
 
 
+@pytest.mark.parametrize("tau", [1e-3, 1e-9, 1e-10, 1e-17, 5e-324])
+@pytest.mark.parametrize("kind", ["dice", "jaccard"])
+def test_no_tau_above_0_lets_a_set_come_again(tau, kind):
+    assert largest_overlap(3, 3, tau, kind) == 2
+    assert largest_overlap(3, 3, 0.0, kind) == 3
+    asked = {"k": 3, "n_alternatives": 1, "tau": tau, "dissimilarity": kind}
+    for search in ("sequential", "simultaneous", "greedy_replacement", "greedy_depth_search"):
+        first, second = find_alternatives(Q0, search=search, **asked)
+        assert (first.indices, second.indices) == ((0, 1, 2), (0, 1, 3))
+    again = find_alternatives(Q0, previous=[[0, 1, 2]], **asked)
+    assert [one.indices for one in again] == [(0, 1, 3), (0, 1, 4)]
+
+
 @settings(max_examples=50, deadline=None)
 @given(exhaustive.numbers(12), st.integers(1, 4), st.integers(0, 2))
 def test_sets_that_share_nothing_take_the_best_features_in_turn(values, k, n_alternatives):
