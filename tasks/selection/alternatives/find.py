@@ -89,8 +89,9 @@ def find_alternatives(
     Returns
     -------
     Alternatives
-        A sequence of `FeatureSet`, fewer where there are no more. Equal calls give equal sets: of
-        sets that are worth the same, the first as a word of sorted indices.
+        A sequence of `FeatureSet`, fewer where there are no more. Equal calls give equal sets. Of
+        sets that are proven best one at a time, and worth the same but for rounding, the first as
+        a word of sorted indices is taken.
 
     Raises
     ------
