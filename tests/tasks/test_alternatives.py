@@ -154,6 +154,9 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         ({"number": 0}, "^alternatives must be at least 1 but is 0$"),
         ({"number": 2, "tau": 0}, "tau must be above 0.0 but is 0"),
         ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
+        ({"number": True}, "^alternatives must be a whole number but is True$"),
+        ({"number": 2, "tau": True}, "^tau must be a number but is True$"),
+        ({"number": 2, "time_limit": True}, "^time_limit must be a number but is True$"),
         ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
         (
             {"number": 2, "search": "simultaneous", "quality": "cfs"},
@@ -163,6 +166,16 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         with pytest.raises(InputError, match=message) as error:
             AlternativeSettings(**settings)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("given", [True, False, "3", 2.5, [1]])
+def test_a_number_of_alternatives_is_a_whole_number(given) -> None:
+    with pytest.raises(InputError) as error:
+        select(alternatives=given)
+    assert str(error.value) == (
+        "alternatives must be how many to find, or how to search for them, but is "
+        f"{given!r}; give a whole number or AlternativeSettings"
+    )
 
 
 def test_weights_and_categories_take_part() -> None:
