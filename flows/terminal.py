@@ -19,7 +19,7 @@ from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.log_context import ContextFilter
-from chaffinch.tasks.reporting.alternatives import proof, why_missing
+from chaffinch.tasks.reporting.alternatives import proof, why_missing, why_worthless
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -191,6 +191,8 @@ def _print_alternatives(console: Console, found: dict[str, Any], loss_name: str)
     if n_found < n_asked:
         said += f"; {n_asked} were asked for, but {why_missing(found)}"
     console.print(Text(f"{said}{':' if n_found else '.'}"), soft_wrap=True)
+    if why := why_worthless(found):
+        console.print(Text(f"  {why}."), soft_wrap=True)
     for place, one in enumerate(found["sets"], start=1):
         low, high = one["interval"]
         console.print(

@@ -1,10 +1,14 @@
 """What can be set of the search for alternatives to the features that were chosen."""
 
+from collections.abc import Mapping
+from numbers import Integral
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.setting_fields import Count, Settings, setting
 
 QualityName = Literal[
@@ -91,6 +95,14 @@ class AlternativeSettings(Settings):
         "Seconds of one search, after which the best sets so far are taken, with a bound.",
     )
 
+    @field_validator("number", "tau", "time_limit", mode="before")
+    @classmethod
+    def _no_yes_or_no(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool):
+            kind = "int_type" if info.field_name == "number" else "float_type"
+            raise PydanticCustomError(kind, "must be a number")
+        return value
+
     @model_validator(mode="after")
     def _search_fits(self) -> "AlternativeSettings":
         if self.aggregate is not None and self.search != "simultaneous":
@@ -104,3 +116,19 @@ class AlternativeSettings(Settings):
                 f"quality is {self.quality}; use sequential"
             )
         return self
+
+
+def alternatives_of(given: Any) -> Any:
+    """Return alternatives as settings take them, of which a number may be given for short.
+
+    Raises
+    ------
+    InputError
+        If it is neither a number, nor settings, nor None.
+    """
+    if isinstance(given, bool) or not isinstance(given, Integral | Mapping | Settings | None):
+        raise InputError(
+            "alternatives must be how many to find, or how to search for them, but is "
+            f"{given!r}; give a whole number or AlternativeSettings"
+        )
+    return AlternativeSettings(number=int(given)) if isinstance(given, Integral) else given

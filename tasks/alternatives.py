@@ -5,6 +5,7 @@ They are searched for once the features are chosen and scored, and change nothin
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,14 +49,15 @@ def search_alternatives(
         quality = quality_of(asked.quality, material, context.store)
         search = _Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
         found = search.sets(asked.tau)
-    prices = context.workers.map(
-        _price,
-        search,
-        _TAUS,
-        lambda done, total: context.on_progress("search_alternatives", done, total),
-    )
+        chosen_quality = quality.value(search.chosen)
+        prices = context.workers.map(
+            _price,
+            search,
+            _TAUS,
+            lambda done, total: context.on_progress("search_alternatives", done, total),
+        )
     writer.result = {
-        "chosen_quality": quality.value(search.chosen),
+        "chosen_quality": _if_known(chosen_quality),
         "sets": [_as_json(one) for one in found],
         "status": found.status,
         "prices": prices,
@@ -179,13 +181,17 @@ def _asked(context: Context) -> AlternativeSettings:
 
 def _as_json(one: FeatureSet) -> dict[str, Any]:
     """Return a set as what JSON can hold; a bound that is not known is None."""
-    bound = one.bound if np.isfinite(one.bound) else None
     return {
         "indices": list(one.indices),
         "quality": one.quality,
-        "bound": bound,
+        "bound": _if_known(one.bound),
         "status": one.status,
     }
+
+
+def _if_known(value: float) -> float | None:
+    """Return a number, or None for an infinite one: a set that is not allowed, or no bound."""
+    return value if math.isfinite(value) else None
 
 
 def _price(search: _Search, tau: float) -> dict[str, Any]:

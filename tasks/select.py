@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.alternative_settings import AlternativeSettings
+from chaffinch.tasks.alternative_settings import AlternativeSettings, alternatives_of
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.history_settings import HistorySettings
 from chaffinch.tasks.ranking_settings import ByScore
@@ -163,9 +163,7 @@ def select(
             group=group,
             time=time,
         ),
-        alternatives=AlternativeSettings(number=alternatives)
-        if isinstance(alternatives, int)
-        else alternatives,
+        alternatives=alternatives_of(alternatives),
         task=task,
         loss=loss,
         baseline=baseline,

@@ -68,7 +68,22 @@ def why_missing(alternatives: Mapping[str, Any]) -> str:
     """Return why there are fewer sets than were asked for."""
     if alternatives["status"] == "infeasible":
         return "no further set differs that much from all before it"
+    if alternatives["settings"]["quality"] == "masked_loss":
+        return "none was found before the time was over, or on the way of the climb"
     return "none was found before the time was over"
+
+
+def why_worthless(alternatives: Mapping[str, Any]) -> str:
+    """Return why the chosen set has no quality; nothing where it has one."""
+    if alternatives["chosen"]["quality"] is not None:
+        return ""
+    quality = alternatives["settings"]["quality"]
+    if quality == "fcbf":
+        return (
+            "By fcbf the chosen set has no quality: one of its features makes another redundant, "
+            "which it allows in no set"
+        )
+    return f"By {quality} the chosen set has no quality: it is one that it does not allow"
 
 
 def features_of_each(alternatives: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -104,17 +119,19 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
     chosen, asked = alternatives["chosen"]["quality"], alternatives["settings"]["tau"]
     label = (
         f"Quality of each alternative against tau, from {number(prices[0]['tau'])} to "
-        f"{number(prices[-1]['tau'])}; the chosen set's is {number(chosen)}."
+        f"{number(prices[-1]['tau'])}; the chosen set "
+        f"{'has none' if chosen is None else f'has {number(chosen)}'}."
     )
     with figure_of("price", 9.0, 3.6) as figure:
         axes = figure.add_subplot()
-        axes.axhline(
-            chosen,
-            color=INK,
-            linewidth=1,
-            linestyle=(0, (4, 3)),
-            label=f"chosen set: {number(chosen)}",
-        )
+        if chosen is not None:
+            axes.axhline(
+                chosen,
+                color=INK,
+                linewidth=1,
+                linestyle=(0, (4, 3)),
+                label=f"chosen set: {number(chosen)}",
+            )
         for place in range(min(most, _CURVES)):
             there = [
                 (price["tau"], price["qualities"][place])

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_balancing,
     greedy_depth_search,
     greedy_replacement,
 )
+from chaffinch.tasks.selection.alternatives.quality import Univariate
 
 Q0 = np.array([9.0, 8, 7, 3, 2, 1])
 HEURISTICS = [greedy_replacement, greedy_balancing, greedy_depth_search]
@@ -133,6 +135,28 @@ def test_depth_search_returns_what_it_has_when_time_is_up() -> None:
     values = np.arange(60.0, 0, -1)
     found = greedy_depth_search(values, 12, 1000, 4, deadline=time.monotonic() - 1)
     assert 1 <= len(found) < 1000
+
+
+def test_depth_search_keeps_to_a_time_limit() -> None:
+    """Without one it would go through all sets of twelve of sixty for the last ones."""
+    found = find_alternatives(
+        Univariate(np.arange(60.0, 0, -1)),
+        k=12,
+        n_alternatives=999,
+        tau=2 / 3,
+        search="greedy_depth_search",
+        time_limit=0.05,
+    )
+    assert 1 <= len(found) < 1000
+    assert found.status == "not_solved"
+
+
+@pytest.mark.parametrize("search", ["greedy_replacement", "greedy_balancing"])
+def test_a_search_that_is_stuck_proves_nothing(search) -> None:
+    asked = {"k": 4, "n_alternatives": 2, "tau": 0.5}
+    found = find_alternatives(Univariate(Q0), search=search, **asked)
+    assert (len(found) < 3, found.status) == (True, "not_solved")
+    assert found.bound >= find_alternatives(Univariate(Q0), search="simultaneous", **asked).total
 
 
 @pytest.mark.parametrize("heuristic", HEURISTICS)

@@ -1,5 +1,7 @@
 """What cannot be searched for is refused in one line, before any work."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -170,3 +172,42 @@ def test_values_next_to_nothing_end_as_well() -> None:
         constraints=Constraints(max_sets_per_feature=2),
     )
     assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Univariate(["a", "b"]), "values must be real numbers but hold 'a'; give floats"),
+        (lambda: Univariate([1, "b"]), "values must be real numbers but hold 'b'; give floats"),
+        (
+            lambda: Univariate(np.array([1, None, "b"], dtype=object)),
+            "values must be real numbers but hold None; give floats",
+        ),
+        (lambda: Univariate([1, 2 + 1j]), "values must be real numbers but hold (2+1j); give flo"),
+        (lambda: Univariate([[1], [2, 3]]), "values must be real numbers but hold [1]; give flo"),
+        (lambda: Univariate([1, 1e308]), "values must be at most 1e+300 in size but is 1e+308; d"),
+        (lambda: MRMR([1, 2], [["a", 0], [0, 0]]), "redundancy must be real numbers but hold 'a'"),
+        (lambda: MRMR([1, 2], [[0, -1e305], [0, 0]]), "redundancy must be at most 1e+300 in size"),
+    ],
+)
+def test_what_cannot_be_added_up_is_refused_in_one_line(make, message) -> None:
+    with refused(re.escape(message)) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_values_as_large_as_they_may_be_are_added_up() -> None:
+    largest = Univariate([1e300] * 6)
+    for search in ("sequential", "simultaneous"):
+        found = find_alternatives(largest, k=2, n_alternatives=2, tau=1, search=search)
+        assert found.total == found.bound == 6e300
+    with_pairs = MRMR([1e300] * 6, np.full((6, 6), 1e300))
+    found = find_alternatives(with_pairs, k=2, n_alternatives=2, tau=1)
+    assert (found.status, found.total) == ("optimal", 0)
+
+
+def test_only_one_by_one_there_may_be_no_number_of_alternatives() -> None:
+    for k in (2, [2, 2]):
+        with refused("n_alternatives must be given but is None; alternatives_one_by_one goes"):
+            find_alternatives(Q6, k=k, n_alternatives=None, tau=0.5)
+    assert len(list(alternatives_one_by_one(Q6, k=[2, 2], n_alternatives=None, tau=0.5))) == 2

@@ -43,6 +43,19 @@ def test_a_share_that_rounds_down_is_meant_exactly():
     assert largest_overlap(2, 10, 0.5, "dice") == 2
 
 
+@pytest.mark.parametrize("tau", [1e-3, 1e-9, 1e-10, 1e-17, 5e-324])
+@pytest.mark.parametrize("kind", ["dice", "jaccard"])
+def test_no_tau_above_0_lets_a_set_come_again(tau, kind):
+    assert largest_overlap(3, 3, tau, kind) == 2
+    assert largest_overlap(3, 3, 0.0, kind) == 3
+    asked = {"k": 3, "n_alternatives": 1, "tau": tau, "dissimilarity": kind}
+    for search in ("sequential", "simultaneous", "greedy_replacement", "greedy_depth_search"):
+        first, second = find_alternatives(Q0, search=search, **asked)
+        assert (first.indices, second.indices) == ((0, 1, 2), (0, 1, 3))
+    again = find_alternatives(Q0, previous=[[0, 1, 2]], **asked)
+    assert [one.indices for one in again] == [(0, 1, 3), (0, 1, 4)]
+
+
 @settings(max_examples=50, deadline=None)
 @given(exhaustive.numbers(12), st.integers(1, 4), st.integers(0, 2))
 def test_sets_that_share_nothing_take_the_best_features_in_turn(values, k, n_alternatives):
@@ -79,10 +92,7 @@ def test_every_set_is_the_best_beside_all_before_it(data):
     found = find_alternatives(quality, k=sizes, n_alternatives=len(sizes) - 1, **asked)
     expected = exhaustive.one_by_one(quality, sizes, tau, kind, previous)
     assert found.status == ("optimal" if len(expected) == len(sizes) else "infeasible")
-    if not isinstance(quality, CFS):
-        assert [one.indices for one in found] == expected
-    elif found:  # of equal ratios it may take another one, and then all that follows differs
-        assert found[0].quality == pytest.approx(quality.value(expected[0]), abs=1e-9)
+    assert [one.indices for one in found] == expected
     for place, one in enumerate(found):
         others = [*previous, *(other.indices for other in found[:place])]
         assert exhaustive.are_apart(one.indices, others, tau, kind)
@@ -103,12 +113,7 @@ def test_constraints_are_obeyed_and_cost_no_more_than_they_must(data):
         ).checked(n, k, 4)
     found = find_alternatives(quality, k=k, n_alternatives=3, tau=0.5, constraints=rules)
     expected = exhaustive.one_by_one(quality, [k] * 4, 0.5, "dice", constraints=rules)
-    if isinstance(quality, CFS):
-        assert [one.quality for one in found[:1]] == pytest.approx(
-            [quality.value(one) for one in expected[:1]], abs=1e-9
-        )
-    else:
-        assert [one.indices for one in found] == expected
+    assert [one.indices for one in found] == expected
     for one in found:
         assert rules.allow(one.indices, n)
 
@@ -207,6 +212,46 @@ def test_a_feature_is_in_no_more_sets_than_it_may_be():
     rules = Constraints(max_sets_per_feature=2)
     found = find_alternatives(Q0, k=2, n_alternatives=3, tau=0.5, constraints=rules)
     assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_of_sets_that_are_worth_the_same_the_first_as_a_word_is_taken(data):
+    """By numbers of which many are the same, so that sums and ratios of other sets are too."""
+    n, k = data.draw(st.integers(4, 9)), data.draw(st.integers(1, 4))
+    kind = data.draw(st.sampled_from([CFS, CFS, MRMR, FCBF]))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    relevance = random.integers(0, data.draw(st.integers(1, 4)) + 1, n).astype(float)
+    redundancy = random.integers(0, data.draw(st.integers(0, 6)) + 1, (n, n)) / 2
+    if data.draw(st.booleans()):
+        redundancy *= random.random((n, n)) < 0.3
+    if data.draw(st.booleans()):  # a ratio that grows no further with what a set tells
+        redundancy = np.outer(relevance, relevance) / 2
+    quality, rules = kind(relevance, redundancy), data.draw(exhaustive.constraints(n, k))
+    found = find_alternatives(quality, k=k, n_alternatives=2, tau=0.3, constraints=rules)
+    expected = exhaustive.one_by_one(quality, [k] * 3, 0.3, "dice", constraints=rules)
+    assert [one.indices for one in found] == expected
+    assert {one.status for one in found} <= {"optimal"}
+
+
+def test_a_ratio_of_other_sums_ties_as_well():
+    relevance = [1, 1, 0, 2, 1, 1, 0, 2]
+    redundancy = [
+        [2, 2, 2, 1.5, 2, 1, 1, 0.5],
+        [2, 3, 0.5, 2, 2, 3, 2, 1.5],
+        [2, 0.5, 2, 2.5, 1.5, 0, 0, 2.5],
+        [1.5, 2, 2.5, 3, 2, 1.5, 3, 3],
+        [2, 2, 1.5, 2, 0, 1.5, 0.5, 0.5],
+        [1, 3, 0, 1.5, 1.5, 3, 1, 1.5],
+        [1, 2, 0, 3, 0.5, 1, 1, 1.5],
+        [0.5, 1.5, 2.5, 3, 0.5, 1.5, 1.5, 2],
+    ]
+    quality = CFS(relevance, redundancy)
+    assert quality.parts((0, 4, 6, 7)) == (4, 16)
+    assert quality.parts((3, 4, 6, 7)) == (5, 25)
+    rules = Constraints(must_exclude=[1])
+    found = find_alternatives(quality, k=4, n_alternatives=1, tau=0.3, constraints=rules)
+    assert [one.indices for one in found] == [(0, 3, 5, 7), (0, 4, 6, 7)]
 
 
 @pytest.mark.parametrize("seed", [36, 49, 1933, 2304])

@@ -84,9 +84,36 @@ def test_one_set_at_least_is_scored_however_late_it_is():
     assert found[0].indices == (0, 1, 2, 3, 4)
 
 
-def test_a_score_that_is_no_number_is_refused():
-    with pytest.raises(ValueError, match=r"score must be a number but is nan .*\(0,\)"):
-        find_alternatives(Wrapper(lambda features: np.nan, 3), k=1, n_alternatives=0, tau=1)
+@pytest.mark.parametrize("score", [np.nan, np.inf, 1e308, None, "1", 1j])
+def test_a_score_that_is_no_number_or_too_large_is_refused_in_one_line(score):
+    with pytest.raises(ValueError, match=r"^score must be a number, at most 1e\+300 .*") as error:
+        find_alternatives(Wrapper(lambda features: score, 3), k=1, n_alternatives=0, tau=1)
+    message = str(error.value)
+    assert message.endswith(f"set that is not to be, but is {score!r} for the features (0,)")
+    assert "\n" not in message
+
+
+def test_what_the_score_itself_raises_is_not_hidden():
+    def score(features):
+        raise TypeError("of the user's own")
+
+    with pytest.raises(TypeError, match="of the user's own"):
+        find_alternatives(Wrapper(score, 3), k=1, n_alternatives=0, tau=1)
+
+
+def test_a_set_that_is_worth_less_than_anything_is_not_there():
+    def score(features):
+        return -np.inf if 0 in features else float(sum(features))
+
+    found = find_alternatives(Wrapper(score, 5), k=2, n_alternatives=0, tau=1)
+    assert [one.indices for one in found] == [(3, 4)]
+    none = find_alternatives(Wrapper(lambda _: -np.inf, 5), k=2, n_alternatives=1, tau=1)
+    assert (len(none), none.status) == (0, "not_solved")
+    assert (none.total, none.bound) == (-np.inf, np.inf)
+    rules = Constraints(max_sets_per_feature=1)
+    some = find_alternatives(Wrapper(score, 5), k=2, n_alternatives=2, tau=1 / 2, constraints=rules)
+    assert [one.indices for one in some] == [(3, 4), (1, 2)]
+    assert (some.total, some.status) == (10.0, "infeasible")
 
 
 @pytest.fixture(scope="module")

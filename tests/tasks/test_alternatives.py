@@ -1,6 +1,7 @@
 """Alternatives in a run: sets that differ from the chosen one, retrained, scored and told."""
 
 import json
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.tasks.alternative_settings import QualityName
+from chaffinch.tasks.reporting import render_report
+from chaffinch.tasks.reporting.alternatives import why_missing
 from tests.made_up import good_table
+from tests.tasks.made_up_report import made_up
 
 LINE = ModelSettings(name="linear", tuning="none")
 
@@ -127,6 +131,27 @@ def test_the_report_shows_them_side_by_side(found, tmp_path) -> None:
     assert report.count("the best there is") == 2
 
 
+def test_where_the_quality_does_not_allow_the_chosen_set_it_has_none(tmp_path) -> None:
+    """The three features that tell most of the target hold a copy, which FCBF puts in no set."""
+    asked = AlternativeSettings(number=1, quality="fcbf")
+    result = select(method="correlation", n_features=3, alternatives=asked, store=tmp_path)
+    assert len({name[0] for name in result.features}) < 3
+    assert result.alternatives["chosen"]["quality"] is None
+    written = (result.folder / "alternatives.json").read_text()
+    assert json.loads(written, parse_constant=pytest.fail) == result.alternatives
+    told = "By fcbf the chosen set has no quality: one of its features makes another redundant"
+    assert told in result.report(tmp_path / "report.html").read_text()
+
+
+def test_where_time_was_over_nothing_is_said_to_be_impossible(found) -> None:
+    nothing = found.alternatives | {"sets": [], "status": "not_solved"}
+    page = render_report(replace(made_up(["a0", "b0", "a1"], 2), alternatives=nothing)).decode()
+    assert "by a tau of 1: none was found before the time was over. That proves nothing" in page
+    assert "There is no set of 2 features" not in page
+    of_climb = nothing | {"settings": nothing["settings"] | {"quality": "masked_loss"}}
+    assert why_missing(of_climb).endswith("or on the way of the climb")
+
+
 @pytest.mark.parametrize("quality", get_args(QualityName))
 def test_every_quality_finds_sets_and_says_what_it_has_proven(quality) -> None:
     result = select(alternatives=AlternativeSettings(number=2, quality=quality))
@@ -154,6 +179,9 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         ({"number": 0}, "^alternatives must be at least 1 but is 0$"),
         ({"number": 2, "tau": 0}, "tau must be above 0.0 but is 0"),
         ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
+        ({"number": True}, "^alternatives must be a whole number but is True$"),
+        ({"number": 2, "tau": True}, "^tau must be a number but is True$"),
+        ({"number": 2, "time_limit": True}, "^time_limit must be a number but is True$"),
         ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
         (
             {"number": 2, "search": "simultaneous", "quality": "cfs"},
@@ -163,6 +191,16 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         with pytest.raises(InputError, match=message) as error:
             AlternativeSettings(**settings)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("given", [True, False, "3", 2.5, [1]])
+def test_a_number_of_alternatives_is_a_whole_number(given) -> None:
+    with pytest.raises(InputError) as error:
+        select(alternatives=given)
+    assert str(error.value) == (
+        "alternatives must be how many to find, or how to search for them, but is "
+        f"{given!r}; give a whole number or AlternativeSettings"
+    )
 
 
 def test_weights_and_categories_take_part() -> None:

@@ -12,23 +12,27 @@ pays by that is at least 0 if it obeys them (Lagrangian relaxation), so that the
 charges are improved by a few subgradient steps on every level.
 
 Of sets that are worth the same but for rounding, the first as a word of sorted indices is taken.
+A search that takes long makes the best set so far better by swaps whenever it pauses, so that what
+it is stopped with is best among its neighbours. More time never leaves a worse one.
 """
 
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import search
 from chaffinch.tasks.selection.alternatives.search_problem import (
     Limits,
     Search,
+    improve_by_swaps,
     open_bound,
     prepared,
 )
@@ -38,6 +42,8 @@ __all__ = ["Found", "Limits", "best_set", "sets_within"]
 
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
 _FIRST_SETS = 1024
+
+OnBetter = Callable[[tuple[int, ...]], None]
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ def best_set(
     constraints: Constraints | None = None,
     at_least: float = -math.inf,
     deadline: float | None = None,
+    on_better: OnBetter | None = None,
 ) -> Found:
     """Return the best set of k features.
 
@@ -88,16 +95,32 @@ def best_set(
         Only sets that are worth this are looked for.
     deadline : float, optional
         On the clock of `time.monotonic`; looked at every few milliseconds.
+    on_better : callable, optional
+        Called with the set that the search begins with, with the best so far every few
+        milliseconds, and with the best. A search that is given more time calls it with the same
+        sets in the same order, and then with more.
     """
     found = prepared(form, k, limits, constraints or Constraints(), at_least, only_best=True)
     if found is None:
         return Found(None, -math.inf, -math.inf, complete=True)
-    ended = _run(found, np.empty((0, k), dtype=np.int64), deadline)
+
+    def tell() -> None:
+        if on_better is not None and found.state.best[0] >= 0:
+            on_better(found.best())
+
+    def improve() -> None:
+        improve_by_swaps(found)
+        tell()
+
+    tell()
+    ended = _run(found, np.empty((0, k), dtype=np.int64), deadline, improve)
+    if ended == DONE:
+        tell()
     slack, best_value = found.problem.slack, float(found.state.best_value[0])
     bound = -math.inf if ended == DONE else max(open_bound(found.state), best_value) + slack
     if found.state.best[0] < 0:
         return Found(None, -math.inf, bound, ended == DONE)
-    indices = tuple(found.features[found.state.best].tolist())
+    indices = found.best()
     value = form.value(indices)
     return Found(indices, value, max(bound, best_value + slack, value), ended == DONE)
 
@@ -144,11 +167,19 @@ def sets_within(
     return found.features[np.sort(sets[:n_sets], axis=1)].astype(np.int32), is_all
 
 
-def _run(found: Search, sets: Integers, deadline: float | None) -> int:
+def _run(
+    found: Search,
+    sets: Integers,
+    deadline: float | None,
+    on_pause: Callable[[], None] | None = None,
+) -> int:
     """Search until it is done, there is no room for more sets, or it is too late."""
+    most_work = 0 if is_late(deadline) else _WORK_BETWEEN_LOOKS  # none still makes a bound
     while True:
-        is_late = deadline is not None and time.monotonic() >= deadline
-        most_work = 0 if is_late else _WORK_BETWEEN_LOOKS  # none still makes a bound
         ended = search(found.problem, found.state, most_work, sets)
-        if is_late or ended != PAUSED:
+        if ended != PAUSED:
+            return ended
+        if on_pause is not None:
+            on_pause()
+        if is_late(deadline):
             return ended

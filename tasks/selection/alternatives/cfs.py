@@ -9,7 +9,12 @@ its secant, and with that in its place it is a matter of gains and pair costs wh
 set above 0. If there is none, no set with an A in l..h is better: that is the proof. If there is
 one, it is better, or the range is cut at its A, where both secants meet the square. The search
 starts from a q at which Dinkelbach's steps come to rest: the best set of 2 a A - q^2 B, with a and
-q of the set before.
+q of the set before. Each set that is better than all before it, wherever it turns up, is made
+better still by swaps.
+
+A set that is worth as much as the best comes up to the secant at the ends of a range alone. So the
+ranges are cut until the best set by the secant has an A at an end, and of the sets that come up to
+it the first as a word is the one that is taken.
 
 No range goes further than from l to 2 l. A better set in it has neither a feature of a relevance
 above h nor a pair of which q^2 times the redundancy is above h^2; so what is left to rounding is a
@@ -23,16 +28,19 @@ from __future__ import annotations
 import math
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Found, Limits, best_set
+from chaffinch.tasks.selection.alternatives.cfs_swaps import Swaps
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.quality import CFS, Form
 from chaffinch.tasks.selection.vocabulary import Floats
 
 _ROUNDING = 1e-12  # what a proof may leave open, as a share of A^2
+_FOR_SWAPS = 0.05  # seconds after a deadline: a set met just before it is made better as well
 
 
 def best_cfs_set(
@@ -49,45 +57,57 @@ def best_cfs_set(
     ----------
     quality : CFS
     k, limits, constraints, deadline
-        See `best_set`. Of equal sets it is always the same one that is returned, if not always the
-        first as a word.
+        See `best_set`.
     """
     # a power of two changes no digit, and then nothing is too large or too small to be squared
     exponent = math.frexp(float(quality.relevance.max()))[1]
-    relevance = np.ldexp(quality.relevance, -exponent)
-    with np.errstate(over="ignore"):  # what is too large is in conflict
-        pair_costs = quality.redundancy + quality.redundancy.T
-    scaled = CFS(relevance, quality.redundancy)
-    search = _Search(scaled, pair_costs, k, limits, constraints or Constraints(), deadline)
-    first = search.best_of(1.0, 0.0, math.inf)
-    best, bound, is_proven = first.indices, first.bound / math.sqrt(k), first.complete
-    if best is not None and first.value:
-        best = search.at_rest(best, first.bound)
-        if scaled.value(best) ** 2 >= sys.float_info.min / sys.float_info.epsilon:
-            best, bound, is_proven = search.proven(best, first.bound)
-        else:
-            is_proven = False
-    value = -math.inf if best is None else quality.value(best)
-    return Found(best, value, max(value, math.ldexp(bound, exponent)), is_proven)
+    scaled = CFS(np.ldexp(quality.relevance, -exponent), quality.redundancy)
+    search = _Search(scaled, k, limits, constraints or Constraints(), deadline)
+    bound, is_proven = search.run()
+    value = -math.inf if search.best is None else quality.value(search.best)
+    return Found(search.best, value, max(value, math.ldexp(bound, exponent)), is_proven)
 
 
-@dataclass(frozen=True)
 class _Search:
-    """A search for one set."""
+    """A search for one set; `best` is the best so far, which is worth `value`, scaled."""
 
-    quality: CFS
-    pair_costs: Floats
-    k: int
-    limits: Limits
-    constraints: Constraints
-    deadline: float | None
+    def __init__(
+        self,
+        quality: CFS,
+        k: int,
+        limits: Limits,
+        constraints: Constraints,
+        deadline: float | None,
+    ) -> None:
+        self.quality, self.k, self.limits, self.constraints = quality, k, limits, constraints
+        with np.errstate(over="ignore"):  # what is too large is in conflict
+            self.pair_costs = quality.redundancy + quality.redundancy.T
+        self.swaps = Swaps(quality, self.pair_costs, limits, constraints)
+        self.deadline = deadline
+        self.end_of_swaps = (
+            None if deadline is None else max(deadline, time.monotonic()) + _FOR_SWAPS
+        )
+        self.best: tuple[int, ...] | None = None
+        self.value = -math.inf
+
+    def run(self) -> tuple[float, bool]:
+        """Search; return a bound on what sets are worth, scaled, and whether it is proven."""
+        first = self.best_of(1.0, 0.0, math.inf)
+        if first.indices is None or not first.value:  # none, or none is worth more than 0
+            self.best = first.indices
+            return first.bound / math.sqrt(self.k), first.complete
+        self._come_to_rest(first.bound)
+        if self.value**2 < sys.float_info.min / sys.float_info.epsilon:
+            return first.bound / math.sqrt(self.k), False
+        return self._prove(first.bound)
 
     def best_of(
         self, share: float, squared: float, largest: float, at_least: float = -math.inf
     ) -> Found:
         """Return the best set of share A - q^2 (B - k), of those with an A of `largest` at most.
 
-        Of these it may leave out what is no better than q.
+        Of these it may leave out what is worse than q. What is met on the way is taken for the best
+        so far if it is better, but for what is begun too late: with more time it would not be met.
         """
         too_large = np.flatnonzero(self.quality.relevance > largest).tolist()
         excluded = {*self.constraints.excluded, *too_large}
@@ -100,7 +120,14 @@ class _Search:
             constraints=replace(self.constraints, must_exclude=tuple(sorted(excluded))),
             at_least=at_least,
             deadline=self.deadline,
+            on_better=None if self.best is not None and is_late(self.deadline) else self._take,
         )
+
+    def _take(self, features: tuple[int, ...]) -> None:
+        """Take a set for the best so far if it is better, as good as swaps make it."""
+        if self.quality.value(features) > self.value:
+            self.best = self.swaps.climb(features, self.end_of_swaps)
+            self.value = self.quality.value(self.best)
 
     def _charged(self, squared: float, largest: float) -> Floats | None:
         """Return q^2 times the pair costs, inf where a pair is in no better set."""
@@ -111,45 +138,58 @@ class _Search:
         charged[self.pair_costs > most] = math.inf
         return charged
 
-    def at_rest(self, best: tuple[int, ...], largest: float) -> tuple[int, ...]:
-        """Return a set that Dinkelbach's steps do not leave any more."""
-        value = self.quality.value(best)
-        while not (self.deadline is not None and time.monotonic() >= self.deadline):
-            found = self.best_of(2 * self.quality.parts(best)[0], value**2, largest)
-            if found.indices is None or self.quality.value(found.indices) <= value:
-                break
-            best, value = found.indices, self.quality.value(found.indices)
-        return best
+    def _come_to_rest(self, largest: float) -> None:
+        """Take Dinkelbach's steps until they lead to nothing better."""
+        before = -math.inf
+        while self.best is not None and self.value > before and not is_late(self.deadline):
+            before = self.value
+            self.best_of(2 * self.quality.parts(self.best)[0], before**2, largest)
 
-    def proven(self, best: tuple[int, ...], largest: float) -> tuple[tuple[int, ...], float, bool]:
-        """Return the best set, a bound on what sets are worth, and whether they are the same.
+    def _prove(self, largest: float) -> tuple[float, bool]:
+        """Look for better sets in all ranges; return a bound, and whether none is better.
 
         Parameters
         ----------
-        best : tuple of int
-            The best set so far.
         largest : float
             No A is larger.
         """
-        value, bound, is_proven = self.quality.value(best), 0.0, True
-        low = value * math.sqrt(self.k)  # B is k at least: of a better set A is no less
+        bound, is_proven = 0.0, True
+        equals: list[tuple[int, ...]] = []
+        low = self.value * math.sqrt(self.k)  # B is k at least: of a better set A is no less
         ranges: list[tuple[float, float]] = []
         while low < largest:
             ranges.append((low, min(2 * low, largest)))
             low *= 2
         while ranges:
             low, high = ranges.pop()
+            if is_late(self.deadline):
+                bound, is_proven = max(bound, high / math.sqrt(self.k)), False
+                continue
+            value = self.value
             floor, rounding = low * high + value**2 * self.k, _ROUNDING * low * high
-            found = self.best_of(low + high, value**2, high, at_least=floor + rounding)
+            found = self.best_of(low + high, value**2, high, at_least=floor - rounding)
             cut, _ = self.quality.parts(found.indices or ())
-            if found.indices is not None and self.quality.value(found.indices) > value:
-                best, value = found.indices, self.quality.value(found.indices)
+            if self.value > value:
                 ranges.append((low, high))
-            elif found.indices is not None and found.complete and low < cut < high:
+            elif found.complete and (cut - low) * (high - cut) > rounding:
                 ranges += [(low, cut), (cut, high)]
             else:  # a set at an end of the range is above the floor by rounding alone
                 is_proven &= found.complete
+                if found.indices is not None:
+                    equals.append(found.indices)
                 is_open = max(rounding, found.bound - floor)
                 spread = max(self.k, (low**2 - is_open) / value**2)
                 bound = max(bound, math.sqrt(value**2 + is_open / spread))
-        return best, max(bound, value), is_proven
+        return max(bound, self.value), is_proven and self._is_first_taken(equals)
+
+    def _is_first_taken(self, equals: list[tuple[int, ...]]) -> bool:
+        """Take the first as a word of sets that are worth the same; False if one is better.
+
+        One that was met too late to be taken.
+        """
+        if self.best is None or any(self.quality.value(one) > self.value for one in equals):
+            return False
+        least = self.value * (1 - _ROUNDING)
+        alike = [one for one in equals if self.quality.value(one) >= least]
+        self.best = min([self.best, *alike])
+        return True

@@ -34,6 +34,8 @@ def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilar
 def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity) -> int:
     """Return how many features two sets may share and still be at least `tau` apart.
 
+    Where `tau` is above 0, however little, they are never the same.
+
     Parameters
     ----------
     size, other_size : int, at least 0
@@ -52,4 +54,6 @@ def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity)
     if not 0 <= tau <= 1:
         raise ValueError(f"tau must be in 0..1 but is {tau}")
     share = (1 - tau) / 2 if kind == "dice" else (1 - tau) / (2 - tau)
-    return min(size, other_size, math.floor(share * (size + other_size) + _ROUNDING))
+    by_share = math.floor(share * (size + other_size) + _ROUNDING)
+    at_most = size - 1 if tau > 0 and size == other_size > 0 else size  # never the same
+    return min(at_most, other_size, by_share)

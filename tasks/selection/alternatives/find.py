@@ -72,7 +72,8 @@ def find_alternatives(
         ``"sequential"``: one set at a time, each the best beside all before it;
         ``"simultaneous"``: all at once, for `Univariate`, `FCBF` and `MRMR`;
         ``"greedy_replacement"``, ``"greedy_balancing"``, ``"greedy_depth_search"``: quick, for
-        `Univariate` without constraints and previous sets, and never the proven best.
+        `Univariate` without constraints and previous sets, and never the proven best. One that is
+        stuck before it has all sets proves nothing: the status is then ``"not_solved"``.
     aggregate : "sum" or "min", optional
         For the simultaneous search: what is to be greatest of the sets' qualities, their sum,
         which is the default, or the smallest.
@@ -89,8 +90,9 @@ def find_alternatives(
     Returns
     -------
     Alternatives
-        A sequence of `FeatureSet`, fewer where there are no more. Equal calls give equal sets: of
-        sets that are worth the same, the first as a word of sorted indices.
+        A sequence of `FeatureSet`, fewer where there are no more. Equal calls give equal sets. Of
+        sets that are proven best one at a time, and worth the same but for rounding, the first as
+        a word of sorted indices is taken.
 
     Raises
     ------
@@ -113,6 +115,10 @@ def find_alternatives(
     if aggregate is not None and search != "simultaneous":
         raise ValueError(
             f"aggregate is for the simultaneous search but search is {search}; leave it out"
+        )
+    if n_alternatives is None:
+        raise ValueError(
+            "n_alternatives must be given but is None; alternatives_one_by_one goes on without end"
         )
     sizes = _sizes(k, n_alternatives)
     asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)
@@ -241,9 +247,12 @@ class _Asked:
         limits = apart.limits(self.previous, k, self.quality.n_features)
         overlap = largest_overlap(k, k, apart.tau, apart.dissimilarity)
         start = time.monotonic()
+        deadline = None if self.time_limit is None else start + self.time_limit
         if search in GREEDY:
             free = is_free(limits, self.constraints)
-            solved = greedily(search, self.quality, k, len(sizes), overlap, is_free=free)
+            solved = greedily(
+                search, self.quality, k, len(sizes), overlap, is_free=free, deadline=deadline
+            )
         else:
             solved = best_together(
                 self.quality,
@@ -253,7 +262,7 @@ class _Asked:
                 aggregate=aggregate,
                 limits=limits,
                 constraints=self.constraints,
-                deadline=None if self.time_limit is None else start + self.time_limit,
+                deadline=deadline,
             )
         seconds = time.monotonic() - start
         return as_alternatives(

@@ -25,6 +25,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from chaffinch.tasks.selection.alternatives.numbers_given import (
+    as_floats,
+    check_names,
+    check_numbers,
+    check_sizes,
+)
 from chaffinch.tasks.selection.vocabulary import Floats
 
 
@@ -100,7 +106,7 @@ class Univariate:
     Raises
     ------
     ValueError
-        If a value is not finite, or the names do not fit.
+        If a value is not finite or too large, or the names do not fit.
     """
 
     def __init__(self, values: ArrayLike, names: Sequence[str] | None = None) -> None:
@@ -129,7 +135,7 @@ class _OfPairs:
     ) -> None:
         self.relevance = check_numbers("relevance", relevance)
         n = len(self.relevance)
-        matrix = np.array(redundancy, dtype=np.float64)
+        matrix = as_floats("redundancy", redundancy)
         if matrix.shape != (n, n):
             raise ValueError(f"redundancy must have the shape ({n}, {n}) but has {matrix.shape}")
         np.fill_diagonal(matrix, 0.0)
@@ -138,6 +144,7 @@ class _OfPairs:
             raise ValueError(
                 f"redundancy must be finite but is {matrix[i, j]} for the features {i} and {j}"
             )
+        check_sizes("redundancy", matrix)
         self.redundancy = matrix
         self.names = check_names(names, n)
 
@@ -163,7 +170,7 @@ class FCBF(_OfPairs):
     Raises
     ------
     ValueError
-        If a number is not finite, or shapes do not fit.
+        If a number is not finite or too large, or shapes do not fit.
     """
 
     def form(self, k: int) -> Form:
@@ -189,7 +196,7 @@ class MRMR(_OfPairs):
     Raises
     ------
     ValueError
-        If a number is not finite, or shapes do not fit.
+        If a number is not finite or too large, or shapes do not fit.
     """
 
     def form(self, k: int) -> Form:
@@ -215,7 +222,7 @@ class CFS(_OfPairs):
     Raises
     ------
     ValueError
-        If a number is not finite or below 0, or shapes do not fit.
+        If a number is not finite, too large or below 0, or shapes do not fit.
     """
 
     def __init__(
@@ -242,43 +249,3 @@ class CFS(_OfPairs):
         """Return what a set of indices is worth; 0 for no features."""
         relevance, spread = self.parts(features)
         return relevance / math.sqrt(spread) if spread else 0.0
-
-
-def check_numbers(said: str, numbers: ArrayLike) -> Floats:
-    """Return one number for each feature, shape (n,), as a copy.
-
-    Raises
-    ------
-    ValueError
-        If they are no such numbers, or not finite.
-    """
-    vector = np.array(numbers, dtype=np.float64)
-    if vector.ndim != 1 or not len(vector):
-        raise ValueError(
-            f"{said} must be one number for each feature but is {vector.shape} of them"
-        )
-    wrong = np.flatnonzero(~np.isfinite(vector))
-    if len(wrong):
-        raise ValueError(
-            f"{said} must be finite but is {vector[wrong[0]]} for feature {wrong[0]}; "
-            "leave such features out"
-        )
-    return vector
-
-
-def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
-    """Return names, if there are any.
-
-    Raises
-    ------
-    ValueError
-        If they are not as many as features, or not distinct.
-    """
-    if names is None:
-        return None
-    if len(names) != n_features or len(set(names)) != n_features:
-        raise ValueError(
-            f"names must be {n_features} different ones, one for each feature, but are "
-            f"{len(set(names))} different of {len(names)}"
-        )
-    return tuple(str(name) for name in names)

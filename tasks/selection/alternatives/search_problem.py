@@ -20,7 +20,7 @@ from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import charge
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
-from chaffinch.tasks.selection.alternatives.starting_kernels import good_set
+from chaffinch.tasks.selection.alternatives.starting_kernels import exchange, good_set
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _STEPS = 150
@@ -55,6 +55,10 @@ class Search:
     features: Integers
     problem: Problem
     state: State
+
+    def best(self) -> tuple[int, ...]:
+        """Return the best set so far, which must be there, as indices of all features."""
+        return tuple(self.features[self.state.best].tolist())
 
 
 def prepared(
@@ -255,13 +259,30 @@ def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> 
 
 def _try_good_set(problem: Problem, state: State, at_least: float) -> None:
     """Take a set found by exchange for the best so far, if it is worth enough."""
-    form = Form(problem.gains, problem.costs if len(problem.costs) else None)
     chosen = np.zeros(len(state.best), dtype=np.int64)
     level = int(state.level[0])
     if good_set(problem, state.chosen[:level], state.multipliers[level], chosen):
-        value = form.value(chosen)
-        if value > state.best_value[0] or (state.best[0] < 0 and value >= at_least):
-            state.best[:], state.best_value[0] = np.sort(chosen), value
+        _take(problem, state, chosen, at_least)
+
+
+def improve_by_swaps(found: Search) -> None:
+    """Make the best set so far, if there is one, better by swaps that obey the rows."""
+    problem, state = found.problem, found.state
+    if state.best[0] < 0:
+        return
+    fixed = state.chosen[: int(state.level[0])]  # nothing below the first level changes it
+    chosen = np.concatenate([fixed, np.setdiff1d(state.best, fixed)])
+    loads = problem.weights[chosen].sum(axis=0)
+    while exchange(problem, chosen, len(fixed), loads):
+        continue
+    _take(problem, state, chosen, math.inf)
+
+
+def _take(problem: Problem, state: State, chosen: Integers, at_least: float) -> None:
+    """Take a set for the best so far if it is better, or if it is the first that will do."""
+    value = Form(problem.gains, problem.costs if len(problem.costs) else None).value(chosen)
+    if value > state.best_value[0] or (state.best[0] < 0 and value >= at_least):
+        state.best[:], state.best_value[0] = np.sort(chosen), value
 
 
 def open_bound(state: State) -> float:

@@ -59,7 +59,8 @@ class FeatureSet:
         Nothing in its place is worth more: given the sets before it, where they are searched for
         one by one. inf where nothing is known.
     status : "optimal", "feasible", "infeasible" or "not_solved"
-        The best there is; a set, with a bound; proven that there is none; none found in time.
+        The best there is; a set, with a bound; proven that there is none; none found, and not
+        proven that there is none: time was over, or a search without proofs got stuck.
     seconds : float
         How long it was searched for; for sets found at once, all of them.
     """
@@ -95,7 +96,9 @@ class Alternatives(Sequence[FeatureSet]):
         those before it. inf where nothing is known.
     status : "optimal", "feasible", "infeasible" or "not_solved"
         All are the best there are; all are there, with a bound; proven that there are not as many
-        as asked for, after those that are here; not all were found in time.
+        as asked for, after those that are here; not all were found, which proves nothing: time was
+        over, or a search without proofs got stuck. So do the greedy ones where they have used up
+        the features that they would add, and a climb where every set on its way is worth -inf.
     seconds : float
         How long it all took.
     aggregate : "sum" or "min"

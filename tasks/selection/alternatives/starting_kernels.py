@@ -51,8 +51,19 @@ def _most_to_add(problem: Any, multipliers: Any, chosen: Any, size: int, loads: 
 
 
 @compiled
-def _exchange(problem: Any, chosen: Any, n_fixed: int, loads: Any) -> bool:
-    """Make the swap that gains most; return whether there was one."""
+def exchange(problem: Problem, chosen: Integers, n_fixed: int, loads: Floats) -> bool:
+    """Make the swap that gains most; return whether there was one.
+
+    Parameters
+    ----------
+    problem
+    chosen : ndarray of int64, shape (k,)
+        The set, what is in from the start first; changed in place.
+    n_fixed : int
+        How many are in from the start.
+    loads : ndarray, shape (r,)
+        Of the set in the rows; changed in place.
+    """
     k, most, best_place, best_feature = len(chosen), problem.slack, -1, -1
     for feature in range(len(problem.gains)):
         is_in = False
@@ -105,6 +116,6 @@ def good_set(problem: Problem, fixed: Integers, multipliers: Floats, chosen: Int
     for r in range(len(loads)):
         if loads[r] > problem.caps[r]:
             return False
-    while _exchange(problem, chosen, len(fixed), loads):
+    while exchange(problem, chosen, len(fixed), loads):
         continue
     return True

@@ -111,7 +111,14 @@ def best_together(
 
 
 def greedily(
-    name: GreedyName, quality: Quality, k: int, n_sets: int, overlap: int, *, is_free: bool
+    name: GreedyName,
+    quality: Quality,
+    k: int,
+    n_sets: int,
+    overlap: int,
+    *,
+    is_free: bool,
+    deadline: float | None,
 ) -> Solved:
     """Return the sets that a greedy search finds, fewer where it stops early.
 
@@ -124,6 +131,8 @@ def greedily(
         See `best_together`.
     is_free : bool
         Whether there are neither constraints nor given sets.
+    deadline : float or None
+        On the clock of `time.monotonic`; only Greedy Depth Search can take long.
 
     Returns
     -------
@@ -145,7 +154,10 @@ def greedily(
             f"search {name} knows neither constraints nor previous sets; use sequential or "
             "simultaneous"
         )
-    sets = GREEDY[name](quality.values, k, n_sets, overlap)
+    if name == "greedy_depth_search":
+        sets = greedy_depth_search(quality.values, k, n_sets, overlap, deadline=deadline)
+    else:
+        sets = GREEDY[name](quality.values, k, n_sets, overlap)
     value = float(sum(quality.value(one) for one in sets.tolist())) if len(sets) else -np.inf
     # a search that is late before it begins still knows a bound
     bound = multiplicities.best_sum(

@@ -28,11 +28,12 @@ from numpy.typing import ArrayLike
 
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Found, Limits, best_set
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.quality import (
-    Form,
+from chaffinch.tasks.selection.alternatives.numbers_given import (
+    LARGEST,
     check_names,
     check_numbers,
 )
+from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.vocabulary import MaskedLoss
 
 Score = Callable[[tuple[int, ...]], float]
@@ -46,8 +47,8 @@ class Wrapper:
     Parameters
     ----------
     score : callable
-        From sorted indices, a tuple of int, to what the set is worth; higher is better. Each set
-        is asked about once.
+        From sorted indices, a tuple of int, to what the set is worth; higher is better, and -inf
+        is for a set that is not to be there. Each set is asked about once.
     n_features : int
         n, how many features there are.
     names : sequence of str, length n, optional
@@ -90,14 +91,11 @@ class Wrapper:
         Raises
         ------
         ValueError
-            If the score is no number.
+            If the score is no number, or too large a one.
         """
         indices = tuple(sorted(features))
         if indices not in self._known:
-            score = float(self._score(indices))
-            if math.isnan(score):
-                raise ValueError(f"score must be a number but is nan for the features {indices}")
-            self._known[indices] = score
+            self._known[indices] = _as_worth(self._score(indices), indices)
         return self._known[indices]
 
     def climb(
@@ -109,6 +107,8 @@ class Wrapper:
         deadline: float | None = None,
     ) -> Found:
         """Return a set of k features that no swap makes better, or that was found in time.
+
+        None, without a proof, where each set that it came to is worth -inf.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class Wrapper:
             if other is not None and self.value(other) > value:
                 best, value = other, self.value(other)
                 swaps = combinations(range(self.n_features), 2)
-        return Found(best, value, math.inf, complete=False)
+        return Found(best if value > -math.inf else None, value, math.inf, complete=False)
 
     def _swapped(
         self,
@@ -156,6 +156,20 @@ class Wrapper:
         likeness = np.zeros(self.n_features)
         likeness[list(best)] = 1.0
         return best_set(Form(likeness), k, limits=limits, constraints=turned).indices
+
+
+def _as_worth(score: object, indices: tuple[int, ...]) -> float:
+    """Return a score as a float; ValueError if it is neither finite, nor -inf, nor small enough."""
+    try:
+        worth = math.nan if isinstance(score, str | bytes) else float(score)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        worth = math.nan
+    if not (abs(worth) <= LARGEST or worth == -math.inf):
+        raise ValueError(
+            f"score must be a number, at most {LARGEST:g} in size, or -inf for a set that is not "
+            f"to be, but is {score!r} for the features {indices}"
+        )
+    return worth
 
 
 class MaskedLossQuality(Wrapper):
