@@ -303,10 +303,10 @@ if __name__ == "__main__":
 
 def test_torchs_default_type_changes_no_bit_of_a_network():
     rows, schema = table("regression", rich=False)
-    before = fit("mlp", PARAMETERS["mlp"], rows, schema, seed=0).predict(rows.X)
+    before = fit("mlp", rows, schema, PARAMETERS["mlp"], seed=0).predict(rows.X)
     torch.set_default_dtype(torch.float64)
     try:
-        after = fit("mlp", PARAMETERS["mlp"], rows, schema, seed=0).predict(rows.X)
+        after = fit("mlp", rows, schema, PARAMETERS["mlp"], seed=0).predict(rows.X)
     finally:
         torch.set_default_dtype(torch.float32)
     assert (after == before).all()
