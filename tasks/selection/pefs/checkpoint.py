@@ -77,7 +77,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
 
     tensors, metadata = _opened(content, [_ON_ITS_WAY])
     said = json.loads(metadata["state"])
-    # the first releases did not say; their networks all had weights (inputs, units)
+    # those from before there were modules do not say, but begin with weights (inputs, units)
     width = said["inputs"] if "inputs" in said else len(tensors["parameters_0"])
     fresh = search.n_inputs
     if width != fresh:
