@@ -13,6 +13,7 @@ from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Rows, Schema, Task
 
 _FEWEST_ROWS = 3
+_NO_TARGET = "y must be finite; leave out the rows without a target"
 
 
 def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
@@ -48,13 +49,19 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     with said_to_the_user():
         is_classes = asks_for_classes(truth, task)
     if is_classes:
+        if truth.dtype.kind == "f" and not np.isfinite(truth).all():
+            raise InputError(_NO_TARGET)
         labels, positions = np.unique(truth, return_inverse=True)
         rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
     else:
         rows, n_classes = Rows(table.matrix, as_real_numbers(y, "y", "hold numbers")), 0
         if not np.isfinite(rows.y).all():
-            raise InputError("y must be finite; leave out the rows without a target")
-    fewest = max(_FEWEST_ROWS, n_classes + 1)
-    if len(rows) < fewest:
-        raise InputError(f"X must have at least {fewest} rows but has {len(rows)}")
+            raise InputError(_NO_TARGET)
+    if len(rows) < _FEWEST_ROWS:
+        raise InputError(f"X must have at least {_FEWEST_ROWS} rows but has {len(rows)}")
+    if n_classes >= len(rows):
+        raise InputError(
+            f"y must have fewer classes than rows but has {n_classes} classes in {len(rows)} rows; "
+            "if it is a quantity, ask for the task regression"
+        )
     return rows, Schema(table.names, sizes, n_classes)

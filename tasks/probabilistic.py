@@ -85,17 +85,6 @@ def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSe
     items = [(number, *pair) for number, pair in enumerate(pairs)]
     with said_to_the_user():
         found = _all_found(shared, items, material)
-    for one in found:
-        logger.info(
-            "pefs, %s, seed %d: %d iterations, entropy %.2f bits, %d of %d features as probable "
-            "as not",
-            f"{one.asked} features" if isinstance(one.asked, int) else f"penalty {one.asked:g}",
-            one.seed,
-            one.sweeps[-1].iteration,
-            one.sweeps[-1].entropy,
-            one.sweeps[-1].mask.sum(),
-            d,
-        )
     if not any(one.probabilities.any() for one in found):
         raise InputError(
             f"pefs finds no use in any of the {d} features: each is the same in all training "
@@ -120,11 +109,25 @@ def _all_found(
         for position, one in results:
             number = left[position][0]
             found[number] = one
+            _tell(one)
             if checkpoints is not None:
                 name, of = _checkpoint(checkpoints, number)
                 checkpoints.keep(name, partial(found_to_bytes, one, of))
             material.on_progress(len(found), len(items))
     return [found[number] for number, _, _ in items]
+
+
+def _tell(one: ProbabilisticSearch) -> None:
+    """Log where a search ended."""
+    logger.info(
+        "pefs, %s, seed %d: %d iterations, entropy %.2f bits, %d of %d features as probable as not",
+        f"{one.asked} features" if isinstance(one.asked, int) else f"penalty {one.asked:g}",
+        one.seed,
+        one.sweeps[-1].iteration,
+        one.sweeps[-1].entropy,
+        one.sweeps[-1].mask.sum(),
+        len(one.probabilities),
+    )
 
 
 def _found_before(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,14 +17,25 @@ from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.given_rows import rows_and_schema
 from chaffinch.tasks.given_table import read_given_table
 from chaffinch.tasks.matrix import baseline_values
-from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
+from chaffinch.tasks.probabilistic_checks import (
+    check_values,
+    layers_asked_for,
+    path_asked_for,
+    seed_asked_for,
+    sets_asked_for,
+)
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
 from chaffinch.tasks.selection.pefs.found import Sweep, most_probable, stability
-from chaffinch.tasks.selection.pefs.predicting import SharedNetwork
+from chaffinch.tasks.selection.pefs.module import checked
+from chaffinch.tasks.selection.pefs.predicting import SharedModule, SharedNetwork
 from chaffinch.tasks.selection.pefs.repair import Repair
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Rules, Search
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Task
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +61,7 @@ class ProbabilisticSelection:
     probabilities: Floats
     sweeps: tuple[Sweep, ...] = field(repr=False)
     imputed: tuple[str, ...]
-    _network: SharedNetwork = field(repr=False)
+    _network: SharedNetwork | SharedModule = field(repr=False)
     _seed: int = field(repr=False)
 
     @property
@@ -120,7 +131,8 @@ def probabilistic_selection(
     tau: float = 0.5,
     dissimilarity: Dissimilarity = "dice",
     samples: int = 2,
-    hidden_layer_sizes: tuple[int, ...] = (200, 200, 200),
+    hidden_layer_sizes: Sequence[int] | None = None,
+    network: torch.nn.Module | None = None,
     batch_size: int | None = None,
     most_sweeps: int = 60,
     baseline: Literal["mean", "median", "zero"] = "mean",
@@ -146,15 +158,26 @@ def probabilistic_selection(
         The penalty is steered to it, and exactly as many are kept.
     previous : sequence of collections of int or str
         Sets of positions or names of features. Every mask that is drawn, and the one that is kept,
-        is at least `tau` from each.
+        is at least `tau` from each. Those of more than `n_features`, or without it of more features
+        than a given set has, share no more with it than one of just that size may: else features
+        that tell nothing would be kept to make room for shared ones.
     tau : float in 0..1
         See `previous`.
     dissimilarity : "dice" or "jaccard"
         In which `tau` is.
     samples : int, at least 2
         Masks that are compared on each mini-batch.
-    hidden_layer_sizes : tuple of int
-        Units of each hidden layer.
+    hidden_layer_sizes : sequence of int, optional
+        Units of each hidden layer of the paper's network: by default three of 200.
+    network : torch.nn.Module, optional
+        Trained in place of the paper's network, from its weights as they are; it is not changed.
+        It takes a float32 tensor (rows, inputs) on the CPU: of a number one input, standardised, of
+        a category one for each value that it may have, 1 for the one that is there, and all less
+        those of the baseline, so that a masked feature is 0. It returns a score for each class,
+        (rows, classes), no probabilities, or one value in standard deviations of y, (rows, 1).
+        Whatever it changes on its way must be in its buffers. Before a prediction its batch
+        normalisation is recalibrated for the mask. Dropout is drawn from the seed: torch's own
+        generator is seeded for each pass, and then given back as it was.
     batch_size : int, optional
         By default 128, or all rows if there are fewer.
     most_sweeps : int
@@ -176,7 +199,8 @@ def probabilistic_selection(
     Raises
     ------
     InputError
-        If the table, the target or a number cannot be used, or the checkpoint is of another search.
+        If the table, the target, the network or a number cannot be used, no set differs by `tau`,
+        or the checkpoint is of another search.
 
     Examples
     --------
@@ -189,21 +213,25 @@ def probabilistic_selection(
     ... )
     """
     rows, schema = rows_and_schema(X, y, task)
+    check_values(rows, schema)
     d = len(schema.features)
     if penalty is None and n_features is None:
         penalty = 0.1
-    sets = [_positions(one, schema.features) for one in previous]
+    sets = sets_asked_for(previous, schema.features)
+    seed, path = seed_asked_for(seed), path_asked_for(checkpoint)
+    layers = layers_asked_for(hidden_layer_sizes, beside_network=network is not None)
     with said_to_the_user():
-        rules = Rules(
-            penalty, n_features, samples, tuple(hidden_layer_sizes), batch_size, most_sweeps
-        )
-        repair = Repair(d, sets, tau, dissimilarity) if sets else None
+        rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
+        largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
         prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
-        search = Search(prepared, rules, seed, repair=repair)
-        if repair is not None and n_features is not None:
-            repair.most_probable(np.full(d, 0.5), n_features)  # before any work
         asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
-        _run(search, None if checkpoint is None else Path(checkpoint), prepared, asked)
+        if network is not None:
+            asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
+        # of a tau of 0 no mask is too near
+        repair = Repair(d, sets, tau, dissimilarity, n_features) if sets else None
+        repair = repair if tau > 0 else None
+        search = Search(prepared, rules, seed, repair=repair, module=network)
+        _run(search, path, prepared, asked)
         mask = _final_mask(search, n_features, repair)
     names = np.array(schema.features, dtype=object)
     return ProbabilisticSelection(
@@ -243,15 +271,3 @@ def _final_mask(search: Search, n_features: int | None, repair: Repair | None) -
     if not mask.any():
         mask = most_probable(theta, 1, theta)
     return mask if repair is None else repair.final(mask, theta)
-
-
-def _positions(given: Collection[int] | Collection[str], names: Sequence[str]) -> list[int]:
-    """Return a set of features by their positions."""
-    if isinstance(given, str):
-        raise InputError(f"previous must hold sets of features but holds the text {given!r}")
-    positions = []
-    for feature in given:
-        if isinstance(feature, str) and feature not in names:
-            raise InputError(f"previous names {feature!r}, which is no feature of X")
-        positions.append(names.index(feature) if isinstance(feature, str) else int(feature))
-    return sorted(positions)

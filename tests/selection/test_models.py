@@ -16,6 +16,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
+import torch
 
 from chaffinch.tasks.selection.models import fit, load
 from chaffinch.tasks.selection.vocabulary import FittedModel, Rows, Schema
@@ -298,3 +299,14 @@ def test_a_worker_that_fits_an_estimator_loads_neither_its_file_format_nor_torch
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(digests()))
+
+
+def test_torchs_default_type_changes_no_bit_of_a_network():
+    rows, schema = table("regression", rich=False)
+    before = fit("mlp", rows, schema, PARAMETERS["mlp"], seed=0).predict(rows.X)
+    torch.set_default_dtype(torch.float64)
+    try:
+        after = fit("mlp", rows, schema, PARAMETERS["mlp"], seed=0).predict(rows.X)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert (after == before).all()

@@ -1,6 +1,7 @@
 """PEFS in a run: the rows it looks at, who computes, what it leaves, and how it is shown."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -137,6 +138,16 @@ def test_it_says_what_it_took_for_missing_values_and_where_each_search_ended(cap
     assert [said.split(":")[0] for said in rest] == [
         "pefs, 2 features, seed 0", "pefs, 3 features, seed 0",
     ]  # fmt: skip
+
+
+def test_it_tells_where_a_search_ended_as_soon_as_it_has(caplog) -> None:
+    said_by_then = []
+    material = replace(
+        material_of(), on_progress=lambda done, total: said_by_then.append(len(caplog.messages))
+    )
+    with caplog.at_level(logging.INFO, logger="chaffinch"):
+        search_by_probabilities(SWIFT, material)
+    assert said_by_then == [1, 2]
 
 
 # What it leaves

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from safetensors.numpy import save
 
 import chaffinch
 from chaffinch import InputError
+from chaffinch.tasks.selection.pefs.search import Search
 
 QUICK = {"hidden_layer_sizes": (16,), "batch_size": 64}
 
@@ -176,11 +178,101 @@ def test_a_checkpoint_of_another_search_is_refused(tmp_path):
             {"previous": [list("abcdefg")], "tau": 1, "n_features": 3},
             "n_features must be at most 1",
         ),
+        ({"n_features": "3"}, "n_features must be a whole number of at least 1 but is '3'"),
+        ({"n_features": 2.0}, "n_features must be a whole number of at least 1 but is 2.0"),
+        ({"n_features": True}, "n_features must be a whole number of at least 1 but is True"),
+        ({"penalty": ".1"}, r"penalty must be in 0..1 but is '.1'"),
+        ({"penalty": True}, r"penalty must be in 0..1 but is True"),
+        ({"batch_size": 32.5}, "batch_size must be a whole number of at least 2 but is 32.5"),
+        ({"samples": 2.5}, "samples must be a whole number of at least 2 but is 2.5"),
+        ({"most_sweeps": 2.5}, "most_sweeps must be a whole number of at least 1 but is 2.5"),
+        ({"hidden_layer_sizes": 5}, "hidden_layer_sizes must be a sequence of .* but is 5"),
+        ({"hidden_layer_sizes": "8"}, "hidden_layer_sizes must be a sequence of .* but is '8'"),
+        ({"hidden_layer_sizes": (8.5,)}, r"a whole number, but is \(8.5,\)"),
+        ({"seed": 1.5}, "seed must be a whole number of at least 0 but is 1.5"),
+        ({"seed": -1}, "seed must be a whole number of at least 0 but is -1"),
+        (
+            {"previous": [3, 4]},
+            r"previous must hold sets of features but holds 3; give \[\[...\]\]",
+        ),
+        ({"previous": 3}, "previous must be a sequence of sets of features but is 3"),
+        ({"previous": [[1.5]]}, "previous names 1.5, which is neither the name nor the position"),
+        ({"previous": [[0]], "tau": "0.5"}, r"tau must be in 0..1 but is '0.5'"),
+        ({"tau": 2}, r"tau must be in 0..1 but is 2"),
+        ({"dissimilarity": "x"}, "dissimilarity must be 'dice' or 'jaccard' but is 'x'"),
+        ({"baseline": "mode"}, "baseline must be mean, median or zero but is 'mode'"),
+        ({"checkpoint": 5}, "checkpoint must be a path but is 5"),
     ],
 )
-def test_what_cannot_be_is_refused(options, said):
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_is_refused_in_one_line_before_any_work(options, said, monkeypatch):
+    monkeypatch.setattr(Search, "sweep", lambda search: pytest.fail("a sweep was made"))
+    with pytest.raises(InputError, match=said) as refusal:
         found(**options)
+    assert "\n" not in str(refusal.value)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    path = tmp_path / "search.safetensors"
+    X, y = table()
+    one = found(X, y, n_features=np.int64(2), tau=np.float32(0.5), most_sweeps=1, checkpoint=path)
+    assert len(one.features) == 2
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "said"),
+    [
+        (["no"] * 500, None, "y has the same value in every row, so there is nothing to learn"),
+        ([1.5] * 500, None, "y has the same value in every row"),
+        (np.arange(500) * 1e28, None, r"y must lie within -1e\+30..1e\+30, which .* in row 500"),
+        (
+            np.arange(500) / 3,
+            "classification",
+            "fewer classes than rows but has 500 classes in 500",
+        ),
+        ([np.nan, 1.0] * 250, "classification", "y must be finite; leave out the rows without a"),
+    ],
+)
+def test_a_target_of_which_nothing_can_be_learnt_is_refused(y, task, said):
+    X, _ = table()
+    with pytest.raises(InputError, match=said):
+        found(X, np.array(y), task=task)
+
+
+def test_numbers_beyond_what_networks_compute_with_are_refused():
+    X, y = table()
+    X.loc[7, "c"] = -1e31
+    with pytest.raises(
+        InputError, match=r"feature 'c' of X must lie within .* is -1e\+31 in row 8"
+    ):
+        found(X, y)
+
+
+# What changes no bit
+
+
+def test_the_same_seed_gives_the_same_search_whatever_torchs_default_type():
+    one = found(n_features=2, most_sweeps=2)
+    torch.set_default_dtype(torch.float64)
+    try:
+        other = found(n_features=2, most_sweeps=2)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    same(one, other)
+
+
+def test_a_tau_of_0_constrains_nothing_and_changes_no_bit():
+    one = found(penalty=0.1, most_sweeps=3)
+    same(one, found(penalty=0.1, most_sweeps=3, previous=[("a", "d"), list("bcefgh")], tau=0))
+
+
+def test_sets_that_together_cover_every_feature_leave_others_that_differ():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 12))
+    given = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+    one = found(X, X[:, 0] > 0, n_features=3, tau=0.3, most_sweeps=3, previous=given)
+    kept = set(np.flatnonzero(one.mask).tolist())
+    assert len(kept) == 3
+    assert all(2 * len(kept & set(other)) / 6 <= 0.7 for other in given)
 
 
 def test_a_table_of_one_feature_or_of_other_columns_is_refused():

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from numbers import Real
 from typing import Literal, get_args
 
 Dissimilarity = Literal["dice", "jaccard"]
@@ -51,8 +52,8 @@ def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity)
     """
     if kind not in get_args(Dissimilarity):
         raise ValueError(f"dissimilarity must be 'dice' or 'jaccard' but is {kind!r}")
-    if not 0 <= tau <= 1:
-        raise ValueError(f"tau must be in 0..1 but is {tau}")
+    if not isinstance(tau, Real) or isinstance(tau, bool) or not 0 <= tau <= 1:
+        raise ValueError(f"tau must be in 0..1 but is {tau!r}")
     share = (1 - tau) / 2 if kind == "dice" else (1 - tau) / (2 - tau)
     by_share = math.floor(share * (size + other_size) + _ROUNDING)
     at_most = size - 1 if tau > 0 and size == other_size > 0 else size  # never the same

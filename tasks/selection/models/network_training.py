@@ -114,7 +114,8 @@ def _initial_layers(
     for fan_in, fan_out in itertools.pairwise(sizes):
         bound = ((2 if activation == "logistic" else 6) / (fan_in + fan_out)) ** 0.5
         for shape in ((fan_in, fan_out), (fan_out,)):
-            layers.append(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+            layer = torch.empty(shape, dtype=torch.float32)
+            layers.append(layer.uniform_(-bound, bound, generator=generator))
     return [layer.requires_grad_() for layer in layers]
 
 

@@ -13,6 +13,7 @@ theta, eq 6                                 `distribution.moved`, `distribution.
 joint training                              `search.Search`
 deterministic and averaged prediction       `predicting.SharedNetwork`
 network, Adam, batches, section 3.1         `network.Training`, `search.Rules`
+any other network                           `module.ModuleTraining`
 ==========================================  ==================================================
 
 lambda is 2: what looks like a power of it in section 3.1 is the mark of a footnote. At lambda = 2

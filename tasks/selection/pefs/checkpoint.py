@@ -23,8 +23,9 @@ _ON_ITS_WAY, _FOUND = "chaffinch search by PEFS", "chaffinch search by PEFS, at 
 
 
 def fingerprint(prepared: Prepared, asked: Mapping[str, Any]) -> str:
-    """Return what tells searches apart: rows and all that was asked for, which JSON must hold."""
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode())
+    """Return what tells searches apart: rows and all that was asked for, of numbers and text."""
+    plain = json.dumps(asked, sort_keys=True, default=lambda number: number.item())
+    digest = hashlib.sha256(plain.encode())
     for array in (prepared.inputs, prepared.target, prepared.weight):
         if array is not None:
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -42,11 +43,11 @@ def to_bytes(search: Search, of: str) -> bytes:
     """
     training, sweeps = search.training, search.sweeps
     tensors: dict[str, Any] = {"order": search.order, "probabilities": search.probabilities}
-    for name in ("parameters", "means", "squares"):
-        for position, tensor in enumerate(getattr(training, name)):
-            tensors[f"{name}_{position}"] = tensor.detach().numpy()
+    for name, tensor in training.tensors.items():
+        tensors[name] = tensor.detach().numpy()
     tensors.update(_tensors_of(sweeps, len(search.probabilities)))
     said = {
+        "inputs": search.n_inputs,
         "place": search.place,
         "step": training.step,
         "penalty": search.penalty,
@@ -75,19 +76,20 @@ def restore(search: Search, content: bytes, of: str) -> None:
     import torch
 
     tensors, metadata = _opened(content, [_ON_ITS_WAY])
-    width, fresh = len(tensors["parameters_0"]), len(search.training.parameters[0])
+    said = json.loads(metadata["state"])
+    # those from before there were modules do not say, but begin with weights (inputs, units)
+    width = said["inputs"] if "inputs" in said else len(tensors["parameters_0"])
+    fresh = search.n_inputs
     if width != fresh:
         raise ValueError(
             f"the network of the checkpoint has {width} inputs but the table gives {fresh}; name "
             "another file, or give the table that it was trained on"
         )
     _check_that_it_is(of, metadata)
-    said = json.loads(metadata["state"])
     training = search.training
     with torch.no_grad():
-        for name in ("parameters", "means", "squares"):
-            for position, tensor in enumerate(getattr(training, name)):
-                tensor.copy_(torch.from_numpy(tensors[f"{name}_{position}"]))
+        for name, tensor in training.tensors.items():
+            tensor.copy_(torch.from_numpy(tensors[name]).reshape(tensor.shape))
     training.step, search.place, search.penalty = said["step"], said["place"], said["penalty"]
     search.order, search.probabilities = tensors["order"], tensors["probabilities"]
     search.random.bit_generator.state = said["random"]

@@ -22,7 +22,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 if TYPE_CHECKING:
     import torch
 
-_RATE, _DECAY = 0.001, 1e-4  # Adam's default, and the paper's weight decay
+RATE, DECAY = 0.001, 1e-4  # Adam's default, and the paper's weight decay
 _EPSILON = 1e-5  # of batch normalisation, as published
 
 
@@ -62,11 +62,12 @@ class Training:
 
         parameters = []
         for layer, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes), 1):
-            weight = torch.empty(fan_in, fan_out)
+            weight = torch.empty(fan_in, fan_out, dtype=torch.float32)
             parameters.append(weight.normal_(0, (2 / fan_in) ** 0.5, generator=generator))
-            parameters.append(torch.zeros(fan_out))
+            zeros = torch.zeros(fan_out, dtype=torch.float32)
+            parameters.append(zeros)
             if layer < len(sizes) - 1:
-                parameters += [torch.ones(fan_out), torch.zeros(fan_out)]
+                parameters += [torch.ones_like(zeros), torch.zeros_like(zeros)]
         means, squares = ([torch.zeros_like(one) for one in parameters] for _ in range(2))
         return cls([one.requires_grad_() for one in parameters], means, squares)
 
@@ -94,7 +95,7 @@ class Training:
 
         shape = (len(inputs), *masks.shape)
         if self._masked is None or self._masked.shape != shape:
-            self._masked = torch.empty(shape)
+            self._masked = torch.empty(shape, dtype=torch.float32)
         torch.mul(inputs[:, None, :], masks, out=self._masked)
         # a gain and a shift for each mask, as leaves: cheaper than to go back through a repetition
         leaves = [
@@ -115,9 +116,15 @@ class Training:
         with torch.no_grad():
             for one, gradient in zip(self.parameters, gradients, strict=True):
                 if one.dim() == 2:
-                    gradient.add_(one, alpha=_DECAY)
-            adam(self.parameters, gradients, self.means, self.squares, _RATE, self.step)
+                    gradient.add_(one, alpha=DECAY)
+            adam(self.parameters, gradients, self.means, self.squares, RATE, self.step)
         return of_each.tolist()
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All that changes from step to step, by name."""
+        of_each = {"parameters": self.parameters, "means": self.means, "squares": self.squares}
+        return {f"{name}_{i}": one for name, ones in of_each.items() for i, one in enumerate(ones)}
 
     @property
     def _are_normal(self) -> list[bool]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chaffinch.tasks.selection.models.networks import NeuralNetwork
-from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.selection.models.threads import single_thread, single_torch_thread
 from chaffinch.tasks.selection.pefs.distribution import Masks, sample
+from chaffinch.tasks.selection.pefs.module import outputs_of, recalibrated
 from chaffinch.tasks.selection.pefs.network import folded
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
+
+if TYPE_CHECKING:
+    import torch
+
+_ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +104,56 @@ class SharedNetwork:
         ValueError
             If there is no mask to draw.
         """
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1 but is {n_samples}")
-        masks: Masks = sample(probabilities, n_samples, np.random.default_rng(seed))
-        return np.asarray(np.mean([self.predict(X, mask) for mask in masks], axis=0))
+        return _averaged(self.predict, X, probabilities, n_samples, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedModule:
+    """One module for all masks, as a search left it.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        The rows that it was trained on; batch normalisation is recalibrated on them for each mask.
+    module : torch.nn.Module
+        In float32.
+    """
+
+    prepared: Prepared
+    module: torch.nn.Module
+
+    def predict(self, X: Floats, mask: Mask) -> Floats:
+        """See `SharedNetwork.predict`; the outputs are computed in float32."""
+        import torch
+
+        prepared = self.prepared
+        kept = torch.from_numpy(mask[prepared.reading.feature_of_column].astype(np.float32))
+        with single_torch_thread():
+            module = recalibrated(self.module, torch.from_numpy(prepared.inputs) * kept)
+            rows = torch.from_numpy(prepared.reading.inputs(X)) * kept
+            outputs = torch.cat(
+                [outputs_of(module, some) for some in torch.split(rows, _ROWS_AT_ONCE)]
+            )
+            outputs = outputs.double()
+            if prepared.schema.n_classes:
+                return outputs.softmax(dim=1).numpy()
+            return prepared.location + prepared.scale * outputs.reshape(-1).numpy()
+
+    def predict_averaged(
+        self, X: Floats, probabilities: Floats, n_samples: int, seed: int
+    ) -> Floats:
+        """See `SharedNetwork.predict_averaged`."""
+        return _averaged(self.predict, X, probabilities, n_samples, seed)
+
+
+def _averaged(
+    predict: Callable[[Floats, Mask], Floats],
+    X: Floats,
+    probabilities: Floats,
+    n_samples: int,
+    seed: int,
+) -> Floats:
+    if n_samples < 1:
+        raise ValueError(f"n_samples must be at least 1 but is {n_samples}")
+    masks: Masks = sample(probabilities, n_samples, np.random.default_rng(seed))
+    return np.asarray(np.mean([predict(X, mask) for mask in masks], axis=0))

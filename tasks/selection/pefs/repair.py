@@ -3,6 +3,10 @@
 A feature that a mask shares with a given set leaves the mask, until the mask is far enough from
 every set. Which one is drawn, by how improbable it is that the distribution itself would have kept
 it. A final mask is made in the same way, but the least probable leaves.
+
+The more features a mask has, the more of a set it may share. So features that tell nothing would
+make room for shared ones, and win by that: a mask larger than was asked for, or larger than a given
+set where no number was, may share no more than one of just that size.
 """
 
 from __future__ import annotations
@@ -14,6 +18,12 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.pefs.distribution import Masks
+from chaffinch.tasks.selection.pefs.legal_masks import (
+    best_mask,
+    most_shared,
+    smallest_mask,
+    some_mask,
+)
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 
@@ -30,12 +40,14 @@ class Repair:
         The least dissimilarity.
     kind : "dice" or "jaccard"
         Which dissimilarity.
+    size : int in 1..d, optional
+        How many features the final mask is to have.
 
     Raises
     ------
     ValueError
-        If a set is empty or has no such feature, `tau` is out of range, or all sets together leave
-        no feature, so that not every mask could be repaired.
+        If a set is empty or has no such feature, `tau` is out of range, or no mask, of that size,
+        is far enough from all sets.
     """
 
     def __init__(
@@ -44,6 +56,7 @@ class Repair:
         previous: Sequence[Collection[int]],
         tau: float,
         kind: Dissimilarity = "dice",
+        size: int | None = None,
     ) -> None:
         largest_overlap(1, 1, tau, kind)  # refuses what is no tau, and no dissimilarity
         self._sets = np.zeros((len(previous), n_features), dtype=bool)
@@ -57,12 +70,13 @@ class Repair:
                 )
             self._sets[position, list(features)] = True
         self._outside = ~self._sets.any(axis=0)
-        if tau > 0 and not self._outside.any():
-            raise ValueError(
-                f"the {len(previous)} previous sets together must leave a feature out but have "
-                f"all {n_features}; give fewer of them, or tau 0"
-            )
         self._tau, self._kind = tau, kind
+        self._as_if: Sequence[int] | None = self._sets.sum(axis=1).tolist()
+        if size is not None:
+            if not 1 <= size <= n_features:
+                raise ValueError(f"n_features must be in 1..{n_features} but is {size}")
+            self._as_if = [size] * len(self._sets)
+        self._legal = self._a_legal_mask(size)
 
     def __call__(self, masks: Masks, probabilities: Floats, random: np.random.Generator) -> Masks:
         """Repair masks (m, d) that were drawn by probabilities (d,); they are not changed."""
@@ -70,21 +84,22 @@ class Repair:
         for mask in repaired:
             # the larger the exponential time, scaled by the rate, the later a feature leaves
             rates = np.maximum(1 - probabilities, np.finfo(np.float64).tiny)
-            self._reduce(mask, random.exponential(size=len(mask)) / rates)
+            when = random.exponential(size=len(mask)) / rates
+            self._reduce(mask, when)
             if not mask.any():
-                mask[self._best_outside(probabilities)] = True
+                mask[:] = self._instead(probabilities, when)
         return repaired
 
     def final(self, mask: Mask, probabilities: Floats) -> Mask:
         """Return a mask (d,) repaired by dropping what is least probable by probabilities (d,)."""
         repaired = mask.copy()
         self._reduce(repaired, probabilities)
-        if not repaired.any():
-            repaired[self._best_outside(probabilities)] = True
-        return repaired
+        return repaired if repaired.any() else self._instead(probabilities, probabilities)
 
     def most_probable(self, probabilities: Floats, n_features: int) -> Mask:
         """Return the mask of `n_features` features that takes the most probable it may, in turn.
+
+        Where that ends too early, it is the one of that size with the largest sum of probabilities.
 
         Parameters
         ----------
@@ -94,34 +109,25 @@ class Repair:
         Raises
         ------
         ValueError
-            If too few features are left.
+            If no mask of that size is far enough from all sets.
         """
-        most = [
-            largest_overlap(n_features, int(one.sum()), self._tau, self._kind) for one in self._sets
-        ]
-        mask = np.zeros(len(probabilities), dtype=bool)
-        shared = np.zeros(len(self._sets), dtype=np.int64)
-        for j in np.argsort(-probabilities, kind="stable"):
-            if mask.sum() == n_features:
-                break
-            if (shared + self._sets[:, j] <= most).all():
-                mask[j] = True
-                shared += self._sets[:, j]
-        if mask.sum() < n_features:
-            raise ValueError(
-                f"n_features must be at most {int(mask.sum())}, of the most probable features that "
-                f"differ by tau {self._tau:g} from all previous sets, but is {n_features}; lower "
-                "one of them"
-            )
+        most = self._most(n_features)
+        mask = self._in_turn(probabilities, n_features, most)
+        if mask is None:
+            mask = best_mask(probabilities, n_features, self._sets, most)
+        if mask is None:
+            raise ValueError(self._why_none(n_features))
         return mask
 
     def is_far(self, mask: Mask) -> bool:
-        """Return whether a mask (d,) is far enough from every given set."""
+        """Return whether a mask (d,) shares few enough features with every given set."""
         return not self._violated(mask).any()
 
+    def _most(self, size: int, as_if: Sequence[int] | None = None) -> NDArray[np.int64]:
+        return most_shared(size, self._sets, self._tau, self._kind, as_if=as_if)
+
     def _violated(self, mask: Mask) -> NDArray[np.bool_]:
-        size = int(mask.sum())
-        most = [largest_overlap(size, int(one.sum()), self._tau, self._kind) for one in self._sets]
+        most = self._most(int(mask.sum()), self._as_if)
         return np.asarray((self._sets & mask).sum(axis=1) > most)
 
     def _reduce(self, mask: Mask, when: Floats) -> None:
@@ -130,5 +136,60 @@ class Repair:
             shared = np.flatnonzero(mask & self._sets[violated].any(axis=0))
             mask[shared[np.argmin(when[shared])]] = False
 
-    def _best_outside(self, probabilities: Floats) -> int:
-        return int(np.argmax(np.where(self._outside, probabilities, -1.0)))
+    def _in_turn(self, worth: Floats, size: int, most: NDArray[np.int64]) -> Mask | None:
+        """Return the mask that takes the worthiest feature it may, in turn, if it gets that far."""
+        mask = np.zeros(len(worth), dtype=bool)
+        shared = np.zeros(len(self._sets), dtype=np.int64)
+        for j in np.argsort(-worth, kind="stable"):
+            if (shared + self._sets[:, j] <= most).all():
+                mask[j] = True
+                shared += self._sets[:, j]
+                if mask.sum() == size:
+                    return mask
+        return None
+
+    def _instead(self, probabilities: Floats, when: Floats) -> Mask:
+        """Return a mask in place of one of which nothing was left."""
+        if self._outside.any():
+            best = int(np.argmax(np.where(self._outside, probabilities, -1.0)))
+            return np.asarray(np.arange(len(probabilities)) == best)
+        size = int(self._legal.sum())
+        mask = self._in_turn(when, size, self._most(size, self._as_if))
+        return self._legal.copy() if mask is None else mask
+
+    def _a_legal_mask(self, size: int | None) -> Mask:
+        """Return some mask that is far enough; ValueError if there is none."""
+        d = self._sets.shape[1]
+        if size is not None:
+            return self.most_probable(np.full(d, 0.5), size)
+        if self._outside.any():
+            return np.asarray(np.arange(d) == np.argmax(self._outside))
+        mask = smallest_mask(self._sets, self._tau, self._kind, as_if=self._as_if)
+        if mask is None:  # a mask larger than the sets may yet be far enough
+            self._as_if = None
+            mask = smallest_mask(self._sets, self._tau, self._kind)
+        if mask is None:
+            raise ValueError(self._none_at_all())
+        return mask
+
+    def _why_none(self, size: int) -> str:
+        """Return the message for a size of which no mask is far enough."""
+        d = self._sets.shape[1]
+        far = f"of features that are tau {self._tau:g} from all {len(self._sets)} previous sets"
+        for limit, others in (
+            ("most", range(size - 1, 0, -1)),
+            ("least", range(size + 1, d + 1)),
+        ):
+            for other in others:
+                if some_mask(other, self._sets, self._most(other)) is not None:
+                    return (
+                        f"n_features must be at {limit} {other}, {far}, but is {size}; ask for "
+                        "that, or lower tau"
+                    )
+        return self._none_at_all()
+
+    def _none_at_all(self) -> str:
+        return (
+            f"previous sets must leave one that is tau {self._tau:g} from all {len(self._sets)} of "
+            f"them, but no set of the {self._sets.shape[1]} features is; lower tau, or give fewer"
+        )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,9 @@ from chaffinch.tasks.selection.pefs.distribution import (
     utilities,
 )
 from chaffinch.tasks.selection.pefs.found import Sweep, is_settled
+from chaffinch.tasks.selection.pefs.module import ModuleTraining
 from chaffinch.tasks.selection.pefs.network import Training
-from chaffinch.tasks.selection.pefs.predicting import SharedNetwork
+from chaffinch.tasks.selection.pefs.predicting import SharedModule, SharedNetwork
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.vocabulary import Floats, UnusableError
 
@@ -77,18 +80,18 @@ class Rules:
                 f"penalty and n_features exclude each other but are {self.penalty} and "
                 f"{self.n_features}; give one of them"
             )
-        if self.penalty is not None and not 0 <= self.penalty <= 1:
-            raise ValueError(f"penalty must be in 0..1 but is {self.penalty}")
+        if self.penalty is not None and not (_is_number(self.penalty) and 0 <= self.penalty <= 1):
+            raise ValueError(f"penalty must be in 0..1 but is {self.penalty!r}")
         for name, least in (("n_features", 1), ("samples", 2), ("batch_size", 2)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least} but is {value}")
-        if self.most_sweeps < 1:
-            raise ValueError(f"most_sweeps must be at least 1 but is {self.most_sweeps}")
-        if not self.hidden_layer_sizes or min(self.hidden_layer_sizes) < 1:
+            if value is not None:
+                _check_count(name, value, least)
+        _check_count("most_sweeps", self.most_sweeps, 1)
+        sizes = self.hidden_layer_sizes
+        if not sizes or not all(_is_whole(size) and size >= 1 for size in sizes):
             raise ValueError(
-                "hidden_layer_sizes must have at least one layer, each of at least 1 unit, but is "
-                f"{self.hidden_layer_sizes}"
+                "hidden_layer_sizes must have at least one layer, each of at least 1 unit, a whole "
+                f"number, but is {sizes}"
             )
 
     def rows_of_a_batch(self, n_rows: int) -> int:
@@ -109,6 +112,21 @@ class Rules:
         return self.batch_size or min(BATCH_SIZE, n_rows)
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if not _is_whole(value):
+        raise ValueError(f"{name} must be a whole number of at least {least} but is {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least} but is {value}")
+
+
 class Search:
     """A search on its way; `run` takes it to its end.
 
@@ -124,11 +142,14 @@ class Search:
         Features that are in every mask.
     repair : callable, optional
         Takes each drawn set of masks to masks that are allowed.
+    module : torch.nn.Module, optional
+        Trained, as a copy, in place of the paper's network; one that `module.checked` takes.
 
     Raises
     ------
     ValueError
-        If there are too few rows or features, or `keep` or `n_features` does not fit them.
+        If there are too few rows or features, `keep` or `n_features` does not fit them, or the
+        module cannot be trained.
     """
 
     def __init__(
@@ -139,6 +160,7 @@ class Search:
         *,
         keep: Collection[int] = (),
         repair: Repair | None = None,
+        module: torch.nn.Module | None = None,
     ) -> None:
         import torch
 
@@ -158,15 +180,26 @@ class Search:
         self.probabilities = np.where(self._fixed, kept.astype(np.float64), 0.5)
         self.penalty = _FIRST_PENALTY if rules.penalty is None else rules.penalty
         self.random = np.random.default_rng(seed)
-        generator = torch.Generator().manual_seed(int(self.random.integers(2**63)))
-        sizes = (len(self._columns), *rules.hidden_layer_sizes, n_classes or 1)
-        self.training = Training.begin(sizes, generator)
+        seed_of_network = int(self.random.integers(2**63))
+        self.training: Training | ModuleTraining
+        if module is None:
+            sizes = (self.n_inputs, *rules.hidden_layer_sizes, n_classes or 1)
+            self.training = Training.begin(sizes, torch.Generator().manual_seed(seed_of_network))
+        else:
+            self.training = ModuleTraining.begin(module, seed_of_network)
         self.order, self.place = np.arange(0), 0
         self.sweeps: list[Sweep] = []
 
     @property
-    def network(self) -> SharedNetwork:
+    def n_inputs(self) -> int:
+        """How many inputs the network has."""
+        return len(self._columns)
+
+    @property
+    def network(self) -> SharedNetwork | SharedModule:
         """The network as it is now."""
+        if isinstance(self.training, ModuleTraining):
+            return SharedModule(self._prepared, copy.deepcopy(self.training.module))
         return SharedNetwork(self._prepared, self.training.layers())
 
     @property

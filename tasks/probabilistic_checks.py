@@ -1,0 +1,111 @@
+"""What was handed to `chaffinch.probabilistic_selection`, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import nearest
+from chaffinch.tasks.magnitudes import check_magnitude
+from chaffinch.tasks.selection.vocabulary import Rows, Schema
+
+
+def check_values(rows: Rows, schema: Schema) -> None:
+    """Refuse a target of which nothing can be learnt, and numbers that are too large; InputError.
+
+    The limits are those of `chaffinch.select`.
+    """
+    if schema.n_classes == 1 or (rows.y == rows.y[0]).all():
+        raise InputError(
+            "y has the same value in every row, so there is nothing to learn: give rows with at "
+            "least 2 different values"
+        )
+    if not schema.n_classes:
+        check_magnitude("y", rows.y.astype(np.float64, copy=False))
+    for name, n_categories, column in zip(
+        schema.features, schema.n_categories, rows.X.T, strict=True
+    ):
+        if not n_categories and not np.isnan(column).all():
+            check_magnitude(f"feature {name!r} of X", column, " or drop it")
+
+
+def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
+    """Return the units of each hidden layer; those of the paper if none are given.
+
+    Raises
+    ------
+    InputError
+        If they are no sequence, or there is a network, which has layers of its own.
+    """
+    if given is None:
+        return (200, 200, 200)
+    if beside_network:
+        raise InputError(
+            "hidden_layer_sizes and network exclude each other, as a network has layers of its "
+            f"own, but hidden_layer_sizes is {given!r}; leave one of them out"
+        )
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(
+            "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
+            f"but is {given!r}"
+        )
+    return tuple(given)
+
+
+def seed_asked_for(given: Any) -> int:
+    """Return a seed; InputError if it is no whole number of at least 0."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
+        raise InputError(f"seed must be a whole number of at least 0 but is {given!r}")
+    return int(given)
+
+
+def path_asked_for(given: Any) -> Path | None:
+    """Return where to keep a checkpoint; InputError if that is no path."""
+    if given is None:
+        return None
+    try:
+        return Path(given)
+    except TypeError as error:
+        raise InputError(f"checkpoint must be a path but is {given!r}") from error
+
+
+def sets_asked_for(given: Any, names: Sequence[str]) -> list[list[int]]:
+    """Return previous sets by the positions of their features, sorted.
+
+    Raises
+    ------
+    InputError
+        If they are no sets, or a feature is none of the table.
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(
+            f"previous must be a sequence of sets of features but is {given!r}; give [[...]]"
+        )
+    return [_positions(one, names) for one in given]
+
+
+def _positions(given: Any, names: Sequence[str]) -> list[int]:
+    if isinstance(given, str):
+        raise InputError(f"previous must hold sets of features but holds the text {given!r}")
+    if not isinstance(given, Collection):
+        raise InputError(f"previous must hold sets of features but holds {given!r}; give [[...]]")
+    return sorted({_position(feature, names) for feature in given})
+
+
+def _position(feature: Any, names: Sequence[str]) -> int:
+    if isinstance(feature, str):
+        if feature not in names:
+            raise InputError(
+                f"previous names {feature!r}, which is no feature of X{nearest(feature, names)}"
+            )
+        return names.index(feature)
+    if isinstance(feature, bool) or not isinstance(feature, Integral):
+        raise InputError(
+            f"previous names {feature!r}, which is neither the name nor the position of a feature"
+        )
+    return int(feature)
