@@ -7,6 +7,7 @@ import click
 
 from chaffinch.flows.option_fields import EXECUTION, LIMITS
 from chaffinch.flows.options import nested, settings_options
+from chaffinch.tasks.interrupts import Stopped
 from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
@@ -53,7 +54,7 @@ def serve(
     prepare()
     from chaffinch.flows.serving import serve_flows
 
-    serve_flows(
+    stopped_by = serve_flows(
         data,
         SelectionSettings(target=target),
         ExecutionSettings(**nested(given, EXECUTION)),
@@ -64,6 +65,7 @@ def serve(
         timezone=timezone,
         reports_port=reports_port,
     )
+    raise Stopped(stopped_by)
 
 
 @click.command(short_help="Have the server see to runs that fail or fall silent.")

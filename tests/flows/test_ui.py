@@ -30,7 +30,7 @@ def deployments(server: Server, table: Path, store: Path) -> Iterator[dict[str, 
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
     more = ("--store", str(store), "--reports-port", str(free_port()))
     with started(*command, *more, env=server.env, log=store / "serve.log"):
-        yield eventually(server.deployments)
+        yield eventually(lambda: server.deployments("harvest"))
     server.forget_deployments()
 
 
@@ -183,8 +183,6 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     assert report.locator("svg").first.is_visible()
     styled = report.locator("h1").first.evaluate("title => getComputedStyle(title).fontFamily")
     assert "serif" in styled
-    report.screenshot(path="/tmp/h/report.png")
-    page.screenshot(path="/tmp/h/verdict.png")
     report.close()
     show("harvest-losses")
     page.get_by_role("cell", name="mask validation").wait_for()
