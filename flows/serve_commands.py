@@ -47,7 +47,8 @@ def serve(
 ) -> None:
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
 
-    Needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL.
+    Each data set is served by a command of its own, at the same time. Needs a Prefect server: start
+    one with `prefect server start` and set PREFECT_API_URL.
     """
     from chaffinch.flows.prefect_environment import prepare
 
@@ -95,7 +96,7 @@ def automations(webhook: str | None) -> None:
 @click.argument("data")
 @click.option("--name", help="Of the data set that they belong to.  [default: the table's name]")
 def announce(data: str, name: str | None) -> None:
-    """Start the deployment `on-new-data` of the data set that DATA belongs to.
+    """Start the deployment `on-new-data-NAME` of the data set that DATA belongs to.
 
     Needs the Prefect server that it is served from: set PREFECT_API_URL. The table's name is the
     last level of its path, without endings such as .csv or .parquet: orders.v2.csv is orders.v2.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,9 @@ def column_names(source: Source) -> list[str]:
                 return _in_file(file, path.name, kind)
     from chaffinch.storage import s3
 
-    name, file = next(s3.opened(place))
-    return _in_file(file, name, kind_of_name(name))
+    with closing(s3.opened(place)) as files:
+        name, file = next(files)
+        return _in_file(file, name, kind_of_name(name))
 
 
 def _in_file(file: Any, name: str, kind: str | None) -> list[str]:

@@ -250,6 +250,25 @@ def test_a_password_in_the_form_is_refused(deployments, server, small):
     assert "does not match" in response.text
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--target", "yeild"], "there is no column 'yeild'; nearest: yield"),
+        (["--timezone", "Mars/Base"], "there is no time zone 'Mars/Base'"),
+        (["--timezone", "Europe/Viena"], "there is no time zone 'Europe/Viena'; nearest: Europe/V"),
+        (["--cron", "zork"], "schedule 'zork' in 'UTC' cannot be read"),
+        (["--name", "harvest.py"], "data set 'harvest.py' cannot be served, as Prefect takes .py"),
+        (["--data", ""], "a source must be named but is empty text"),
+    ],
+)
+def test_what_cannot_be_served_is_said_at_once_in_a_line(server, table, tmp_path, more, said):
+    command = ("serve", "--data", str(table), "--target", "yield", *more)
+    ended = chaffinch(*command, home=tmp_path, PREFECT_API_URL=server.url)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"Error: {said}")
+    assert ended.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(("url", "code"), [("", 2), ("http://127.0.0.1:{port}/api", 1)])
 def test_without_a_server_there_is_one_line_with_the_remedy(url, code, table, tmp_path):
     env = environment(tmp_path, PREFECT_API_URL=url.format(port=free_port()))
