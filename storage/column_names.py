@@ -1,4 +1,4 @@
-"""What the columns of a source are called, without its rows."""
+"""What the columns of a source are called, without reading its rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def column_names(source: Source) -> list[str]:
     ----------
     source : path or address, or pandas, polars or Arrow table
         See `chaffinch.storage.sources.read_source`. Of text the header is read, of Parquet the
-        footer of the first file, and of a database what it says of the table or query.
+        footer of the first file, and of a database what it says of the table, or as it begins
+        to answer a query.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -63,7 +63,9 @@ def read_sql(address: SqlAddress) -> pa.Table:
 
 
 def columns_in_database(address: SqlAddress) -> list[str]:
-    """Return the names of the columns of a table, or of what a query gives; no row is fetched.
+    """Return the names of the columns of a table, or of what a query gives.
+
+    No row of a table is fetched, and of a query none but the first.
 
     Raises
     ------
@@ -71,7 +73,10 @@ def columns_in_database(address: SqlAddress) -> list[str]:
         As `read_sql`.
     """
     with _opened(address) as connection:
-        return _names(address, _asked(address, connection))
+        if not address.is_query:
+            return list(_table(address, connection).columns.keys())
+        with closing(_asked(address, connection)) as result:
+            return _names(address, result)
 
 
 @contextmanager
