@@ -8,7 +8,12 @@ import json
 import sys
 from pathlib import Path
 
-from prefect.artifacts import Artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    ArtifactFilterKey,
+)
 from prefect.deployments import run_deployment
 
 
@@ -22,8 +27,13 @@ def select(table: str) -> list[str]:
     )
     if not run.state.is_completed():
         raise SystemExit(f"{run.name}: {run.state.name}, {run.state.message}")
-    # artifacts are named by data set and kind; the newest of a name is what comes
-    artifact = Artifact.get(f"{Path(table).stem}-features")
+    # the keys of a run's artifacts are its data set and their kind, as in orders-features
+    wanted = ArtifactFilter(
+        flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]),
+        key=ArtifactFilterKey(like_="%-features"),
+    )
+    with get_client(sync_client=True) as client:
+        (artifact,) = client.read_artifacts(artifact_filter=wanted)
     return [row["feature"] for row in json.loads(artifact.data) if row["kept"]]
 
 

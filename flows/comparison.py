@@ -24,11 +24,12 @@ from chaffinch.flows.table_flow import (
     table_flow,
 )
 from chaffinch.storage.credentials import looked_up_too
-from chaffinch.storage.sources import source_name
+from chaffinch.storage.sources import check_source, source_name
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import STEPS, compare_methods
 from chaffinch.tasks.settings import ExecutionSettings
+from chaffinch.tasks.story import check_settings
 
 Minutes = Annotated[float, Field(gt=0, title="Minutes")]
 
@@ -95,6 +96,10 @@ def comparison(
     TimeLimitError
         If it takes longer than its limits allow.
     """
+    for source in data:
+        check_source(source)
+    for model in settings.models:
+        check_settings(settings.selection(model, 0))
     say_where()
     within = within_limits(limits, data, execution.store)
     with within as through, looked_up_too(from_block):

@@ -23,11 +23,11 @@ from chaffinch.flows.table_flow import (
     table_flow,
 )
 from chaffinch.storage.credentials import looked_up_too
-from chaffinch.storage.sources import source_name
+from chaffinch.storage.sources import check_source, source_name
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import steps_of
-from chaffinch.tasks.story import select_features
+from chaffinch.tasks.story import check_settings, select_features
 
 
 def run_title() -> str:
@@ -79,6 +79,8 @@ def feature_selection(
         If it takes longer than its limits allow.
     """
     data_set = shown_as(data, promotion)
+    check_source(data)
+    check_settings(settings)
     check_promotion(data, settings, execution.store, promotion)
     say_where()
     within = within_limits(limits, [data], execution.store, promotion)

@@ -1,11 +1,9 @@
 """New data, and how a deployment learns of them: an event with the path in its payload."""
 
-from pathlib import Path
-
 from prefect.events import Event, Resource
 
 from chaffinch.flows.events import resource_of, send, server_url
-from chaffinch.storage.addresses import place_of
+from chaffinch.storage.addresses import from_anywhere
 from chaffinch.storage.data_sets import name_of_data_set
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import check_source
@@ -33,18 +31,17 @@ def announce(data: str, name: str | None = None) -> str:
         If it does not answer, or does not take the event.
     """
     check_source(data)
-    resource, place = resource_of(name_of_data_set(data, name, NAMED)), place_of(data)
+    resource = resource_of(name_of_data_set(data, name, NAMED))
     if server_url() is None:
         raise InputError(
             "new data are announced to a Prefect server: set PREFECT_API_URL to the one that the "
             "deployments are served from"
         )
-    path = str(place.absolute() if isinstance(place, Path) else data)
     send(
         Event(
             event=NEW_DATA,
             resource=Resource({"prefect.resource.id": resource}),
-            payload={"path": path},
+            payload={"path": from_anywhere(data)},
         )
     )
     return resource

@@ -142,7 +142,9 @@ def _metavar(annotation: Any) -> str:
     kind = _type_of(annotation)
     if isinstance(kind, Names):
         return "NUMBERS" if _is_number(get_args(_without_none(annotation))[0]) else "NAMES"
-    return "N" if kind is int else "TEXT"
+    if kind is int:
+        return "N"
+    return "NUMBER" if _is_number(_without_none(annotation)) else "TEXT"
 
 
 def _is_number(annotation: Any) -> bool:

@@ -23,13 +23,13 @@ from chaffinch.flows.table_flow import (
     table_flow,
 )
 from chaffinch.storage.credentials import looked_up_too
-from chaffinch.storage.sources import source_name
+from chaffinch.storage.sources import check_source, source_name
 from chaffinch.tasks.former import read_former, settings_of
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.steps import steps_of
-from chaffinch.tasks.story import select_features
+from chaffinch.tasks.story import check_settings, select_features
 
 FormerRun = Annotated[
     str,
@@ -96,6 +96,8 @@ def reselection(
     """
     selection = settings_of(read_former(former, execution.store), settings)
     data_set = shown_as(data, promotion)
+    check_source(data)
+    check_settings(selection)
     check_promotion(data, selection, execution.store, promotion)
     say_where()
     within = within_limits(limits, [data], execution.store, promotion)

@@ -7,6 +7,7 @@ import click
 
 from chaffinch.flows.option_fields import EXECUTION, LIMITS
 from chaffinch.flows.options import nested, settings_options
+from chaffinch.tasks.interrupts import Stopped
 from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
@@ -46,14 +47,15 @@ def serve(
 ) -> None:
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
 
-    Needs a Prefect server: start one with `prefect server start` and set PREFECT_API_URL.
+    Each data set is served by a command of its own, at the same time. Needs a Prefect server: start
+    one with `prefect server start` and set PREFECT_API_URL.
     """
     from chaffinch.flows.prefect_environment import prepare
 
     prepare()
     from chaffinch.flows.serving import serve_flows
 
-    serve_flows(
+    stopped_by = serve_flows(
         data,
         SelectionSettings(target=target),
         ExecutionSettings(**nested(given, EXECUTION)),
@@ -64,6 +66,7 @@ def serve(
         timezone=timezone,
         reports_port=reports_port,
     )
+    raise Stopped(stopped_by)
 
 
 @click.command(short_help="Have the server see to runs that fail or fall silent.")
@@ -93,7 +96,7 @@ def automations(webhook: str | None) -> None:
 @click.argument("data")
 @click.option("--name", help="Of the data set that they belong to.  [default: the table's name]")
 def announce(data: str, name: str | None) -> None:
-    """Start the deployment `on-new-data` of the data set that DATA belongs to.
+    """Start the deployment `on-new-data-NAME` of the data set that DATA belongs to.
 
     Needs the Prefect server that it is served from: set PREFECT_API_URL. The table's name is the
     last level of its path, without endings such as .csv or .parquet: orders.v2.csv is orders.v2.

@@ -1,13 +1,15 @@
 """Deployments that one process serves: on demand from the UI, every night, and on new data."""
 
+from collections.abc import Iterator
 from typing import Any, cast
+from zoneinfo import available_timezones
 
-from prefect import Flow, serve
+from prefect import Flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events import DeploymentEventTrigger
-from prefect.schedules import Cron
+from prefect.schedules import Cron, Schedule
 from prefect.types.entrypoint import EntrypointType
 
 from chaffinch.flows.automations import TAG, make_missing
@@ -18,13 +20,20 @@ from chaffinch.flows.feature_selection import feature_selection
 from chaffinch.flows.new_data import NAMED, NEW_DATA
 from chaffinch.flows.reports import reports_served
 from chaffinch.flows.reselection import reselection
+from chaffinch.flows.runner import serve_until_stopped
 from chaffinch.flows.server import ServerError
+from chaffinch.flows.table_flow import from_block
+from chaffinch.storage.addresses import from_anywhere
+from chaffinch.storage.column_names import column_names
+from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.data_sets import name_of_data_set
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import check_known, nearest
 from chaffinch.storage.sources import check_source
 from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.story import check_settings
 
 ON_DEMAND, NIGHTLY, ON_NEW_DATA = "on-demand", "nightly", "on-new-data"
 
@@ -45,8 +54,11 @@ def serve_flows(
     promotion: PromotionSettings | None = None,
     limits: LimitSettings | None = None,
     reports_port: int | None = None,
-) -> None:
+) -> int:
     """Register the deployments of all flows and run what is started, until stopped.
+
+    What runs of itself is named after the data set, so that others can be served beside it, by
+    other calls; what is run on demand is shared by all, with what the last one suggests.
 
     Makes the automations that the server lacks as well; see `chaffinch.flows.automations`.
 
@@ -74,17 +86,29 @@ def serve_flows(
         Where the reports of the store are served to browsers of this machine; what runs publish
         links to them then, and names their paths otherwise.
 
+    Returns
+    -------
+    int
+        Number of the signal that stopped it.
+
     Raises
     ------
     InputError
-        If there is no such table, the schedule is none, no Prefect server is configured, or the
-        port is taken.
+        If there is no such table, it lacks a column that the settings name, these cannot be, the
+        schedule is none, no Prefect server is configured, or the port is taken.
     ServerError
         If it does not answer.
     """
     check_source(data)
-    called = name_of_data_set(data, name, NAMED)
+    check_settings(settings)
+    called = _name_that_can_be_served(data, name)
+    schedule = _schedule(cron, timezone)
     check_server("serving")
+    with looked_up_too(from_block):
+        check_known([settings.target, *settings.columns.named], column_names(data))
+    # another process may run what is asked for on demand, and in another folder
+    data = from_anywhere(data)
+    execution = execution.model_copy(update={"store": execution.store.absolute()})
     limited = (limits or LimitSettings()).model_dump(mode="json")
     common = {"execution": execution.model_dump(mode="json"), "limits": limited}
     selecting = {**common, "data": data, "settings": settings.model_dump(mode="json")}
@@ -98,26 +122,64 @@ def serve_flows(
     if promotion is not None:
         promoted_as = promotion.name or called
         unasked["promotion"] = {**promotion.model_dump(mode="json"), "name": promoted_as}
-    try:
-        schedule = Cron(cron, timezone=timezone)
-    except ValueError as error:
-        raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
-    new_data = DeploymentEventTrigger(
-        name=f"new data of {resource_of(called)}",
-        expect={NEW_DATA},
-        match={"prefect.resource.id": resource_of(called)},
-        parameters={"data": "{{ event.payload.path }}"},
-    )
-    limit = {"concurrency_limit": _ONE_AFTER_THE_OTHER}
     with reports_served(execution.store, reports_port):
         make_missing()
-        serve(
-            _deployment(feature_selection, ON_DEMAND, selecting),
-            _deployment(feature_selection, NIGHTLY, unasked, schedule=schedule, **limit),
-            _deployment(feature_selection, ON_NEW_DATA, unasked, triggers=[new_data], **limit),
-            _deployment(comparison, ON_DEMAND, comparing),
-            _deployment(reselection, ON_DEMAND, {**common, "data": data}),
-            _deployment(differentiable_selection, ON_DEMAND, {}),
+        return serve_until_stopped(
+            [
+                _deployment(feature_selection, ON_DEMAND, selecting),
+                *_of_data_set(called, unasked, schedule),
+                _deployment(comparison, ON_DEMAND, comparing),
+                _deployment(reselection, ON_DEMAND, {**common, "data": data}),
+                _deployment(differentiable_selection, ON_DEMAND, {}),
+            ]
+        )
+
+
+def _name_that_can_be_served(data: str, name: str | None) -> str:
+    called = name_of_data_set(data, name, NAMED)
+    if called.endswith(".py"):  # which would be another's then
+        raise InputError(
+            f"data set {called!r} cannot be served, as Prefect takes .py off the names of "
+            f"deployments; give another name, as in {NAMED}"
+        )
+    return called
+
+
+def _schedule(cron: str, timezone: str) -> Schedule:
+    """Return the schedule; InputError if there is none such, which Prefect finds out in two steps.
+
+    What Prefect says of a time zone takes four lines.
+    """
+    known = available_timezones()
+    if timezone not in known:
+        raise InputError(
+            f"there is no time zone {timezone!r}{nearest(timezone, known)}; give one such as "
+            "Europe/Vienna"
+        )
+    try:
+        return Cron(cron, timezone=timezone)
+    except ValueError as error:
+        raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
+
+
+def _of_data_set(
+    name: str, parameters: dict[str, Any], schedule: Schedule
+) -> Iterator[RunnerDeployment]:
+    """Yield the deployments that one data set alone has, named after it."""
+    resource = resource_of(name)
+    new_data = DeploymentEventTrigger(
+        name=f"new data of {resource}",
+        expect={NEW_DATA},
+        match={"prefect.resource.id": resource},
+        parameters={"data": "{{ event.payload.path }}"},
+    )
+    for what, when in ((NIGHTLY, {"schedule": schedule}), (ON_NEW_DATA, {"triggers": [new_data]})):
+        yield _deployment(
+            feature_selection,
+            f"{what}-{name}",
+            parameters,
+            concurrency_limit=_ONE_AFTER_THE_OTHER,
+            **when,
         )
 
 

@@ -127,11 +127,14 @@ def place_of(source: Any) -> Place | None:
     Raises
     ------
     InputError
-        If it is an address that holds a secret, of a kind that is not read, or not written as one.
+        If it is empty text, or an address that holds a secret, of a kind that is not read, or not
+        written as one.
     """
     if not isinstance(source, str | os.PathLike):
         return None
     text = os.fspath(source)
+    if not text.strip():
+        raise InputError(f"a source must be named but is empty text; give {TAKEN}")
     found = _SCHEME.match(text)
     if found is None:
         return Path(source)
@@ -144,6 +147,23 @@ def place_of(source: Any) -> Place | None:
         if place is not None:
             return place
     raise InputError(f"nothing is read from {scheme}: addresses; give {TAKEN}")
+
+
+def from_anywhere(source: str) -> str:
+    """Return what names the same source whatever the folder of a program: paths from the root.
+
+    Raises
+    ------
+    InputError
+        As `place_of`.
+    """
+    place = place_of(source)
+    if isinstance(place, Path):
+        return str(place.absolute())
+    if isinstance(place, SqlAddress) and place.file is not None:
+        url = place.url.set(database=str(place.file.absolute()))
+        return f"{url.render_as_string()}#{place.asked}"
+    return source
 
 
 def check_no_secret(text: str, what: str) -> None:

@@ -5,8 +5,6 @@ Nothing that the text says is lost on the way: whole numbers with leading zeros 
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 import zlib
 from collections.abc import Collection
@@ -20,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.names import check_columns
+from chaffinch.storage.headers import read_header
 
 # bytes a thread parses at a time: each block makes a chunk of every column, and some are in work
 _LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
@@ -121,29 +119,11 @@ def _conversion(options: dict[str, Any]) -> pa.csv.ConvertOptions:
 
 
 def _open(path: Path, kind: str) -> _Text:
-    open_text = gzip.open if path.suffix.lower() == ".gz" else open
-    # bytes that are no UTF-8 may follow the header: read_delimited finds their row
-    with open_text(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
-        first = next((line for line in text if line.strip()), "")
-        if not first:
-            raise InputError(f"{path.name} is empty; give a header and at least one row")
-        if kind == ".tsv" or (kind == ".txt" and "\t" in first):
-            delimiter = "\t"
-        else:
-            delimiter = ";" if ";" in first and "," not in first else ","
-        text.seek(0)
-        try:
-            names = next(row for row in csv.reader(text, delimiter=delimiter) if row)
-        except csv.Error as error:
-            raise InputError(f"{path.name} has no readable header ({error}); mend it") from error
-    try:
-        "".join(names).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"the header of {path.name} is not UTF-8; save it as UTF-8") from error
-    check_columns(names, path.name)
-    block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(names)), _MOST_BLOCK)
+    with path.open("rb") as file:
+        header = read_header(file, path.name, kind)
+    block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(header.names)), _MOST_BLOCK)
     # a row must fit into a block, and very wide tables have very long headers
-    return _Text(path, delimiter, names, max(block, 16 * len(first)))
+    return _Text(path, header.delimiter, header.names, max(block, 16 * header.n_characters))
 
 
 class _OtherTypes(Exception):  # noqa: N818 - no error: a guess was wrong

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +82,7 @@ def fingerprint(address: S3Address) -> str | None:
     return digest.hexdigest()
 
 
-def opened(address: S3Address) -> Iterator[tuple[str, Any]]:
+def opened(address: S3Address) -> Generator[tuple[str, Any], None, None]:
     """Yield the name of each object, and the object as a file of which parts can be read.
 
     Raises

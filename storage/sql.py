@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -58,10 +58,34 @@ def read_sql(address: SqlAddress) -> pa.Table:
     Exact decimals become float64. SQLite has a type for each value alone: of a table, dates, times
     and booleans are what it declares them to be; of a query, what is stored.
     """
+    with _opened(address) as connection:
+        return _read(address, connection)
+
+
+def columns_in_database(address: SqlAddress) -> list[str]:
+    """Return the names of the columns of a table, or of what a query gives.
+
+    No row of a table is fetched, and of a query none but the first.
+
+    Raises
+    ------
+    InputError
+        As `read_sql`.
+    """
+    with _opened(address) as connection:
+        if not address.is_query:
+            return list(_table(address, connection).columns.keys())
+        with closing(_asked(address, connection)) as result:
+            return _names(address, result)
+
+
+@contextmanager
+def _opened(address: SqlAddress) -> Iterator[sa.Connection]:
+    """Connect; errors inside are said in one line as well, without the password."""
     password = _password(address)
     try:
         with _connected(address, password) as connection:
-            return _read(address, connection)
+            yield connection
     except exc.SQLAlchemyError as error:
         raise InputError(without(_in_words(address, error), [password])) from error
 
@@ -105,15 +129,22 @@ def _connected(address: SqlAddress, password: str | None) -> Iterator[sa.Connect
         yield connection
 
 
-def _read(address: SqlAddress, connection: sa.Connection) -> pa.Table:
+def _asked(address: SqlAddress, connection: sa.Connection) -> sa.CursorResult[Any]:
     if address.is_query:
-        result = connection.exec_driver_sql(address.asked, execution_options=_STREAMED)
-    else:
-        result = connection.execute(
-            sa.select(_table(address, connection)), execution_options=_STREAMED
-        )
+        return connection.exec_driver_sql(address.asked, execution_options=_STREAMED)
+    selected = sa.select(_table(address, connection))
+    return connection.execute(selected, execution_options=_STREAMED)
+
+
+def _names(address: SqlAddress, result: sa.CursorResult[Any]) -> list[str]:
     names = list(result.keys())
     check_columns(names, address.what)
+    return names
+
+
+def _read(address: SqlAddress, connection: sa.Connection) -> pa.Table:
+    result = _asked(address, connection)
+    names = _names(address, result)
     result = result.yield_per(max(1, _CELLS // len(names)))
     tables = [pa.table([pa.nulls(0)] * len(names), names)]
     try:

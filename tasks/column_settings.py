@@ -24,6 +24,13 @@ class ColumnSettings(Settings):
         None, 6, "Time", "Column of time order; later parts are strictly later rows."
     )
 
+    @property
+    def named(self) -> list[str]:
+        """Every column that is named for something, each once."""
+        roles = filter(None, (self.weight, self.group, self.time))
+        lists = (self.keep, self.drop, self.categorical, self.numeric)
+        return list(dict.fromkeys([*(name for names in lists for name in names), *roles]))
+
     @field_validator("keep", "drop", "categorical", "numeric")
     @classmethod
     def _in_one_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:

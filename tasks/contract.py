@@ -12,8 +12,10 @@ from chaffinch.storage.column_bytes import column_bytes
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import quoted
 from chaffinch.storage.sources import read_source
+from chaffinch.tasks.arrow_columns import as_numbers
 from chaffinch.tasks.history import made_names
 from chaffinch.tasks.history_settings import HistorySettings
+from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.matrix import feature_matrix
 from chaffinch.tasks.predicting import typed_feature
 
@@ -78,12 +80,16 @@ class FeatureContract(dict[str, Any]):
         Raises
         ------
         InputError
-            If a column is missing, or a kept feature holds another type: text where there were
-            numbers, or the other way round. Of what features are made of, that it is there counts.
+            If a column is missing, or a kept feature holds another type: text, or true and false,
+            where there were numbers, or numbers where there was text; or if a number is beyond
+            1e30. Of what features are made of, that it is there counts.
 
         Notes
         -----
-        Stricter than a prediction, which reads numbers out of text where it can.
+        Stricter than a prediction, which reads numbers out of text where it can. A column without
+        any value fits all the same: of a few rows it may well have none, it is of no type, and the
+        model was made to predict without it. So do 0 and 1 where there was true and false, which
+        many databases write so.
         """
         categories = {
             feature["name"]: tuple(feature["categories"])
@@ -97,9 +103,10 @@ class FeatureContract(dict[str, Any]):
                 f"the table lacks {quoted(missing[:_MOST_NAMES])}, {len(missing)} of the "
                 f"{len(columns)} columns that the contract needs; bring them back, or select anew"
             )
-        for name in self.features:
+        for feature in self["features"]:
+            name = feature["name"]
             if name in source.column_names:
-                _check_type(source, name, categories.get(name))
+                _check_type(source, name, categories.get(name), feature.get("values"))
 
     def bytes_in(self, source: Any) -> BytesRead:
         """Return what reading the contract's columns takes of a source, and all of it.
@@ -129,7 +136,9 @@ class FeatureContract(dict[str, Any]):
         return None if history is None else HistorySettings(**history)
 
 
-def _check_type(source: pa.Table, name: str, categories: tuple[str, ...] | None) -> None:
+def _check_type(
+    source: pa.Table, name: str, categories: tuple[str, ...] | None, values: str | None
+) -> None:
     """Refuse a column that is of another kind than the contract says."""
     held = source.column(name)
     if held.null_count == len(held):
@@ -137,7 +146,10 @@ def _check_type(source: pa.Table, name: str, categories: tuple[str, ...] | None)
     if categories is None:
         if _is_text(held.type):
             raise InputError(_changed(name, "text", "numbers", held))
-        typed_feature(source, name, is_category=False)
+        if pa.types.is_boolean(held.type) and values == "number":
+            raise InputError(_changed(name, "true and false", "numbers", held))
+        numbers = as_numbers(typed_feature(source, name, is_category=False))
+        check_largest(f"column {name!r}", numbers, ", or leave it empty")
         return
     typed = typed_feature(source, name, is_category=True)
     codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})

@@ -161,7 +161,14 @@ def _contract(
             "classes": list(description.classes),
         },
         "features": [
-            _feature(schema, j, description.categories, trained, step_of.get(schema.features[j]))
+            _feature(
+                schema,
+                j,
+                dataset.columns[schema.features[j]],
+                description.categories,
+                trained,
+                step_of.get(schema.features[j]),
+            )
             for j in kept
         ],
         "dropped": dropped,
@@ -191,13 +198,20 @@ def _scales(context: Context) -> dict[str, Any]:
 def _feature(
     schema: Schema,
     j: int,
+    kind: str,
     categories: dict[str, tuple[str, ...]],
     trained: StageRecord,
     step: int | None,
 ) -> dict[str, Any]:
     name, value = schema.features[j], trained.result["baseline"][j]
     if not schema.n_categories[j]:
-        return {"name": name, "type": "number", "baseline": value, "step": step}
+        return {
+            "name": name,
+            "type": "number",
+            "values": "boolean" if kind == "bool" else "number",
+            "baseline": value,
+            "step": step,
+        }
     known = list(categories[name])
     return {
         "name": name,

@@ -41,17 +41,29 @@ def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
     InputError
         If one is beyond 1e30, or they differ, but by less than 1e-30.
     """
+    check_largest(what, numbers, remedy)
     lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
-    if max(-lowest, highest) > LARGEST:
-        row = int(np.argmax(np.abs(np.nan_to_num(numbers))))
-        raise InputError(
-            f"{what} must lie within -{LARGEST:g}..{LARGEST:g}, which models can compute with, but "
-            f"is {numbers[row]:g} in row {row + 1}: rescale it{remedy}"
-        )
     if 0 < highest - lowest < LEAST_SPREAD:
         raise InputError(
             f"{what} must vary by at least {LEAST_SPREAD:g}, which models can tell from nothing, "
             f"but varies by {highest - lowest:g}: rescale it{remedy}"
+        )
+
+
+def check_largest(what: str, numbers: Floats, remedy: str = "") -> None:
+    """Refuse numbers that are too large for models to compute with; see `check_magnitude`.
+
+    Raises
+    ------
+    InputError
+        If one is beyond 1e30.
+    """
+    sizes = np.abs(np.nan_to_num(numbers))
+    if np.max(sizes, initial=0.0) > LARGEST:
+        row = int(np.argmax(sizes))
+        raise InputError(
+            f"{what} must lie within -{LARGEST:g}..{LARGEST:g}, which models can compute with, but "
+            f"is {numbers[row]:g} in row {row + 1}: rescale it{remedy}"
         )
 
 

@@ -32,6 +32,7 @@ from chaffinch.tasks.masking import choose_mask, optimise_mask
 from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection import models
+from chaffinch.tasks.selection.losses import check_loss
 from chaffinch.tasks.selection.rivals.importances import check_importances
 from chaffinch.tasks.selection.rivals.refit_names import BY_IMPORTANCE
 from chaffinch.tasks.selection.rivals.shap import check_tree_shap
@@ -149,7 +150,7 @@ def _begun(
 ) -> Iterator[tuple[Context, StageRecord]]:
     """Open the run of a table that has been read, typed and found fit."""
     check_source(source)
-    check_model(settings, estimator)
+    check_settings(settings, estimator)
     store = Store.open(execution.store)
     on_progress("ingest", 0, 1)
     # rows that may change meanwhile are read once, where scales and made features must fit them
@@ -192,10 +193,11 @@ def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def check_model(settings: SelectionSettings, estimator: Any = None) -> None:
-    """Refuse what is wrong with the model whatever the table; InputError."""
+def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
+    """Refuse what is wrong with the model or the loss whatever the table; InputError."""
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with said_to_the_user():
+        check_loss(settings.loss)
         if estimator is not None:
             models.check_estimator(estimator, task)
             return

@@ -157,6 +157,7 @@ def test_help_offers_no_more_than_the_command_takes():
     assert "--baseline [mean|median|zero] What a masked feature is set to" in words
     assert "values by feature" not in words.lower()
     assert "--lags NUMBERS How many rows back" in words
+    assert "--tau NUMBER How far apart" in words
     assert "--keep NAMES Features that are never removed." in words
 
 

@@ -40,7 +40,7 @@ from chaffinch.tasks.stage import (
     versions,
     warn_nobody,
 )
-from chaffinch.tasks.story import Through, check_fit, check_model
+from chaffinch.tasks.story import Through, check_fit, check_settings
 
 STEPS = ("read_table", "measure_cells", "conclude")
 
@@ -98,7 +98,7 @@ def compare_methods(
     check_time_budget(time_budget)
     labels = _labels(sources)
     for model in settings.models:
-        check_model(settings.selection(model, 0))
+        check_settings(settings.selection(model, 0))
     store = Store.open(execution.store)
     read = [
         through(read_table)(source, label, settings, store, on_progress)

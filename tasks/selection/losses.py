@@ -137,6 +137,29 @@ def resolve_loss(
                 f"use {_DEFAULTS[schema.task]!r}"
             )
         return Loss(name, task)
+    check_loss(name)
+    loss = Loss(name, schema.task, labels)
+    if schema.task == "regression" and _compares_clusters(name):
+        raise _cannot_score(loss, "regression")
+    _try_out(loss, schema.n_classes, weighted)
+    return loss
+
+
+def check_loss(name: str | None) -> None:
+    """Refuse a name that is no loss, whatever the target.
+
+    Parameters
+    ----------
+    name : str or None
+        See `resolve_loss`.
+
+    Raises
+    ------
+    ValueError
+        If the name is neither a loss of ours nor a scikit-learn scorer.
+    """
+    if name is None or name in _ROW_LOSSES:
+        return
     from sklearn.metrics import get_scorer_names
 
     if name not in get_scorer_names():
@@ -145,11 +168,6 @@ def resolve_loss(
             f"loss must be one of {known} or a scikit-learn scorer's name but is {name!r}; "
             f"{nearest(name, [*_ROW_LOSSES, *get_scorer_names()])}"
         )
-    loss = Loss(name, schema.task, labels)
-    if schema.task == "regression" and _compares_clusters(name):
-        raise _cannot_score(loss, "regression")
-    _try_out(loss, schema.n_classes, weighted)
-    return loss
 
 
 def _compares_clusters(name: str) -> bool:

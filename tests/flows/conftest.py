@@ -16,12 +16,25 @@ from tests.flows.programs import PREFECT, environment, eventually, free_port, st
 # Started once per xdist worker, which is why every test that uses it is in one group.
 SERVER_SECONDS = 90
 ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
-DEPLOYMENTS = {
-    *(f"feature_selection/{when}" for when in ("on-demand", "nightly", "on-new-data")),
-    "comparison/on-demand",
-    "reselection/on-demand",
-    "differentiable_selection/on-demand",
+ON_DEMAND = {
+    f"{flow}/on-demand"
+    for flow in ("feature_selection", "comparison", "reselection", "differentiable_selection")
 }
+
+
+def nightly(data_set: str) -> str:
+    """Return what the deployment of a data set is called that runs every night."""
+    return f"feature_selection/nightly-{data_set}"
+
+
+def on_new_data(data_set: str) -> str:
+    """Return what the one is called that is started by an announcement."""
+    return f"feature_selection/on-new-data-{data_set}"
+
+
+def names_of(*data_sets: str) -> set[str]:
+    """Return the names of all deployments while these data sets are served."""
+    return ON_DEMAND | {name(one) for one in data_sets for name in (nightly, on_new_data)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -72,12 +85,12 @@ class Server:
         found = self._http.post("/events/filter", json={"filter": wanted}).raise_for_status()
         return list(found.json()["events"])
 
-    def deployments(self) -> dict[str, dict[str, Any]]:
-        """Return all deployments by flow and name, or nothing while one is missing."""
+    def deployments(self, *data_sets: str) -> dict[str, dict[str, Any]]:
+        """Return all deployments by flow and name, or nothing while one of those is missing."""
         found = {
             f"{d['entrypoint'].rpartition('.')[2]}/{d['name']}": d for d in self.find("deployments")
         }
-        return found if set(found) >= DEPLOYMENTS else {}
+        return found if set(found) >= names_of(*data_sets) else {}
 
     def forget_deployments(self) -> None:
         """Delete every deployment, so that the next to serve begins with none."""

@@ -39,11 +39,13 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def started(*command: str, env: dict[str, str], log: Path) -> Iterator[subprocess.Popen[str]]:
+def started(
+    *command: str, env: dict[str, str], log: Path, cwd: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """Start a program that goes on until the block ends; what it says goes into `log`."""
     with log.open("w") as out:
         program = subprocess.Popen(
-            command, env=env, stdout=out, stderr=out, text=True, start_new_session=True
+            command, env=env, stdout=out, stderr=out, text=True, start_new_session=True, cwd=cwd
         )
         try:
             yield program

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.conftest import DEPLOYMENTS, Server
+from tests.flows.conftest import Server, names_of, nightly, on_new_data
 from tests.flows.programs import PREFECT, eventually, started
 
 FOLDER = Path(__file__).parents[2] / "deployments"
@@ -36,27 +36,27 @@ def deployed(server: Server, folder: Path) -> Iterator[dict[str, Any]]:
     prefect("--no-prompt", "deploy", "--all", "--prefect-file", str(FOLDER / "prefect.yaml"))
     worker = (*PREFECT, "worker", "start", "--pool", "chaffinch")
     with started(*worker, env=server.env, log=folder / "worker.log"):
-        yield server.deployments()
+        yield server.deployments("table")
     server.forget_deployments()
 
 
 def test_all_are_deployed_to_the_work_pool_and_one_every_night(deployed):
-    assert set(deployed) == DEPLOYMENTS
+    assert set(deployed) == names_of("table")
     assert {d["work_pool_name"] for d in deployed.values()} == {"chaffinch"}
     crons = {n: [s["schedule"]["cron"] for s in d["schedules"]] for n, d in deployed.items()}
-    nightly = crons.pop("feature_selection/nightly")
-    assert (nightly, [*crons.values()]) == (["0 2 * * *"], [[]] * 5)
+    every_night = crons.pop(nightly("table"))
+    assert (every_night, [*crons.values()]) == (["0 2 * * *"], [[]] * 5)
 
 
 def test_one_is_started_by_an_event(deployed, server):
-    on_new_data = deployed["feature_selection/on-new-data"]["id"]
+    asked = deployed[on_new_data("table")]["id"]
     expected = {
         action["deployment_id"]: automation["trigger"]["expect"]
         for automation in server.find("automations")
         for action in automation["actions"]
         if action["type"] == "run-deployment"
     }
-    assert expected[on_new_data] == ["chaffinch.new-data"]
+    assert expected[asked] == ["chaffinch.new-data"]
 
 
 def test_the_parameters_of_the_file_are_settings_that_validate(deployed):
@@ -92,12 +92,10 @@ def test_serve_py_serves_its_own_settings_and_schedule(server, table, folder):
     server.forget_deployments()
     command = (sys.executable, str(FOLDER / "serve.py"), str(table), "yield")
     with started(*command, env=server.env, log=folder / "serve.log"):
-        served = eventually(server.deployments)
+        served = eventually(lambda: server.deployments("harvest"))
     server.forget_deployments()
-    assert (
-        served["feature_selection/nightly"]["schedules"][0]["schedule"]["timezone"]
-        == "Europe/Vienna"
-    )
+    (schedule,) = served[nightly("harvest")]["schedules"]
+    assert schedule["schedule"]["timezone"] == "Europe/Vienna"
     settings = served["feature_selection/on-demand"]["parameters"]["settings"]
     assert settings["target"] == "yield"
     assert settings["method"] == {"kind": "flbmo", "n_features": [10]}

@@ -90,12 +90,12 @@ def test_a_prefect_flow_with_the_selection_as_a_subflow(orders, tmp_path, server
 
 
 def test_a_deployment_that_another_program_starts(orders, tmp_path, server: Server):
-    table = tmp_path / "wares.csv"
+    table = tmp_path / "Wares, 2026.v2.csv"
     pd.read_csv(orders).drop(columns=["order", "day"]).to_csv(table, index=False)
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "price")
     store = ("--store", str(tmp_path / "store"))
     with started(*command, *store, env=server.env, log=tmp_path / "serve.log"):
-        eventually(server.deployments)
+        eventually(lambda: server.deployments("Wares_2026.v2"))
         asked = (str(table), "features.json")
         example("start_deployment.py", *asked, folder=tmp_path, PREFECT_API_URL=server.url)
     server.forget_deployments()

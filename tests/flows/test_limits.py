@@ -14,7 +14,8 @@ import chaffinch
 from chaffinch import ExecutionSettings, InputError, LimitSettings, SelectionSettings
 from chaffinch.flows.limits import TimeLimitError, data_sets, within_limits
 from chaffinch.storage.runs import Store
-from tests.flows.conftest import Server
+from chaffinch.tasks.interrupts import OutOfTime, stopped_after
+from tests.flows.conftest import Server, nightly
 from tests.flows.programs import CHAFFINCH, eventually, processes_of, started
 
 SECONDS = 1 / 60  # in minutes
@@ -31,7 +32,7 @@ def served(server: Server, table: Path, store: Path) -> Iterator[dict[str, Any]]
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield", "--name", "harvest")
     more = ("--store", str(store), "--cluster", "none")
     with started(*command, *more, env=server.env, log=store / "serve.log"):
-        yield eventually(server.deployments)
+        yield eventually(lambda: server.deployments("harvest"))
     server.forget_deployments()
 
 
@@ -219,7 +220,7 @@ def test_runs_of_one_data_set_wait_for_each_other_and_others_do_not(
     """What a run that goes on holds is held here by the test."""
     other = tmp_path / "other.csv"
     other.write_bytes(table.read_bytes())
-    on_demand, nightly = (served[f"feature_selection/{when}"] for when in ("on-demand", "nightly"))
+    on_demand, every_night = served["feature_selection/on-demand"], served[nightly("harvest")]
 
     def waits(run: str) -> bool:
         logged = server.find("logs", logs={"flow_run_id": {"any_": [run]}})
@@ -229,7 +230,7 @@ def test_runs_of_one_data_set_wait_for_each_other_and_others_do_not(
     with Store.open(store).turn("harvest"):
         waiting = [
             start(server, on_demand, data=str(table), settings=small),
-            start(server, nightly, data=str(other), settings=small),
+            start(server, every_night, data=str(other), settings=small),
         ]
         elsewhere = start(server, on_demand, data=str(other), settings=small)
         assert server.ended(elsewhere)["state_type"] == "COMPLETED"
@@ -244,7 +245,52 @@ def test_a_form_offers_the_limits_and_refuses_what_cannot_be(server, served, tab
     limits = {"retries": 2, "retry_delay": 1, "timeout": 1440, "stage_timeout": 720}
     assert on_demand["parameters"]["limits"] == {**limits, "data_set": None}
     assert served["comparison/on-demand"]["parameters"]["limits"]["timeout"] is None
-    nightly = served["feature_selection/nightly"]["parameters"]["limits"]
-    assert nightly == {**limits, "data_set": "harvest"}
+    unasked = served[nightly("harvest")]["parameters"]["limits"]
+    assert unasked == {**limits, "data_set": "harvest"}
     parameters = {"data": str(table), "settings": small, "limits": {"timeout": 0}}
     assert server.start(on_demand["id"], parameters).status_code == 409
+
+
+def ended_while_another_has_the_turn(started: Any, store: Path, parameters: Any) -> Any:
+    """Return the state of a run that is not to wait for the turn of harvest."""
+    try:
+        with Store.open(store).turn("harvest"), stopped_after(60, "it waits for its turn"):
+            return started(**parameters, return_state=True)
+    except OutOfTime as error:
+        pytest.fail(str(error))
+
+
+@pytest.mark.parametrize(
+    ("settings", "execution", "said"),
+    [
+        ({"shares": [50, 50, 50, 50]}, {}, "shares"),
+        ({}, {"cluster": "foo"}, "cluster must be local, none or a scheduler's address"),
+        ({"columns": {"keep": ["first"], "drop": ["first"]}}, {}, "both keep and drop"),
+        ({"model": {"name": "lightgmb"}}, {}, "'lightgmb'"),
+        ({"loss": "squared_eror"}, {}, "'squared_eror'"),
+    ],
+)
+def test_what_cannot_be_fails_at_once_and_waits_for_no_turn(
+    server, table, small, tmp_path, settings, execution, said
+):
+    parameters = {
+        "data": str(table),
+        "settings": {**small, **settings},
+        "execution": {"store": str(tmp_path), "cluster": "none", **execution},
+        "limits": {"timeout": None, "stage_timeout": None},
+    }
+    state = ended_while_another_has_the_turn(chaffinch.feature_selection, tmp_path, parameters)
+    assert state.is_failed()
+    assert said in state.message
+    assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] <= 1
+
+
+def test_a_comparison_of_an_unknown_model_waits_for_no_turn_either(server, table, tmp_path):
+    parameters = {
+        "data": [str(table)],
+        "settings": {"target": "yield", "models": ["linear", "lightgmb"]},
+        "execution": {"store": str(tmp_path), "cluster": "none"},
+        "limits": {"timeout": None, "stage_timeout": None},
+    }
+    state = ended_while_another_has_the_turn(chaffinch.comparison, tmp_path, parameters)
+    assert "'lightgmb'" in state.message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.flows.conftest import prefect_server
+from tests.flows.conftest import nightly, prefect_server
 from tests.flows.programs import CHAFFINCH, eventually, started
 from tests.postgres import Postgres
 
@@ -25,8 +25,8 @@ def test_a_schedule_makes_a_run_that_is_done(database, table, tmp_path, request)
         prefect_server(tmp_path, **where) as server,
         started(*command, *more, env=server.env, log=tmp_path / "serve.log"),
     ):
-        nightly = eventually(server.deployments)["feature_selection/nightly"]["id"]
-        wanted = {"id": {"any_": [nightly]}}
+        deployments = eventually(lambda: server.deployments("harvest"))
+        wanted = {"id": {"any_": [deployments[nightly("harvest")]["id"]]}}
 
         def done() -> list[str]:
             runs = server.find("flow_runs", deployments=wanted)

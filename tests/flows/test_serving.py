@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.flows.conftest import DEPLOYMENTS, Server
+from tests.flows.conftest import Server, names_of, nightly, on_new_data
 from tests.flows.programs import (
     CHAFFINCH,
     chaffinch,
@@ -43,12 +43,12 @@ def deployments(server: Server, table: Path, store: Path, port: int) -> Iterator
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
     more = ("--name", "harvest", "--promote", "--store", str(store), "--reports-port", str(port))
     with started(*command, *more, env=server.env, log=store / "serve.log"):
-        yield eventually(server.deployments)
+        yield eventually(lambda: server.deployments("harvest"))
     server.forget_deployments()
 
 
 def test_every_flow_is_served_and_named_by_its_module(deployments):
-    assert set(deployments) == DEPLOYMENTS
+    assert set(deployments) == names_of("harvest")
     for name, deployment in deployments.items():
         flow = name.partition("/")[0]
         assert deployment["entrypoint"] == f"chaffinch.flows.{flow}.{flow}"
@@ -58,15 +58,15 @@ def test_every_flow_is_served_and_named_by_its_module(deployments):
 def test_of_one_table_the_next_run_that_nobody_asked_for_waits_for_the_last(deployments):
     limits = {name: d["global_concurrency_limit"] for name, d in deployments.items()}
     limited = {name: limit["limit"] for name, limit in limits.items() if limit is not None}
-    assert limited == {"feature_selection/nightly": 1, "feature_selection/on-new-data": 1}
+    assert limited == {nightly("harvest"): 1, on_new_data("harvest"): 1}
 
 
 def test_only_the_nightly_one_has_a_schedule_and_the_server_makes_runs_of_it(deployments, server):
     schedules = {name: d["schedules"] for name, d in deployments.items() if d["schedules"]}
     ((name, (schedule,)),) = schedules.items()
-    assert (name, schedule["schedule"]["cron"]) == ("feature_selection/nightly", "0 2 * * *")
+    assert (name, schedule["schedule"]["cron"]) == (nightly("harvest"), "0 2 * * *")
 
-    wanted = {"id": {"any_": [deployments["feature_selection/nightly"]["id"]]}}
+    wanted = {"id": {"any_": [deployments[nightly("harvest")]["id"]]}}
     runs = eventually(lambda: server.find("flow_runs", deployments=wanted))
     assert all(run["auto_scheduled"] and run["state_name"] == "Scheduled" for run in runs)
     assert all(run["next_scheduled_start_time"][11:16] == "02:00" for run in runs)
@@ -76,8 +76,8 @@ def test_only_the_nightly_one_has_a_schedule_and_the_server_makes_runs_of_it(dep
 def test_the_runs_that_nobody_asked_for_promote_where_they_pass_the_gate(deployments):
     promoted = {name: d["parameters"].get("promotion") for name, d in deployments.items()}
     gate = {"name": "harvest", "most_changed": 0.3, "tolerance": 0.05, "wait": None}
-    unasked = ("feature_selection/nightly", "feature_selection/on-new-data")
-    assert promoted == dict.fromkeys(DEPLOYMENTS) | dict.fromkeys(unasked, gate)
+    unasked = (nightly("harvest"), on_new_data("harvest"))
+    assert promoted == dict.fromkeys(deployments) | dict.fromkeys(unasked, gate)
 
 
 def test_a_run_started_from_the_form_gives_the_features(
@@ -133,7 +133,7 @@ def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, ta
         command, env=server.env, cwd=store, capture_output=True, text=True, timeout=60, check=True
     )
     assert ended.stdout == f"Announced {newer} as chaffinch.dataset.harvest\n"
-    wanted = {"id": {"any_": [deployments["feature_selection/on-new-data"]["id"]]}}
+    wanted = {"id": {"any_": [deployments[on_new_data("harvest")]["id"]]}}
     (run,) = eventually(lambda: server.find("flow_runs", deployments=wanted))
     run = server.ended(run["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
@@ -248,6 +248,25 @@ def test_a_password_in_the_form_is_refused(deployments, server, small):
     )
     assert response.status_code == 409
     assert "does not match" in response.text
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--target", "yeild"], "there is no column 'yeild'; nearest: yield"),
+        (["--timezone", "Mars/Base"], "there is no time zone 'Mars/Base'"),
+        (["--timezone", "Europe/Viena"], "there is no time zone 'Europe/Viena'; nearest: Europe/V"),
+        (["--cron", "zork"], "schedule 'zork' in 'UTC' cannot be read"),
+        (["--name", "harvest.py"], "data set 'harvest.py' cannot be served, as Prefect takes .py"),
+        (["--data", ""], "a source must be named but is empty text"),
+    ],
+)
+def test_what_cannot_be_served_is_said_at_once_in_a_line(server, table, tmp_path, more, said):
+    command = ("serve", "--data", str(table), "--target", "yield", *more)
+    ended = chaffinch(*command, home=tmp_path, PREFECT_API_URL=server.url)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"Error: {said}")
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("url", "code"), [("", 2), ("http://127.0.0.1:{port}/api", 1)])

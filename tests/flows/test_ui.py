@@ -30,7 +30,7 @@ def deployments(server: Server, table: Path, store: Path) -> Iterator[dict[str, 
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
     more = ("--store", str(store), "--reports-port", str(free_port()))
     with started(*command, *more, env=server.env, log=store / "serve.log"):
-        yield eventually(server.deployments)
+        yield eventually(lambda: server.deployments("harvest"))
     server.forget_deployments()
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import chaffinch
+from chaffinch.storage.column_names import column_names
 from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source
@@ -127,6 +128,14 @@ def test_rows_come_in_batches(server: Postgres) -> None:
     assert table["c0"].num_chunks >= 5
     assert most < 30e6
     assert "FETCH FORWARD 20000" in server.log.read_text()
+
+
+def test_the_names_of_columns_are_known_before_all_rows_are_there(server: Postgres) -> None:
+    without_end = (
+        "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s) SELECT n AS a FROM s"
+    )
+    assert column_names(server.at(without_end)) == ["a"]
+    assert column_names(server.at("Orders")) == read_source(server.at("Orders")).column_names
 
 
 def test_a_query_is_sent_as_it_is(server: Postgres) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import chaffinch
 from chaffinch.storage.column_bytes import column_bytes
+from chaffinch.storage.column_names import column_names
 from chaffinch.storage.credentials import credentials, looked_up_too, without
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.sources import (
@@ -77,6 +78,16 @@ def test_every_form_is_read_as_on_this_disk(
     assert source_name(address) == form
     if form == "parts":
         assert read_source(f"{address}/").equals(table)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_names_of_columns_take_no_copy(
+    form: str, s3: ObjectStorage, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = s3.put(here / form, f"names/{form}")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert column_names(address) == column_names(here / form)
+    monkeypatch.undo()
 
 
 def test_a_bucket_may_be_the_folder_and_a_folder_have_any_name(

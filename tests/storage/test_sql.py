@@ -12,6 +12,7 @@ import pytest
 
 import chaffinch
 from chaffinch.storage.column_bytes import column_bytes
+from chaffinch.storage.column_names import column_names
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import (
     check_source,
@@ -80,6 +81,18 @@ def test_a_table_or_a_query_is_read(shop: str, asked: str) -> None:
             table[name].to_pylist()
             == expected[name].astype(object).where(expected[name].notna(), None).tolist()
         ), name
+
+
+def test_the_names_of_columns_are_known_before_all_rows_are_there(shop: str) -> None:
+    assert column_names(at(shop, "orders")) == list(FRAME.columns)
+    assert column_names(at(shop, "SELECT n + 1 AS more FROM orders")) == ["more"]
+    without_end = (
+        "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s) SELECT n AS a FROM s"
+    )
+    assert column_names(at(shop, without_end)) == ["a"]
+    assert column_names(at(shop, "mixed"))[0] == "whole_then_real"  # whose values cannot be read
+    with pytest.raises(InputError, match=r"there is no table 'order'.*nearest: orders"):
+        column_names(at(shop, "order"))
 
 
 def test_a_table_is_the_same_dataset_as_in_memory_whatever_the_order_of_its_rows(

@@ -118,6 +118,20 @@ def test_so_does_one_in_a_file_and_one_without_rows_or_values(kept, tmp_path):
     kept.contract.validate(table.assign(age=None))
 
 
+def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
+    table = good_table().assign(is_new=np.arange(len(good_table())) % 3 == 0)
+    result = chaffinch.select(
+        table, "churned", model=LINEAR, method="anova_f", n_features=1, keep=["is_new"]
+    )
+    assert [feature["values"] for feature in result.contract["features"]] == ["boolean"]
+    result.contract.validate(table)
+    result.contract.validate(table.assign(is_new=table["is_new"].astype(int)))
+    of_an_earlier_writer = chaffinch.FeatureContract(
+        result.contract | {"features": [{"name": "is_new", "type": "number"}]}
+    )
+    of_an_earlier_writer.validate(table)
+
+
 def test_whole_numbers_are_numbers_too(kept):
     kept.contract.validate(good_table().assign(age=7))
 
@@ -140,6 +154,14 @@ def test_whole_numbers_are_numbers_too(kept):
         (
             lambda table: table.assign(colour=np.arange(len(table)) / 2),
             r"column 'colour' holds double, such as 0.0, where the contract has text",
+        ),
+        (
+            lambda table: table.assign(age=table["age"] > 40),
+            r"column 'age' holds true and false, such as (True|False), where the contract has num",
+        ),
+        (
+            lambda table: table.assign(age=[7.0, -1e31, *table["age"][2:]]),
+            r"column 'age' must lie within -1e\+30\.\.1e\+30, .* but is -1e\+31 in row 2: rescale",
         ),
         (
             lambda table: table.assign(age=[[1]] * len(table)),

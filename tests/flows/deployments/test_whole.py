@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.conftest import DEPLOYMENTS, Server
+from tests.flows.conftest import Server, names_of
 from tests.flows.deployments.services import FOLDER, Service, compose, compose_services
 from tests.flows.programs import CHAFFINCH, PREFECT, environment, eventually, free_port, started
 from tests.object_storage import ObjectStorage
@@ -154,8 +154,8 @@ def test_the_flows_are_served_and_a_table_goes_from_the_storage_through_the_work
     up, machine, small
 ):
     with machine.runs("serve"):
-        deployed = eventually(up.deployments)
-        assert set(deployed) == DEPLOYMENTS
+        deployed = eventually(lambda: up.deployments("harvest"))
+        assert set(deployed) == names_of("harvest")
         on_demand = deployed["feature_selection/on-demand"]
         assert on_demand["parameters"]["data"] == "s3://tables/harvest.csv"
         assert (
@@ -188,7 +188,7 @@ def test_a_worker_in_place_of_serving_runs_what_prefect_yaml_deploys(up, machine
         deploy = (*PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", str(copied))
         env = machine.environment(worker)
         subprocess.run(deploy, env=env, cwd=tmp_path, check=True, capture_output=True)
-        deployed = eventually(up.deployments)
+        deployed = eventually(lambda: up.deployments("table"))
         on_demand = deployed["feature_selection/on-demand"]
         assert on_demand["work_pool_name"] == "chaffinch"
         execution = {

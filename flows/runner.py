@@ -1,0 +1,136 @@
+"""The process that serves deployments until it is stopped, and ends in order then.
+
+Prefect's own `serve` takes SIGTERM as an exit in the middle of whatever goes on: schedules stay as
+they are, runs are killed and shown as running, and the log ends in a traceback.
+"""
+
+import asyncio
+import signal
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import click
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import ObjectNotFound
+from prefect.logging import get_logger
+from prefect.runner import Runner
+from prefect.settings import PREFECT_UI_URL
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+logger = get_logger("chaffinch.serve")
+
+
+def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
+    """Register deployments and run what is started, until a signal says to stop.
+
+    Then those with a schedule are paused, nothing new is begun, and the runs that go on are ended,
+    which declares them crashed. Only the first signal counts. For the main thread.
+
+    Parameters
+    ----------
+    deployments : sequence of RunnerDeployment
+        What to serve.
+
+    Returns
+    -------
+    int
+        Number of the signal.
+    """
+    runner = _Runner()
+    scheduled = [one.full_name for one in deployments if one.schedules]
+    try:
+        for deployment in deployments:
+            runner.add_deployment(deployment)
+        click.echo(_begun(deployments))
+        asyncio.run(_serve(runner, scheduled))
+    except KeyboardInterrupt:  # stopped before it serves
+        _pause(scheduled)
+        raise
+    return runner.stopped_by or 0
+
+
+class _Runner(Runner):
+    """Prefect's runner, which stops in order.
+
+    Attributes
+    ----------
+    stopped_by : int or None
+        Number of the signal that said to stop.
+    asked : asyncio.Event
+        Set by that.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(pause_on_shutdown=False)  # or what others serve as well were paused
+        self.stopped_by: int | None = None
+        self.asked = asyncio.Event()
+
+    def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
+        """Note the signal; `start` sets this in the place of whatever was to be done by SIGTERM."""
+        if self.stopped_by is None:
+            self.stopped_by = int(args[0])
+            asyncio.get_running_loop().call_soon_threadsafe(self.asked.set)
+
+    async def cancel_all(self) -> None:
+        """End every run that goes on, as crashed, not cancelled: so automations tell of it."""
+        processes = self._process_manager
+        await asyncio.gather(*map(processes.kill, processes.flow_run_ids()))
+
+
+async def _serve(runner: _Runner, scheduled: Collection[str]) -> None:
+    with _handled_by(runner):
+        serving = asyncio.create_task(runner.start())
+        asked = asyncio.create_task(runner.asked.wait())
+        await asyncio.wait((serving, asked), return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        await asyncio.to_thread(_pause, scheduled)
+        if serving.done():
+            serving.result()
+        elif runner.started:
+            await runner.astop()
+            await serving
+        else:
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+
+@contextmanager
+def _handled_by(runner: _Runner) -> Iterator[None]:
+    """Let the runner handle the signals that this program was not started to ignore."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, old in before.items():
+        if old is not signal.SIG_IGN:
+            signal.signal(number, runner.handle_sigterm)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _pause(scheduled: Collection[str]) -> None:
+    """Pause schedules, or say that they are not."""
+    try:
+        with get_client(sync_client=True) as client:
+            for name in scheduled:
+                with suppress(ObjectNotFound):  # deleted meanwhile, or not made yet
+                    client.pause_deployment(client.read_deployment_by_name(name).id)
+    except httpx.HTTPError as error:
+        logger.warning(f"schedules are not paused ({error}); pause them in the UI")
+
+
+def _begun(deployments: Sequence[RunnerDeployment]) -> str:
+    url = PREFECT_UI_URL.value()
+    where = f" at {url}/deployments" if url else ""
+    return "\n".join(
+        [
+            "These deployments are served until this is stopped:",
+            *(f"  {one.full_name}" for one in deployments),
+            f"Start one in the Prefect UI{where}, or by `prefect deployment run NAME`.",
+        ]
+    )

@@ -1,0 +1,63 @@
+"""Several data sets, each served by a `chaffinch serve` of its own, on one Prefect server."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.conftest import Server, names_of, nightly, on_new_data
+from tests.flows.programs import CHAFFINCH, chaffinch, eventually, started
+
+pytestmark = pytest.mark.e2e
+
+
+def serve(table: Path) -> tuple[str, ...]:
+    """Return the command, to be given in the table's folder."""
+    return (*CHAFFINCH, "serve", "--data", table.name, "--target", "yield", "--cluster", "none")
+
+
+def test_neither_takes_over_from_the_other_nor_stops_what_the_other_does(
+    server: Server, table, small, tmp_path
+):
+    (tmp_path / "elsewhere").mkdir()
+    orders = tmp_path / "elsewhere" / "orders.v2.csv"
+    harvest = tmp_path / "harvest.csv"
+    for copy in (orders, harvest):
+        copy.write_bytes(table.read_bytes())
+    both = ("harvest", "orders.v2")
+
+    def runs_of(deployment: str) -> list[dict[str, Any]]:
+        wanted = {"id": {"any_": [deployments[deployment]["id"]]}}
+        runs = server.find("flow_runs", deployments=wanted)
+        return [run for run in runs if not run["auto_scheduled"]]
+
+    with started(*serve(harvest), env=server.env, log=tmp_path / "harvest.log", cwd=harvest.parent):
+        eventually(lambda: server.deployments("harvest"))
+        with started(
+            *serve(orders), env=server.env, log=tmp_path / "orders.log", cwd=orders.parent
+        ) as second:
+            deployments = eventually(lambda: server.deployments(*both))
+            assert set(deployments) == names_of(*both)
+            suggested = {name: one["parameters"].get("data") for name, one in deployments.items()}
+            assert (
+                suggested[nightly("harvest")] == suggested[on_new_data("harvest")] == str(harvest)
+            )
+            assert suggested[nightly("orders.v2")] == str(orders)
+            os.kill(second.pid, signal.SIGTERM)
+            assert second.wait(60) == 143
+        paused = {name for name, one in server.deployments(*both).items() if one["paused"]}
+        assert paused == {nightly("orders.v2")}
+        home = {"home": tmp_path, "PREFECT_API_URL": server.url}
+        assert chaffinch("announce", str(harvest), **home).returncode == 0
+        on_demand = deployments["feature_selection/on-demand"]
+        # with the table and the store that the other suggested last
+        asked = [server.accepted(on_demand["id"], {"settings": small})]
+        asked += eventually(lambda: runs_of(on_new_data("harvest")))
+        ended = [server.ended(run["id"]) for run in asked]
+    server.forget_deployments()
+    assert [run["state_type"] for run in ended] == ["COMPLETED"] * 2
+    assert [run["parameters"]["data"] for run in ended] == [str(orders), str(harvest)]
+    assert len(list(orders.parent.glob("chaffinch-store/runs/orders-*/report.html"))) == 1
+    assert len(list(harvest.parent.glob("chaffinch-store/runs/harvest-*/report.html"))) == 1

@@ -1,0 +1,68 @@
+"""`chaffinch serve` is stopped while a run goes on, and served again."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.flows.conftest import Server, nightly
+from tests.flows.programs import CHAFFINCH, eventually, processes_of, started
+
+pytestmark = pytest.mark.e2e
+
+SECONDS_TO_STOP = 60
+SETTINGS: dict[str, Any] = {
+    "target": "y",
+    "method": {"kind": "flbmo", "n_features": [4]},
+    "model": {"name": "AdaBoostRegressor", "tuning": "none"},
+}
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table whose elimination takes long: boosted regressors are a black box."""
+    random = np.random.default_rng(3)
+    X = random.normal(size=(300, 32))
+    names = ",".join([*(f"feature_{j}" for j in range(32)), "y"])
+    path = tmp_path_factory.mktemp("slow") / "slow.csv"
+    table = np.column_stack([X, X[:, :5].sum(axis=1)])
+    np.savetxt(path, table, "%.5f", ",", header=names, comments="")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("send", "number", "code"),
+    [
+        (os.kill, signal.SIGTERM, 143),  # `kill`, and service managers
+        (os.killpg, signal.SIGINT, 130),  # Ctrl-C in a terminal, which its runs get as well
+    ],
+)
+def test_stopped_it_pauses_the_nights_ends_its_runs_and_serves_again(
+    server: Server, slow, tmp_path, send, number, code
+):
+    store, log = tmp_path / "store", tmp_path / "serve.log"
+    command = (*CHAFFINCH, "serve", "--data", str(slow), "--target", "y", "--store", str(store))
+    with started(*command, env=server.env, log=log) as program:
+        deployments = eventually(lambda: server.deployments("slow"))
+        select = deployments["feature_selection/on-demand"]
+        execution = {"store": str(store), "workers": 2}
+        run = server.accepted(select["id"], {"settings": SETTINGS, "execution": execution})["id"]
+        eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
+        send(program.pid, number)
+        assert program.wait(SECONDS_TO_STOP) == code
+        assert processes_of(run) == []
+    said = log.read_text()
+    assert said.splitlines()[-1] == "Stopped. The same command serves again."
+    assert not any(word in said for word in ("Traceback", "never awaited", "CancelledError"))
+    ended = server.ended(run)  # and not only once it has fallen silent
+    assert ended["state_type"] == "CRASHED"
+    paused = {name for name, one in server.deployments("slow").items() if one["paused"]}
+    assert paused == {nightly("slow")}  # what another serves as well is not
+
+    with started(*command, env=server.env, log=log):
+        eventually(lambda: not server.deployments("slow")[nightly("slow")]["paused"])
+        assert {one["paused"] for one in server.deployments("slow").values()} == {False}
+    server.forget_deployments()

@@ -1,0 +1,81 @@
+"""The columns of a source are known before a row of it is read."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from chaffinch.storage.addresses import from_anywhere
+from chaffinch.storage.column_names import column_names
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import read_source
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.csv.gz", "x.parquet", "parts"])
+def test_they_are_those_that_are_read(tmp_path: Path, name: str) -> None:
+    table = pd.DataFrame({"a": [1, 2], "b, or not": ["x", None]}, index=[7, 8])
+    path = tmp_path / name
+    if name == "parts":
+        path.mkdir()
+        table.to_parquet(path / "1.parquet")
+    elif name.endswith(".parquet"):
+        table.to_parquet(path)
+    else:
+        table.to_csv(path, index=False, sep="\t" if name.endswith(".tsv") else ",")
+    assert column_names(path) == read_source(path).column_names == ["a", "b, or not"]
+    assert column_names(table) == ["a", "b, or not"]
+
+
+def test_a_header_is_all_that_is_read_of_text(tmp_path: Path) -> None:
+    text = 'a,"b\nc"\n1,2\n' + "no row, of, these columns\n" * 100_000
+    (tmp_path / "x.csv").write_text(text)
+    packed = gzip.compress(np.random.default_rng(0).bytes(100_000), 0)
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"a;d\n" + packed)[:50_000])
+    assert column_names(tmp_path / "x.csv") == ["a", "b\nc"]
+    assert column_names(tmp_path / "x.csv.gz") == ["a", "d"]
+
+
+def test_a_footer_is_all_that_is_read_of_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "cut.parquet"
+    pq.write_table(pa.table({"a": np.arange(1000), "b": np.arange(1000)}), path)
+    whole = path.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    path.write_bytes(b"\0" * (len(whole) - footer) + whole[-footer:])
+    assert column_names(path) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.csv", b"", "x.csv is empty"),
+        ("x.csv", b"a,a\n", "names column 'a' twice"),
+        ("x.csv", b"a,\xff\n", "the header of x.csv is not UTF-8"),
+        ("x.csv.gz", gzip.compress(b"a,b\n")[:12], "x.csv.gz is damaged"),
+        ("x.csv.gz", b"a,b\n", "x.csv.gz is damaged"),
+        ("x.parquet", b"a,b\n", "x.parquet is no readable Parquet file"),
+        ("x.xls", b"", "x.xls has no known ending"),
+    ],
+)
+def test_what_has_none_is_one_line(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=said) as refusal:
+        column_names(tmp_path / name)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_source_is_named_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert from_anywhere("orders.csv") == str(tmp_path / "orders.csv")
+    assert from_anywhere("s3://tables/orders.csv") == "s3://tables/orders.csv"
+    query = "SELECT a FROM t WHERE b > '#'"
+    assert from_anywhere(f"sqlite:///shop.db#{query}") == f"sqlite:///{tmp_path}/shop.db#{query}"
+
+
+@pytest.mark.parametrize("source", ["", "  "])
+def test_empty_text_is_no_source(source: str) -> None:
+    with pytest.raises(InputError, match="a source must be named but is empty text; give a path"):
+        read_source(source)
