@@ -123,6 +123,8 @@ def differentiable_selection(
         on_device = device_named(device)
         if isinstance(start, str | os.PathLike):
             start = from_bytes(bytes_of_state(start))
+        if start is not None:
+            _check_state("start", start)
         with sharing_of(X, cluster, workers, on_device) as sharing:
             return select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start)
 
@@ -179,11 +181,20 @@ def save_state(state: DescentState, path: str | Path) -> None:
     Raises
     ------
     InputError
-        If writing there is not allowed.
+        If it is no state, or writing there is not allowed.
     StorageError
         If the device is full or fails.
     """
+    _check_state("state", state)
     write_file(Path(path), to_bytes(state))
+
+
+def _check_state(name: str, given: object) -> None:
+    if not isinstance(given, DescentState):
+        raise InputError(
+            f"{name} must be the state of a descent but is of type {type(given).__name__}; of a "
+            "result give its state, as in result.state"
+        )
 
 
 def bytes_of_state(path: str | os.PathLike[str]) -> bytes:

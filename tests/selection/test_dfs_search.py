@@ -212,6 +212,12 @@ BAD = {
         r"batch_rows must be in 1000\.\.1500 but is 40: of fewer rows the estimate varies too much",
     ),
     "large batches": ({"n_features": 3, "batch_rows": 1501}, r"in 1000\.\.1500 but is 1501"),
+    "seed": (
+        {"n_features": 3, "seed": -1},
+        "seed must be a whole number, at least 0, but is -1",
+    ),
+    "half a seed": ({"n_features": 3, "seed": 0.5}, "seed must be a whole number"),
+    "true as penalty": ({"penalty": True}, "penalty must be a finite number, .* but is True"),
     "true": ({"n_features": True}, r"n_features must be in 1\.\.120 but is True"),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }

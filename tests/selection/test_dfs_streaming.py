@@ -558,7 +558,11 @@ def test_what_is_no_state_is_refused(content, said) -> None:
     ("sizes", "options", "said"),
     [
         ([1200, 800], {}, "blocks must have 1000 rows at least, .* but one has 800; make them"),
-        ([1000, 1000], {"blocks_per_step": 3}, r"blocks_per_step must be in 1\.\.2, as there are"),
+        (
+            [1000, 1000],
+            {"blocks_per_step": 3},
+            r"blocks_per_step must be in 1\.\.2, as there are blocks, but is 3; take fewer",
+        ),
         ([1000, 1000], {"blocks_per_step": 0}, r"blocks_per_step must be in 1\.\.2"),
         ([1000, 1000], {"blocks_per_step": 1.5}, "blocks_per_step must be a whole number"),
         ([1000, 1200], {"batch_rows": 1100}, r"batch_rows must be in 1000\.\.1000 but is 1100"),

@@ -183,7 +183,7 @@ def open_descent(
         If a setting is out of its range, or the rows cannot be used.
     """
     block_rows = tuple(source.block_rows)
-    check_blocks(block_rows, rules.blocks_per_step)
+    check_blocks(block_rows, rules.blocks_per_step, in_memory=isinstance(source, InMemory))
     batch_rows = batch_size(min(block_rows), rules.batch_rows)
     check_order(rules.order, batch_rows)
     draws = Draws(block_rows, batch_rows, int(rules.blocks_per_step), rules.seed)
@@ -224,12 +224,13 @@ def _opened(
     start: DescentState | None,
 ) -> Descent:
     """Refuse what cannot be before any work; then return a descent before its first step."""
-    steps = rules.steps
-    if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
-        raise ValueError(f"steps must be a whole number, at least 1, but is {steps!r}")
+    for name, least in (("steps", 1), ("seed", 0)):
+        given = getattr(rules, name)
+        if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
+            raise ValueError(f"{name} must be a whole number, at least {least}, but is {given!r}")
     source = as_source(X, y)
     for aim in aims:
-        _check_aim(source.shape[1], aim)
+        check_aim(source.shape[1], aim)
     n_features = max(int(aim.n_features or 1) for aim in aims)
     return open_descent(source, rules, sharing, start, n_features)
 
@@ -246,11 +247,21 @@ def _one_after_the_other(
 
 def _check_penalty(aim: Aim) -> None:
     penalty = aim.penalty
-    if penalty is not None and not (isinstance(penalty, Real) and 0 <= float(penalty) < np.inf):
+    if penalty is None:
+        return
+    is_number = isinstance(penalty, Real) and not isinstance(penalty, bool)
+    if not is_number or not 0 <= float(penalty) < np.inf:
         raise ValueError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
 
 
-def _check_aim(n_columns: int, aim: Aim) -> None:
+def check_aim(n_columns: int, aim: Aim) -> None:
+    """Refuse an aim that no table of so many columns can reach.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
     _check_penalty(aim)
     n_features = aim.n_features
     if n_features is None:
