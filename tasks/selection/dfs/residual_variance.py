@@ -88,15 +88,15 @@ def residual_variance(
     -----
     Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020, eq 1.
     The estimate is a mean over ordered chains of rows, so that the order of rows matters: shuffle
-    rows that are sorted by their target. Beside it, value and gradient vary by 1e-5 at most with
-    how rows are ordered or cut into blocks: the top singular value of the columns, by which they
-    are divided, is found to 1e-6.
+    rows that are sorted by their target. How they are cut into blocks does not matter, nor does
+    their order if k is 1: the top singular value of the columns, by which all are divided, is
+    found to a relative residual of 1e-6.
 
     Costs two readings of X and no copy of it, O(k N D), or O(k (nnz + N) + D) where X is sparse;
     and one, without the k, for each of the iterations that find the singular value: 20 to 30 where
-    columns go together, 80 on columns of noise, 300 at most. A source is read as often, and twice
-    more; besides a block there are k numbers for each column and each row in memory, for each
-    output.
+    columns go together, 80 on columns of noise, 300 at most. A source is read as often, and four
+    times more; besides a block there are k numbers for each column and each row in memory, for
+    each output.
 
     Examples
     --------
