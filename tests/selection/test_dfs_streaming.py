@@ -417,6 +417,18 @@ def test_a_column_that_newer_rows_make_vary_comes_back_and_others_stay_as_they_a
     assert later.sums[0] == pytest.approx(again.kept.sum() + 0.5)
 
 
+def test_constants_that_an_earlier_release_kept_in_its_state_go_out() -> None:
+    X, y = made_up(1200)
+    state = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5)).state
+    v, kept = state.held.v.copy(), state.held.kept.copy()
+    v[9], kept[9] = 0.0, 0.5
+    earlier = replace(state, held=replace(state.held, v=v, kept=kept))
+    found = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5), start=earlier)
+    assert found.scores[9] == -30
+    expected = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5), start=state)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
+
+
 def test_more_columns_than_vary_are_refused_after_a_single_reading() -> None:
     X, y = made_up(3000)
     X[:, 4:] = 2.0

@@ -176,7 +176,8 @@ class Descent:
             before = steep if self._pressure is None else self._pressure
             self._pressure = _OLD_PRESSURE * before + (1 - _OLD_PRESSURE) * steep
         seen = Step(1 - z + self._pressure * self._total, self._total, self._pressure * len(self.v))
-        self._move(for_all)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
+            self._move(for_all)
         if not (np.isfinite(seen.loss) and np.isfinite(self.v).all()):
             raise ValueError(
                 f"step {self._n_drawn} gave a loss of {seen.loss:g} with a penalty of "
