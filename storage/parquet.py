@@ -16,6 +16,14 @@ from chaffinch.storage.names import check_columns
 # Options of ParquetFile, which refuses a footer with lists of more than a million by default.
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
 
+_MAGIC = b"PAR1"  # what a file begins with
+
+
+def begins_as_parquet(path: Path) -> bool:
+    """Return whether the first bytes of a file are those of Parquet; OSError if it is not there."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
 
 def parquet_files(folder: Path) -> list[Path]:
     """Return the Parquet files of a folder in the order of their names.

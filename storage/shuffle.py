@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from chaffinch.storage.addresses import place_of
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns, check_known
-from chaffinch.storage.parquet import parquet_files
+from chaffinch.storage.parquet import begins_as_parquet, parquet_files
 from chaffinch.storage.parquet_pieces import common_type, opened, parquet_pieces
 from chaffinch.storage.pieces import Kind, Piece
 from chaffinch.storage.row_checks import by_names
@@ -25,7 +25,6 @@ from chaffinch.storage.sources import reading, source_name
 from chaffinch.storage.svmlight import svmlight_pieces
 
 Sources = str | Path | Sequence[str | Path]
-_PARQUET = b"PAR1"  # what such a file begins with
 
 
 def shuffle_svmlight(
@@ -182,10 +181,7 @@ def are_parquet(source: Sources) -> bool:
 
 def _is_parquet(path: Path) -> bool:
     with reading(path):
-        if path.is_dir():
-            return True
-        with path.open("rb") as file:
-            return file.read(len(_PARQUET)) == _PARQUET
+        return path.is_dir() or begins_as_parquet(path)
 
 
 def _paths(source: Sources) -> list[Path]:

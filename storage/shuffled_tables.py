@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
-from chaffinch.storage.parquet import WIDE
+from chaffinch.storage.parquet import WIDE, begins_as_parquet
 from chaffinch.storage.row_checks import by_names, check_rows, check_sparse
 from chaffinch.storage.sources import reading
 
@@ -114,7 +114,7 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
     Raises
     ------
     InputError
-        If there is no such file, or its rows may be in an order of their own.
+        If there is no such file, it is text, or its rows may be in an order of their own.
     StorageError
         If it is damaged, or was written by a later release.
 
@@ -154,6 +154,11 @@ def _parquet(path: Path) -> Iterator[Any]:
     """Open a file of Parquet; what is wrong with it is said in one line."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file that chaffinch shuffle wrote")
+    if not begins_as_parquet(path):
+        raise InputError(
+            f"{path} is not a table in random order, as it is not Parquet; write one with "
+            "chaffinch shuffle"
+        )
     try:
         with pyarrow.parquet.ParquetFile(
             path, pre_buffer=False, page_checksum_verification=True, **WIDE

@@ -23,7 +23,7 @@ from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings
 from chaffinch.tasks.differentiable_selection import bytes_of_state, sharing_of
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.selection.dfs.descent import Descent, Step
-from chaffinch.tasks.selection.dfs.search import Aim, Rules, select_by_descent
+from chaffinch.tasks.selection.dfs.search import Aim, Rules, check_aim, select_by_descent
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.state import (
     DescentState,
@@ -105,6 +105,9 @@ def descend(
         If the workers cannot finish.
     """
     table, folder, sharing = open_shuffled(data), Path(folder), sharing or SharingSettings()
+    aim = Aim(settings.n_features, settings.penalty)
+    with said_to_the_user():
+        check_aim(table.shape[1], aim)
     begun = None if start is None else _state_in(bytes_of_state(start))
     description = {
         "table": {"hash": table.hash, "rows": table.shape[0], "columns": table.shape[1]},
@@ -126,7 +129,6 @@ def descend(
             keep(lambda: to_bytes(state_of(descent), _words(key, way)))
 
         on_progress(LOOK, 0, 1)
-        aim = Aim(settings.n_features, settings.penalty)
         with sharing_of(table, sharing.cluster, sharing.workers) as shared:
             found = select_by_descent(
                 table, None, aim, _rules(settings), shared, state, way=way, on_step=tell

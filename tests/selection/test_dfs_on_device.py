@@ -307,9 +307,9 @@ def test_what_does_not_fit_is_refused_before_any_work() -> None:
 
 def test_many_classes_take_their_room() -> None:
     X = np.full((4000, 2), np.nan)
-    rules, aim = Rules(order=8, task="classification"), Aim(n_features=1)
-    with pytest.raises(ValueError, match=r"the products of 1000 rows .* take .* GB on cpu"):
-        select_by_descent(X, np.arange(4000), aim, rules, ON_DEVICE)
+    rules = Rules(order=8, batch_rows=4000, task="classification")
+    with pytest.raises(ValueError, match=r"the products of 4000 rows .* take .* GB on cpu"):
+        select_by_descent(X, np.arange(4000) % 1000, Aim(n_features=1), rules, ON_DEVICE)
 
 
 def test_the_room_that_is_asked_for_is_that_of_the_table_and_of_two_matrices() -> None:

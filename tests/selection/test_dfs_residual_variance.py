@@ -206,10 +206,45 @@ def test_equal_columns_have_equal_slopes_wherever_they_stand() -> None:
         assert gradient[0] == gradient[130] == gradient[299] != 0
 
 
+@FORMS
+def test_a_spread_that_float32_cannot_divide_by_is_none_as_for_float64_one_without_squares(
+    form,
+) -> None:
+    X, y, s = made_up()
+    for kind, tiny in ((np.float32, 1e-41), (np.float64, 1e-170)):
+        with_tiny, without = X.astype(kind), X.astype(kind)
+        with_tiny[:, 5] *= kind(tiny)
+        without[:, 5] = 0
+        value, gradient = residual_variance(as_form(with_tiny, form), y, s)
+        expected, slope = residual_variance(as_form(without, form), y, s)
+        assert value == pytest.approx(expected, rel=1e-6)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-4, atol=1e-6 * np.abs(slope).max())
+        assert gradient[5] == 0
+        with pytest.raises(
+            ValueError, match=f"all 140 are constant, or vary by less than {kind().dtype}"
+        ):
+            residual_variance(
+                as_form(X.astype(kind) * kind(tiny) * (np.arange(D) < D - 1), form), y, s
+            )
+
+
+@FORMS
+def test_the_order_of_rows_does_not_change_the_first_order_by_more_than_is_said(form) -> None:
+    """It is a sum over pairs of rows, so that the singular value alone can differ."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1500, 200)) * (random.random((1500, 200)) < 0.3)
+    y, s = X[:, :5].sum(axis=1) + random.normal(size=1500), random.random(200)
+    found = []
+    for _ in range(4):
+        order = random.permutation(1500)
+        found.append(residual_variance(as_form(X[order], form), y[order], s, 1)[0])
+    np.testing.assert_allclose(found, found[0], rtol=1e-5)
+
+
 BAD = {
     "text as target": (
         lambda X, y, s: (X, np.where(y > 10, "a", "b"), s),
-        "y must hold numbers but holds <U1; of classes give one column of 0 and 1 for each",
+        "y must hold numbers but holds text; of two classes give one column of 0 and 1",
     ),
     "rows": (lambda X, y, s: (X, y[1:], s), r"y must have shape \(45,\) .* but has \(44,\)"),
     "gaps in y": (lambda X, y, s: (X, y * np.nan, s), "y must be finite but is not"),
@@ -226,6 +261,14 @@ BAD = {
     "huge": (
         lambda X, y, s: (np.where(np.arange(D) == 9, 1e200 * X, X), y, s),
         "X must hold numbers whose squares are finite but column 9 has larger ones; divide it",
+    ),
+    "huge target": (
+        lambda X, y, s: (X, y * 1e200, s),
+        "y must hold numbers whose squares are finite but has larger ones; divide it",
+    ),
+    "sum of a huge target": (
+        lambda X, y, s: (X, np.full(N, 1e308), s),
+        "y must hold numbers whose squares are finite but has larger ones; divide it",
     ),
     "one dimension": (lambda X, y, s: (X[0], y, s), r"X must have rows and features, \(N, D\)"),
     "no rows": (lambda X, y, s: (X[:0], y[:0], s), r"\(N, D\), but has shape \(0, 140\)"),

@@ -20,6 +20,7 @@ from chaffinch.tasks.selection.dfs.draws import Draws
 from chaffinch.tasks.selection.dfs.learning import learn
 from chaffinch.tasks.selection.dfs.parts import Sharing
 from chaffinch.tasks.selection.dfs.sources import InMemory
+from chaffinch.tasks.selection.dfs.strongest import EXACTLY
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import read_target
 
@@ -41,18 +42,21 @@ def as_form(X, form):
 @pytest.mark.parametrize("penalty", [0.0, 3.0, 4000.0])
 @FORMS
 def test_a_step_is_one_of_torchs_adam_on_rows_in_an_order_of_their_own(penalty, form) -> None:
-    """The highest penalty is clipped."""
+    """The highest penalty is clipped; a constant column is out from the start, and stays there."""
     X, y = made_up(205, 60)
     table, outputs = read_table(X), read_target(y, len(y))
     rows = np.random.default_rng(5)
-    v = torch.zeros(60, dtype=torch.float64, requires_grad=True)
+    v = torch.zeros(60, dtype=torch.float64)
+    v[9] = -30
+    v.requires_grad_()
     adam = torch.optim.Adam([v], lr=0.1)
     batches = []
     while len(batches) < 9:
         order = rows.permutation(205)
         batches += [order[:102], order[102:204]]
     source = InMemory(as_form(X, form), y)
-    descent = Descent(source, learn(source, None, Sharing()), Draws((205,), 100, 1, 5), 4)
+    learned = learn(source, None, Sharing(), effort=EXACTLY)
+    descent = Descent(source, learned, Draws((205,), 100, 1, 5), 4)
     for batch in batches[:9]:
         s = torch.sigmoid(2 * v)
         kept = s.detach().numpy()
@@ -74,7 +78,8 @@ def test_what_makes_the_target_is_chosen(form, order) -> None:
     found = differentiable_selection(as_form(X, form), y, n_features=3, order=order)
     assert found.features.tolist() == INFORMATIVE
     assert found.scores.argsort()[-3:].tolist() != [117, 118, 119]
-    assert found.scores[9] < 0  # constant
+    assert found.scores[9] == -30  # constant
+    assert found.kept[9] < 1e-20
     assert len(found.losses) == len(found.sums) == len(found.penalties) == 60
     assert found.losses[-1] < found.losses[0]
     np.testing.assert_allclose(found.kept, 1 / (1 + np.exp(-2 * found.scores)), rtol=1e-12)
@@ -207,6 +212,13 @@ BAD = {
         r"batch_rows must be in 1000\.\.1500 but is 40: of fewer rows the estimate varies too much",
     ),
     "large batches": ({"n_features": 3, "batch_rows": 1501}, r"in 1000\.\.1500 but is 1501"),
+    "seed": (
+        {"n_features": 3, "seed": -1},
+        "seed must be a whole number, at least 0, but is -1",
+    ),
+    "half a seed": ({"n_features": 3, "seed": 0.5}, "seed must be a whole number"),
+    "true as penalty": ({"penalty": True}, "penalty must be a finite number, .* but is True"),
+    "true": ({"n_features": True}, r"n_features must be in 1\.\.120 but is True"),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }
 
@@ -221,18 +233,81 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
 @pytest.mark.parametrize(
     ("target", "task", "said"),
     [
-        (np.full(1500, "a"), "regression", "y must hold numbers for a regression but holds <U1"),
+        (np.full(1500, "a"), "regression", "y must hold numbers for a regression but holds text"),
         (np.full(1500, "a"), None, "y must vary but is the same in every row"),
         (np.full(1500, 3.5), None, "y must vary but is the same in every row"),
         (np.arange(1400.0), None, r"y must have shape \(1500,\), as X has rows, but has \(1400,\)"),
         (np.full(1500, np.nan), None, "y must be finite but is not"),
         (np.full(1500, np.nan), "classification", "y must be finite but is not"),
+        (
+            np.linspace(0, 1, 1500),
+            "classification",
+            "y must hold classes but has too many values to be that; set task to regression",
+        ),
+        (
+            np.array([f"a{n}" for n in range(1500)]),
+            None,
+            "y holds text of more than 1,000 different values, which are too many to be classes",
+        ),
         (np.array(["a", None] * 750), None, "y must hold classes of one kind but mixes some"),
     ],
 )
 def test_a_target_that_cannot_be_is_refused(target, task, said) -> None:
     with pytest.raises(ValueError, match=said):
         differentiable_selection(made_up()[0], target, n_features=3, task=task)
+
+
+@FORMS
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_of_columns_that_vary_alone_can_be_chosen(form, kind) -> None:
+    X, y = made_up()
+    y, X = y * 1.0, X.astype(kind)
+    X[:, np.setdiff1d(np.arange(120), [*INFORMATIVE, 50, 60])] = 3.3
+    said = "n_features must be at most 5, as only 5 of 120 columns vary, but is 6; ask for at most"
+    with pytest.raises(ValueError, match=said):
+        differentiable_selection(as_form(X, form), y, n_features=6)
+    found = differentiable_selection(as_form(X, form), y, n_features=5)
+    assert found.features.tolist() == [3, 17, 25, 50, 60]
+    assert (
+        differentiable_selection(as_form(X, form), y, n_features=3).features.tolist() == INFORMATIVE
+    )
+    for penalty in (0.0, 1e-6, 0.3):
+        found = differentiable_selection(as_form(X, form), y, penalty=penalty)
+        assert set(found.features) <= {3, 17, 25, 50, 60}
+        assert (np.delete(found.kept, [3, 17, 25, 50, 60]) < 1e-20).all()
+        assert found.sums[0] == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("n_features", [18, 19])
+@pytest.mark.parametrize("order", [4, 6])
+def test_what_tells_most_is_never_left_out_however_many_may_stay(n_features, order) -> None:
+    """It rests at its summit; were noise paid for staying, that would overtake it."""
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(2000, 20))
+        y = 2 * X[:, 19] + X[:, 18] + 0.6 * X[:, 17] + random.normal(size=2000)
+        found = differentiable_selection(X, y, n_features=n_features, order=order)
+        assert {17, 18, 19} <= set(found.features)
+        assert (found.penalties >= 0).all()
+
+
+@FORMS
+def test_a_column_that_float32_cannot_divide_by_spoils_no_other(form) -> None:
+    X, y = made_up()
+    X = X.astype(np.float32)
+    X[:, 0] *= np.float32(1e-40)
+    found = differentiable_selection(as_form(X, form), y, n_features=3)
+    assert found.features.tolist() == INFORMATIVE
+    assert found.scores[0] == -30
+    assert np.isfinite(found.losses).all()
+
+
+def test_scores_that_are_no_numbers_are_refused_with_the_step() -> None:
+    X, y = made_up()
+    said = "step 1 gave a loss of .* with a penalty of 1e.42, after which scores would not be fini"
+    with pytest.raises(ValueError, match=said) as refusal:
+        differentiable_selection(X.astype(np.float32), y, penalty=1e42)
+    assert "\n" not in str(refusal.value)
 
 
 def test_too_few_rows_and_paths_that_go_down_are_refused() -> None:

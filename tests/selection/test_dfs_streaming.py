@@ -28,6 +28,7 @@ from chaffinch.tasks.selection.dfs.search import (
 )
 from chaffinch.tasks.selection.dfs.sources import InMemory
 from chaffinch.tasks.selection.dfs.state import from_bytes, to_bytes
+from chaffinch.tasks.selection.dfs.strongest import EXACTLY
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import merged_outputs, outputs_of, read_target
 from tests.selection.test_dfs_residual_variance import plain
@@ -152,7 +153,7 @@ def test_over_all_rows_the_blocks_are_one_chain_as_equation_1_has_it(form, order
         y = np.digitize(y, np.quantile(y, [0.3, 0.6]))
     random = np.random.default_rng(order)
     source = Blocks(as_form(X, form), y, sizes)
-    kept, learned = random.random(X.shape[1]), learnt(source)
+    kept, learned = random.random(X.shape[1]), learn(source, None, Sharing(), effort=EXACTLY)
     z, gradient = over_all_rows(source, learned, kept, order)
     outputs = read_target(y, len(y))
     scaled = standardised(X) / learned.top
@@ -168,6 +169,9 @@ def test_over_all_rows_the_blocks_are_one_chain_as_equation_1_has_it(form, order
     ours, our_slope = residual_variance(source, None, kept, order)
     assert ours == pytest.approx(value, rel=1e-11)
     np.testing.assert_allclose(our_slope, slope, rtol=1e-10, atol=1e-12 * np.abs(slope).max())
+    memory, of_memory = residual_variance(source.X, outputs, kept, order)
+    assert ours == pytest.approx(memory, rel=1e-9)
+    np.testing.assert_allclose(our_slope, of_memory, rtol=1e-7, atol=1e-9 * np.abs(slope).max())
 
 
 @FORMS
@@ -186,6 +190,33 @@ def test_over_all_rows_it_does_not_matter_how_they_are_cut(form, kind) -> None:
     )
     over_all_rows(source, learned, kept, 4)
     assert source.read_so_far == [*range(11), *reversed(range(11))]  # one at a time, each twice
+
+
+@FORMS
+@pytest.mark.parametrize("order", [1, 4])
+def test_the_residual_variance_of_a_source_is_that_of_memory_however_rows_are_cut(
+    form, order
+) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(6000, 300)) * (random.random((6000, 300)) < 0.1)
+    y, kept = X[:, :5].sum(axis=1) + random.normal(size=6000), random.random(300)
+    memory, slope = residual_variance(as_form(X, form), y, kept, order)
+    for sizes in ((6000,), (1000,) * 6, (2500, 1500, 2000)):
+        source = Blocks(as_form(X, form), y, sizes)
+        value, gradient = residual_variance(source, None, kept, order)
+        assert value == pytest.approx(memory, rel=1e-9)
+        np.testing.assert_allclose(gradient, slope, rtol=0, atol=1e-9 * np.abs(slope).max())
+
+
+def test_two_classes_are_one_output_of_a_source_as_of_a_column_in_memory() -> None:
+    X, y = made_up(900)
+    names, kept = np.where(y > 0, "yes", "no"), np.full(60, 0.5)
+    value, gradient = residual_variance(Blocks(X, names, (900,)), None, kept)
+    one, slope = residual_variance(X, names == "yes", kept)
+    assert value == pytest.approx(one, rel=1e-9)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-9, atol=1e-12)
+    both, _ = residual_variance(X, np.equal.outer(names, ["no", "yes"]), kept)
+    assert both == pytest.approx(2 * value, rel=1e-9)
 
 
 def test_over_all_rows_it_varies_less_than_over_batches() -> None:
@@ -215,6 +246,10 @@ def test_over_all_rows_a_source_gives_its_own_target() -> None:
         with pytest.raises(ValueError, match=said):
             residual_variance(X, y, s, order)
     assert source.read_so_far == []
+    huge = Blocks(source.X, source.y * 1e200)
+    with pytest.raises(ValueError, match="y must hold numbers whose squares are finite but has"):
+        residual_variance(huge, None, kept)
+    assert huge.read_so_far == [block for part in range(8) for block in range(part, 11, 8)]
 
 
 # --- steps --------------------------------------------------------------------------------------
@@ -233,7 +268,9 @@ def test_a_step_is_torchs_adam_on_the_mean_over_batches_of_the_whole_table(
     off = ratio(source, descent)
     table = replace(table, inverse=table.inverse * off, rest=table.rest * off)
     batches = Draws(SIZES, 1000, blocks_per_step, 4).steps()
-    v = torch.zeros(60, dtype=torch.float64, requires_grad=True)
+    v = torch.zeros(60, dtype=torch.float64)
+    v[9] = -30  # constant
+    v.requires_grad_()
     adam = torch.optim.Adam([v], lr=0.1)
     for _ in range(14):
         drawn = next(batches)
@@ -254,8 +291,9 @@ def test_a_step_is_torchs_adam_on_the_mean_over_batches_of_the_whole_table(
 
 
 def ratio(source, descent):
-    """Return the singular value of all rows in memory over that of blocks: both stop early."""
-    return learnt(InMemory(source.X, source.y)).top / descent.learned.top
+    """Return the singular value of `read_table` over that of a descent, which stops early."""
+    found = learn(InMemory(source.X, source.y), None, Sharing(), effort=EXACTLY)
+    return found.top / descent.learned.top
 
 
 @FORMS
@@ -365,6 +403,45 @@ def test_newer_rows_are_added_to_what_is_known(form) -> None:
     assert later.state.held.n_drawn == 30
 
 
+def test_a_column_that_newer_rows_make_vary_comes_back_and_others_stay_as_they_are() -> None:
+    X, y = made_up(4000)
+    X[:2000, 25] = 1.5
+    older, newer = (X[:2000], y[:2000]), (X[2000:], y[2000:])
+    first = select_by_descent(*older, Aim(n_features=2), Rules(steps=30))
+    assert first.scores[25] == first.scores[9] == -30
+    again = select_by_descent(*older, Aim(n_features=2), Rules(steps=30), start=first.state)
+    assert again.scores[25] == -30
+    later = select_by_descent(*newer, Aim(n_features=3), Rules(steps=60), start=again.state)
+    assert later.features.tolist() == INFORMATIVE
+    assert later.scores[9] == -30
+    assert later.sums[0] == pytest.approx(again.kept.sum() + 0.5)
+
+
+def test_constants_that_an_earlier_release_kept_in_its_state_go_out() -> None:
+    X, y = made_up(1200)
+    state = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5)).state
+    v, kept = state.held.v.copy(), state.held.kept.copy()
+    v[9], kept[9] = 0.0, 0.5
+    earlier = replace(state, held=replace(state.held, v=v, kept=kept))
+    found = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5), start=earlier)
+    assert found.scores[9] == -30
+    expected = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5), start=state)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
+
+
+def test_more_columns_than_vary_are_refused_after_a_single_reading() -> None:
+    X, y = made_up(3000)
+    X[:, 4:] = 2.0
+    source = Blocks(X, y, (1000, 1000, 1000))
+    said = "n_features must be at most 4, as only 4 of 60 columns vary, but is 5; ask for at most 4"
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(source, None, Aim(n_features=5), Rules())
+    assert source.read_so_far == [0, 1, 2]
+    state = select_by_descent(source, None, Aim(n_features=4), Rules(steps=1)).state
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(source, None, Aim(n_features=5), Rules(), start=state)
+
+
 @FORMS
 def test_newer_rows_are_counted_once_however_often_the_descent_stops_among_them(form) -> None:
     source = of_blocks(form)
@@ -425,7 +502,7 @@ def other_target(X, y):
         (other_columns, {}, "X must have 60 columns, as at the start, but has 59; give the same"),
         (other_form, {}, "X must be dense float64, as at the start, but is sparse float64"),
         (other_type, {}, "X must be dense float64, as at the start, but is dense float32; convert"),
-        (other_target, {}, "y must hold numbers, as at the start, but holds <U1"),
+        (other_target, {}, "y must hold numbers, as at the start, but holds text"),
         (lambda X, y: (X, y), {"task": "classification"}, "task must be regression, as it was"),
     ],
 )
@@ -493,7 +570,11 @@ def test_what_is_no_state_is_refused(content, said) -> None:
     ("sizes", "options", "said"),
     [
         ([1200, 800], {}, "blocks must have 1000 rows at least, .* but one has 800; make them"),
-        ([1000, 1000], {"blocks_per_step": 3}, r"blocks_per_step must be in 1\.\.2, as there are"),
+        (
+            [1000, 1000],
+            {"blocks_per_step": 3},
+            r"blocks_per_step must be in 1\.\.2, as there are blocks, but is 3; take fewer",
+        ),
         ([1000, 1000], {"blocks_per_step": 0}, r"blocks_per_step must be in 1\.\.2"),
         ([1000, 1000], {"blocks_per_step": 1.5}, "blocks_per_step must be a whole number"),
         ([1000, 1200], {"batch_rows": 1100}, r"batch_rows must be in 1000\.\.1000 but is 1100"),

@@ -443,9 +443,13 @@ def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_pat
         chaffinch.open_shuffled(tmp_path / "plane.parquet")
     with pytest.raises(InputError, match="is a folder; name a file"):
         chaffinch.open_shuffled(tmp_path)
-    (tmp_path / "text.parquet").write_text("no Parquet")
-    with pytest.raises(StorageError, match=r"text.parquet is damaged: .*; write it again"):
+    (tmp_path / "text.parquet").write_text("1 3:0.5")
+    said = "text.parquet is not a table in random order, as it is not Parquet; .* chaffinch shuffle"
+    with pytest.raises(InputError, match=said):
         chaffinch.open_shuffled(tmp_path / "text.parquet")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "plain.parquet").read_bytes()[:-9])
+    with pytest.raises(StorageError, match=r"cut.parquet is damaged: .*; write it again"):
+        chaffinch.open_shuffled(tmp_path / "cut.parquet")
 
 
 def test_a_flipped_byte_and_a_file_that_was_replaced_are_noticed(tmp_path) -> None:

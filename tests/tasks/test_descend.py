@@ -268,6 +268,16 @@ def test_files_are_known_by_what_they_hold(tmp_path):
 
 def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tables, tmp_path):
     folder = tmp_path / "out"
+    told = []
+    with pytest.raises(InputError, match=r"n_features must be in 1\.\.60 but is 61"):
+        descend(
+            tables[0],
+            folder,
+            DescentSettings(n_features=61),
+            on_progress=lambda *said: told.append(said),
+        )
+    assert told == []
+    assert not folder.exists()
     for asked, said in (
         ({}, "one of n_features and penalty must be given but they are None and None; say how"),
         ({"n_features": 3, "penalty": 0.5}, "must be given but they are 3 and 0.5"),

@@ -129,15 +129,22 @@ def test_a_descent_goes_on_from_a_file_as_if_it_had_never_stopped(tmp_path) -> N
 
 def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tmp_path) -> None:
     X, y = made_up(1200)
+    found = chaffinch.differentiable_selection(X, y, n_features=3, steps=1)
     for options, said in (
         ({"cluster": "local"}, "cluster must be none for a table in memory but is local; workers"),
         ({"start": tmp_path / "none"}, "start .*none cannot be read: No such file"),
         ({"blocks_per_step": 2}, r"blocks_per_step must be in 1\.\.1, .* in memory is one block"),
+        (
+            {"start": found},
+            "start must be the state of a descent but is .* as in result.state",
+        ),
         ({"order": 9}, r"order must be in 1\.\.8 but is 9"),
     ):
         with pytest.raises(InputError, match=said) as refusal:
             chaffinch.differentiable_selection(X, y, n_features=3, **options)
         assert "\n" not in str(refusal.value)
+    with pytest.raises(InputError, match=r"state must be the state of a .* as in result.state"):
+        chaffinch.save_state(found, tmp_path / "state")
     table = written(tmp_path)
     with pytest.raises(InputError, match=r"n_features must be in 1\.\.60 but is 61"):
         chaffinch.differentiable_selection(table, n_features=61, cluster="local")

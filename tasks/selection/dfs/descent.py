@@ -22,6 +22,7 @@ from chaffinch.tasks.selection.dfs.sources import RowSource
 _RATE, _LONGEST = 0.1, 1.0
 _OLD, _OLD_SQUARE = 0.9, 0.999
 _DECAY = 0.75  # of a peak, each step
+_OUT = -30.0  # v of a constant column: s is 1e-26, and no step moves it
 _OLD_PRESSURE = 0.7  # with 0.9 the first steps still show after sixty
 
 
@@ -95,7 +96,9 @@ class Descent:
     Attributes
     ----------
     v, kept : ndarray, shape (D,)
-        The mask, and s.
+        The mask, and s; -30 and next to 0 for a constant column.
+    varies : ndarray of bool, shape (D,)
+        Which columns are not constant.
     learned, draws
         See above.
     """
@@ -118,7 +121,8 @@ class Descent:
         )
         self._squares = scale.squares(learned.top)
         n_features, kind = len(self._squares), self._squares.dtype
-        held = held or start(self._squares)
+        self.varies = scale.inverse > 0
+        held = _of_columns(held or start(self._squares), self.varies, self._squares)
         self.v, self.kept = held.v.copy(), held.kept.copy()
         self._mean, self._mean_square = held.mean.copy(), held.mean_square.copy()
         self._peaks, self._pressure = held.peaks.copy(), held.pressure
@@ -158,6 +162,11 @@ class Descent:
             moving average.
         n_features : int in 1..D
             How many are to be left.
+
+        Raises
+        ------
+        ValueError
+            If the loss or the mask is no longer finite.
         """
         z, for_all = self._estimate()
         if penalty is not None:
@@ -167,7 +176,14 @@ class Descent:
             before = steep if self._pressure is None else self._pressure
             self._pressure = _OLD_PRESSURE * before + (1 - _OLD_PRESSURE) * steep
         seen = Step(1 - z + self._pressure * self._total, self._total, self._pressure * len(self.v))
-        self._move(for_all)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
+            self._move(for_all)
+        if not (np.isfinite(seen.loss) and np.isfinite(self.v).all()):
+            raise ValueError(
+                f"step {self._n_drawn} gave a loss of {seen.loss:g} with a penalty of "
+                f"{seen.penalty:g}, after which scores would not be finite; give X in float64, "
+                "or a lower penalty"
+            )
         return seen
 
     def _estimate(self) -> tuple[float, float]:
@@ -186,6 +202,9 @@ class Descent:
     def _steepness(self, for_all: float, n_features: int) -> float:
         """Return the n-th largest peak of dz/ds, from those alone that may be it, if they suffice.
 
+        It is 0 at least: below, whatever tells nothing would be pushed up, ahead of what tells
+        much and rests at its summit. So the peaks of constant columns, which are 0, do not count.
+
         Of a feature that tells much, dz/ds falls to 0 well below s = 1, where the polynomial has
         its first summit: without a memory of what it was, features of noise would be level with it.
         """
@@ -195,7 +214,8 @@ class Descent:
         peaks = self._room[: kernels.peaks_above(*now, kind(guess), self._room)]
         if len(peaks) < n_features:
             peaks = self._peaks
-        return float(np.partition(peaks, len(peaks) - n_features)[len(peaks) - n_features])
+        peak = float(np.partition(peaks, len(peaks) - n_features)[len(peaks) - n_features])
+        return max(peak, 0.0)
 
     def _move(self, for_all: float) -> None:
         self._n_steps += 1
@@ -210,7 +230,7 @@ class Descent:
 
 
 def start(squares: NDArray[Any]) -> Held:
-    """Return where every descent begins: half of everything, with `Scale.squares` (D,)."""
+    """Return where a descent of D columns that vary begins: half of each; see `Scale.squares`."""
     n_features, kind = len(squares), squares.dtype
     v, mean, mean_square, peaks = np.zeros((4, n_features), kind)
     kept = np.full(n_features, 0.5, kind)
@@ -222,3 +242,30 @@ def with_other_rows(held: Held, squares: NDArray[Any]) -> Held:
     """Return what is held, to go on with rows whose `Scale.squares` (D,) are others."""
     everywhere = float(np.sum(held.kept * squares, dtype=np.float64))
     return replace(held, n_drawn=0, everywhere=everywhere)
+
+
+def _of_columns(held: Held, varies: NDArray[np.bool_], squares: NDArray[Any]) -> Held:
+    """Return what is held with constant columns out, and those that vary by now back at the start.
+
+    Where all of this is so already it is returned as it is, to the last bit of its sums.
+    """
+    leaving, back = ~varies & (held.v != _OUT), varies & (held.v == _OUT)
+    moved = leaving | back
+    if not moved.any():
+        return held
+    v, kept = np.where(back, 0, held.v), np.where(back, 0.5, held.kept).astype(held.kept.dtype)
+    v[leaving], kept[leaving] = _OUT, 1 / (1 + np.exp(-2 * _OUT))
+    mean, mean_square, peaks = (
+        np.where(moved, held.v.dtype.type(0), one)
+        for one in (held.mean, held.mean_square, held.peaks)
+    )
+    return replace(
+        held,
+        v=v.astype(held.v.dtype),
+        kept=kept,
+        mean=mean,
+        mean_square=mean_square,
+        peaks=peaks,
+        total=float(np.sum(kept, dtype=np.float64)),
+        everywhere=float(np.sum(kept * squares, dtype=np.float64)),
+    )

@@ -91,7 +91,7 @@ def batch_size(n_rows: int, batch_rows: int | None = None) -> int:
     return int(batch_rows)
 
 
-def check_blocks(block_rows: tuple[int, ...], blocks_per_step: int) -> None:
+def check_blocks(block_rows: tuple[int, ...], blocks_per_step: int, *, in_memory: bool) -> None:
     """Refuse blocks that are too small, and steps of more blocks than there are.
 
     Raises
@@ -110,5 +110,10 @@ def check_blocks(block_rows: tuple[int, ...], blocks_per_step: int) -> None:
     if not 1 <= blocks_per_step <= len(block_rows):
         raise ValueError(
             f"blocks_per_step must be in 1..{len(block_rows)}, as there are blocks, but is "
-            f"{blocks_per_step}; a table in memory is one block"
+            f"{blocks_per_step}; "
+            + (
+                "a table in memory is one block"
+                if in_memory
+                else "take fewer, or make them smaller"
+            )
         )

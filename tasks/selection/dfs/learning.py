@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -22,12 +22,12 @@ from chaffinch.tasks.selection.dfs.parts import (
 )
 from chaffinch.tasks.selection.dfs.scaling import Scale, scale_of
 from chaffinch.tasks.selection.dfs.sources import RowSource
-from chaffinch.tasks.selection.dfs.strongest import top_singular_value
-from chaffinch.tasks.selection.dfs.target import Outputs, labels_for
+from chaffinch.tasks.selection.dfs.strongest import Effort, top_singular_value
+from chaffinch.tasks.selection.dfs.target import Outputs, in_words, labels_for
 from chaffinch.tasks.selection.vocabulary import Floats, Task
 
 _TEXT = "OU"  # kinds of array
-_FEW = 12  # iterations where each reads all rows again: within half a per cent, mostly above
+_AT_HAND, _READ_AGAIN = Effort(20, 1e-4), Effort(12, 1e-4)  # of one block, which is kept; of more
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +55,23 @@ class Learned:
         return scale_of(self.columns)
 
 
+Check = Callable[[Scale, Outputs], None]
+
+
+def accept(scale: Scale, outputs: Outputs) -> None:
+    """Let any columns and outputs pass."""
+
+
 def learn(
-    source: RowSource, task: Task | None, sharing: Sharing, before: Learned | None = None
+    source: RowSource,
+    task: Task | None,
+    sharing: Sharing,
+    before: Learned | None = None,
+    *,
+    check: Check = accept,
+    effort: Effort | None = None,
 ) -> Learned:
-    """Read all rows once for their moments, and up to 13 times for the top singular value.
+    """Read all rows once for their moments, then for the top singular value.
 
     A sample of rows does not do: its top singular value is higher, on text with an eighth of the
     rows 2.4 to 2.8 times, as columns that few rows have are as rare among them.
@@ -74,6 +87,11 @@ def learn(
         If these rows were the last to be added it is returned; other rows are as if they were there
         still. The top singular value of both is taken to be the larger one, as it has to be rather
         high.
+    check : callable, optional
+        Called with what is known of columns and target once the moments are; it may refuse them.
+    effort : Effort, optional
+        For the top singular value. By default 20 iterations at most for one block and 12 for
+        several, each of which reads all rows: it is then within one per cent, mostly above.
 
     Raises
     ------
@@ -93,10 +111,12 @@ def learn(
     if before is not None:
         _check_same_form(columns, before.columns)
         if latest == before.latest:
+            check(before.scale, before.outputs)
             return before
         columns, outputs = both((before.columns, before.outputs), (columns, outputs))
     outputs.check()
     scale = scale_of(columns)
+    check(scale, outputs)
     multiply = sharing.of([Multiplier(part, scale) for part in parts])
 
     def image(direction: Floats | None) -> Floats:
@@ -104,8 +124,8 @@ def learn(
         return reduce(np.add, _waves(multiply, Multiplier.image, questions))
 
     n_used = int(np.count_nonzero(scale.inverse))
-    few = {"most_iterations": _FEW} if len(source.block_rows) > 1 else {}
-    top = top_singular_value(image(None), image, n_used, **few)
+    effort = effort or (_AT_HAND if len(source.block_rows) == 1 else _READ_AGAIN)
+    top = top_singular_value(image(None), image, n_used, effort)
     return Learned(columns, outputs, top if before is None else max(top, before.top), latest)
 
 
@@ -130,13 +150,14 @@ def _check_same_kind(source: RowSource, task: Task | None, before: Learned) -> N
         raise ValueError(f"task must be {was}, as it was at the start, but is {task!r}")
     if was == "regression" and source.target_type.kind not in "biuf":
         raise ValueError(
-            f"y must hold numbers, as at the start, but holds {source.target_type}; give numbers"
+            "y must hold numbers, as at the start, but holds "
+            f"{in_words(source.target_type)}; give numbers"
         )
     labels = before.outputs.labels
     if labels is not None and (source.target_type.kind in _TEXT) != (labels.dtype.kind in _TEXT):
         raise ValueError(
             f"y must be of classes like {labels[0]}, as at the start, but holds "
-            f"{source.target_type}; name them as then"
+            f"{in_words(source.target_type)}; name them as then"
         )
     n_columns = len(before.columns.mean)
     if source.shape[1] != n_columns:

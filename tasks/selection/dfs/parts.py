@@ -23,6 +23,7 @@ from chaffinch.tasks.selection.dfs.moments import Moments, merged, moments_of
 from chaffinch.tasks.selection.dfs.scaling import Scale
 from chaffinch.tasks.selection.dfs.sources import RowSource, read_rows
 from chaffinch.tasks.selection.dfs.standardised import DenseTable, SparseTable, Table
+from chaffinch.tasks.selection.dfs.strongest import random_lengths
 from chaffinch.tasks.selection.dfs.target import Outputs, merged_outputs, outputs_of
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -161,7 +162,7 @@ class Multiplier:
         for block, operands in self._prepared(wave):
             n_rows = source.block_rows[block]
             if direction is None:
-                lengths = np.random.default_rng(block).standard_normal(n_rows)
+                lengths = random_lengths(sum(source.block_rows[:block]), n_rows)
             else:
                 lengths = self._scale.lengths(operands, direction)
                 lengths *= n_rows / source.shape[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
@@ -17,10 +18,11 @@ from chaffinch.tasks.selection.dfs.draws import Draws, batch_size, check_blocks
 from chaffinch.tasks.selection.dfs.gram import check_fits, check_takes
 from chaffinch.tasks.selection.dfs.learning import learn
 from chaffinch.tasks.selection.dfs.parts import Sharing
+from chaffinch.tasks.selection.dfs.scaling import Scale
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.sources import InMemory, RowSource, check_one_target
 from chaffinch.tasks.selection.dfs.state import DescentState, state_of
-from chaffinch.tasks.selection.dfs.target import labels_for, n_outputs
+from chaffinch.tasks.selection.dfs.target import Outputs, labels_for, n_outputs
 from chaffinch.tasks.selection.vocabulary import Task
 
 if TYPE_CHECKING:
@@ -163,6 +165,7 @@ def open_descent(
     rules: Rules,
     sharing: Sharing | None = None,
     start: DescentState | None = None,
+    n_features: int = 1,
 ) -> Descent:
     """Look at all rows, and return a descent before its first step.
 
@@ -171,6 +174,8 @@ def open_descent(
     source : RowSource
     rules, sharing, start
         See `select_by_descent`.
+    n_features : int, at least 1
+        So many columns have to vary.
 
     Raises
     ------
@@ -178,14 +183,15 @@ def open_descent(
         If a setting is out of its range, or the rows cannot be used.
     """
     block_rows = tuple(source.block_rows)
-    check_blocks(block_rows, rules.blocks_per_step)
+    check_blocks(block_rows, rules.blocks_per_step, in_memory=isinstance(source, InMemory))
     batch_rows = batch_size(min(block_rows), rules.batch_rows)
     check_order(rules.order, batch_rows)
     draws = Draws(block_rows, batch_rows, int(rules.blocks_per_step), rules.seed)
     sharing = sharing or Sharing()
     if sharing.device is not None:
         _check_device(sharing.device, source, rules, draws, start)
-    learned = learn(source, rules.task, sharing, start.learned if start else None)
+    known, check = start.learned if start else None, partial(_check_varying, n_features)
+    learned = learn(source, rules.task, sharing, known, check=check)
     held = start.held if start else None
     if start and not (learned is start.learned and draws == start.draws):
         held = with_other_rows(start.held, learned.scale.squares(learned.top))
@@ -218,13 +224,15 @@ def _opened(
     start: DescentState | None,
 ) -> Descent:
     """Refuse what cannot be before any work; then return a descent before its first step."""
-    steps = rules.steps
-    if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
-        raise ValueError(f"steps must be a whole number, at least 1, but is {steps!r}")
+    for name, least in (("steps", 1), ("seed", 0)):
+        given = getattr(rules, name)
+        if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
+            raise ValueError(f"{name} must be a whole number, at least {least}, but is {given!r}")
     source = as_source(X, y)
     for aim in aims:
-        _check_aim(source.shape[1], aim)
-    return open_descent(source, rules, sharing, start)
+        check_aim(source.shape[1], aim)
+    n_features = max(int(aim.n_features or 1) for aim in aims)
+    return open_descent(source, rules, sharing, start, n_features)
 
 
 def _one_after_the_other(
@@ -239,17 +247,38 @@ def _one_after_the_other(
 
 def _check_penalty(aim: Aim) -> None:
     penalty = aim.penalty
-    if penalty is not None and not (isinstance(penalty, Real) and 0 <= float(penalty) < np.inf):
+    if penalty is None:
+        return
+    is_number = isinstance(penalty, Real) and not isinstance(penalty, bool)
+    if not is_number or not 0 <= float(penalty) < np.inf:
         raise ValueError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
 
 
-def _check_aim(n_columns: int, aim: Aim) -> None:
+def check_aim(n_columns: int, aim: Aim) -> None:
+    """Refuse an aim that no table of so many columns can reach.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
     _check_penalty(aim)
     n_features = aim.n_features
     if n_features is None:
         return
-    if not isinstance(n_features, Integral) or not 1 <= int(n_features) <= n_columns:
+    is_count = isinstance(n_features, Integral) and not isinstance(n_features, bool)
+    if not is_count or not 1 <= int(n_features) <= n_columns:
         raise ValueError(f"n_features must be in 1..{n_columns} but is {n_features!r}")
+
+
+def _check_varying(n_features: int, scale: Scale, _outputs: Outputs) -> None:
+    """Refuse to choose more columns than vary."""
+    n_varying = int(np.count_nonzero(scale.inverse))
+    if n_features > n_varying:
+        raise ValueError(
+            f"n_features must be at most {n_varying}, as only {n_varying} of {len(scale.inverse)} "
+            f"columns vary, but is {n_features}; ask for at most {n_varying}"
+        )
 
 
 def _follow(
@@ -267,7 +296,8 @@ def _follow(
     v = descent.v.astype(np.float64)
     chosen = np.flatnonzero(v > 0)
     if n_features is not None:
-        chosen = np.sort(np.argsort(v, kind="stable")[len(v) - n_features :])
+        best_last = np.lexsort((v, descent.varies))
+        chosen = np.sort(best_last[len(v) - n_features :])
     return DifferentiableSelection(
         chosen,
         v,

@@ -19,11 +19,14 @@ class DifferentiableSelection:
     ----------
     features : ndarray of int, shape (m,)
         Positions of the chosen features, ascending: the requested number with the highest scores,
-        of equal ones those further right; or, for a given penalty, all with s above 1/2.
+        of equal ones those further right, constant ones never; or, for a given penalty, all with s
+        above 1/2.
     scores : ndarray of float64, shape (D,)
-        v; higher is better, above 0 is s above 1/2.
+        v; higher is better, above 0 is s above 1/2. -30 for a constant column. Where more than half
+        of the columns may stay, little or nothing is held against those of noise, and the order
+        says less: what tells much rests at its summit, below s = 1, and others come past it.
     kept : ndarray of float64, shape (D,)
-        s = sigma(2 v).
+        s = sigma(2 v); next to 0 for a constant column.
     losses : ndarray of float64, shape (steps,)
         Of each step's batch: the estimated share of the target's variance that is left, and the
         penalty.

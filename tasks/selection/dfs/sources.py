@@ -73,8 +73,8 @@ class InMemory:
         self.target_type: np.dtype[Any] = self._y.dtype
 
     @property
-    def labels(self) -> NDArray[Any]:
-        """The different values of y, ascending; ValueError if there is no order of them."""
+    def labels(self) -> NDArray[Any] | None:
+        """See `RowSource`; ValueError if there is no order of them."""
         return labels_in(self._y)
 
     def read(self, block: int) -> tuple[Any, NDArray[Any]]:

@@ -10,7 +10,7 @@ from chaffinch.tasks.selection.dfs.moments import moments_of
 from chaffinch.tasks.selection.dfs.scaling import scale_of
 from chaffinch.tasks.selection.dfs.sources import read_rows
 from chaffinch.tasks.selection.dfs.standardised import Table
-from chaffinch.tasks.selection.dfs.strongest import top_singular_value
+from chaffinch.tasks.selection.dfs.strongest import EXACTLY, random_lengths, top_singular_value
 
 
 def read_table(X: Any) -> Table:
@@ -30,8 +30,9 @@ def read_table(X: Any) -> Table:
     scale = scale_of(moments_of(rows))
     operands, n_rows = scale.prepared(rows), rows.shape[0]
     top = top_singular_value(
-        scale.image(operands, np.random.default_rng(0).standard_normal(n_rows)),
+        scale.image(operands, random_lengths(0, n_rows)),
         lambda direction: scale.image(operands, scale.lengths(operands, direction)),
         int(np.count_nonzero(scale.inverse)),
+        EXACTLY,
     )
     return scale.table(operands, top)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Floats, Task
 
+_MOST_LABELS = 1_000  # as in a file: more are a quantity rather than classes
 _NOT_FINITE = "y must be finite but is not; leave out the rows without a target"
 
 
@@ -133,12 +134,23 @@ def labels_for(
         raise ValueError(
             "y must hold classes but has too many values to be that; set task to regression"
         )
-    if kind.kind not in "biuf":
+    if kind.kind in "biuf":
+        return None
+    if known is None and not surely_numbers:
         raise ValueError(
-            f"y must hold numbers for a regression but holds {kind}; give numbers, or set "
-            "task to classification"
+            f"y holds {in_words(kind)} of more than {_MOST_LABELS:,} different values, which are "
+            "too many to be classes; give fewer, or numbers"
         )
-    return None
+    raise ValueError(
+        f"y must hold numbers for a regression but holds {in_words(kind)}; give numbers, or set "
+        "task to classification"
+    )
+
+
+def in_words(kind: np.dtype[Any]) -> str:
+    """Return what an array of a type holds, as a message says it."""
+    names = {"U": "text", "S": "bytes", "O": "objects, such as text", "b": "true and false"}
+    return names.get(kind.kind, f"numbers ({kind})" if kind.kind in "iuf" else str(kind))
 
 
 def n_outputs(labels: NDArray[Any] | None) -> int:
@@ -178,8 +190,8 @@ def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
     return given
 
 
-def labels_in(y: NDArray[Any]) -> NDArray[Any]:
-    """Return the different values of a target, ascending.
+def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
+    """Return the different values of a target, ascending; None where there are more than 1,000.
 
     Raises
     ------
@@ -189,12 +201,13 @@ def labels_in(y: NDArray[Any]) -> NDArray[Any]:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(_NOT_FINITE)
     try:
-        return np.unique(y)
+        labels = np.unique(y)
     except TypeError as error:
         raise ValueError(
             "y must hold classes of one kind but mixes some, as text and gaps; leave out the rows "
             "without a target"
         ) from error
+    return None if len(labels) > _MOST_LABELS else labels
 
 
 def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
