@@ -6,8 +6,6 @@ torch's own CPU device runs the very code that a GPU runs; what needs a GPU is s
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import threading
 from functools import partial
 
@@ -29,6 +27,7 @@ from chaffinch.tasks.selection.dfs.search import Aim, Rules, path_by_descent, se
 from chaffinch.tasks.selection.dfs.state import from_bytes, to_bytes
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import read_target
+from tests.selection.devices import check_that_the_cpu_is_the_default, needs_a_gpu
 from tests.selection.test_dfs_residual_variance import (
     differs,
     made_up,
@@ -343,7 +342,6 @@ def test_a_device_that_is_not_there_is_an_error_before_any_work(name, device) ->
 
 def test_the_cpu_is_the_default_and_needs_no_torch() -> None:
     script = """
-import sys, numpy, chaffinch
 X = numpy.random.default_rng(0).normal(size=(1200, 5))
 y = X[:, 0] + X[:, 3]
 either = [
@@ -354,13 +352,8 @@ either = [
     )
     for more in ({}, {"device": "cpu"})
 ]
-print(either[0] == either[1], "torch" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout == "True False\n", done.stderr
-
-
-needs_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+    check_that_the_cpu_is_the_default(script)
 
 
 @needs_a_gpu

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -28,6 +26,7 @@ from chaffinch.tasks.selection.models import NeuralNetwork, fit
 from chaffinch.tasks.selection.models.encoding import Encoding
 from chaffinch.tasks.selection.models.given import GivenModel
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows, Schema
+from tests.selection.devices import check_that_the_cpu_is_the_default, needs_a_gpu
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -337,7 +336,6 @@ def test_a_device_that_is_not_there_is_an_error_before_any_work(device) -> None:
 
 def test_the_cpu_is_the_default_and_needs_no_torch() -> None:
     script = """
-import sys, numpy, chaffinch
 from sklearn.linear_model import LogisticRegression
 X = numpy.random.default_rng(0).normal(size=(50, 3))
 y = X[:, 0] > 0
@@ -346,13 +344,8 @@ either = [
     chaffinch.masked_loss(model, X, y, loss="log_loss", **more).without_each().tolist()
     for more in ({}, {"device": "cpu"})
 ]
-print(either[0] == either[1], "torch" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout == "True False\n", done.stderr
-
-
-needs_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+    check_that_the_cpu_is_the_default(script)
 
 
 @needs_a_gpu
