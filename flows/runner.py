@@ -6,6 +6,7 @@ they are, runs are killed and shown as running, and the log ends in a traceback.
 
 import asyncio
 import signal
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,7 +20,8 @@ from prefect.logging import get_logger
 from prefect.runner import Runner
 from prefect.settings import PREFECT_UI_URL
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP)
+_SIGNALS = (*_OF_A_TERMINAL, signal.SIGTERM)
 
 logger = get_logger("chaffinch.serve")
 
@@ -101,16 +103,26 @@ async def _serve(runner: _Runner, scheduled: Collection[str]) -> None:
 
 @contextmanager
 def _handled_by(runner: _Runner) -> Iterator[None]:
-    """Let the runner handle the signals that this program was not started to ignore."""
+    """Let the runner handle the signals that this program was not started to ignore.
+
+    What a terminal sends goes to the processes of runs as well, and breaks them off wherever they
+    are. They inherit what the thread that starts them blocks, so that another takes these signals.
+    """
+    loop, over = asyncio.get_running_loop(), threading.Event()
+    threading.Thread(target=over.wait, name="takes signals", daemon=True).start()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_A_TERMINAL)
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, old in before.items():
-        if old is not signal.SIG_IGN:
-            signal.signal(number, runner.handle_sigterm)
+    taken = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
+    for number in taken:
+        loop.add_signal_handler(number, runner.handle_sigterm, number)
     try:
         yield
     finally:
-        for number, old in before.items():
+        for number, old in taken.items():
+            loop.remove_signal_handler(number)
             signal.signal(number, old)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        over.set()
 
 
 def _pause(scheduled: Collection[str]) -> None:
