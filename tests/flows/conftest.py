@@ -54,7 +54,9 @@ class Server:
 
         self.url = f"http://127.0.0.1:{port}/api"
         self.env = {**env, "PREFECT_API_URL": self.url}
-        self._http = httpx.Client(base_url=self.url, timeout=30)
+        # a connection that is kept may be closed by a busy server just when it is asked again
+        anew = httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.Client(base_url=self.url, timeout=30, limits=anew)
 
     def close(self) -> None:
         """Close the connection."""
