@@ -56,7 +56,8 @@ def test_nothing_that_executes_what_it_loads_and_no_check_that_can_be_switched_o
 @of_every_file
 def test_no_random_state_is_global(path):
     assert not re.search(
-        r"np\.random\.(?!default_rng|Generator|PCG64\(|SeedSequence|RandomState\()", path.read_text()
+        r"np\.random\.(?!default_rng|Generator|PCG64\(|SeedSequence|RandomState\()",
+        path.read_text(),
     )
     assert not re.search(r"torch\.manual_seed|^import random", path.read_text(), re.MULTILINE)
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ QUICK = {
     "method": {"kind": "anova_f", "n_features": [2]},
     "model": {"name": "linear", "tuning": "none"},
 }
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(server: Server) -> Iterator[None]:
+    """Delete every deployment afterwards, whatever became of the test."""
+    yield
+    server.forget_deployments()
 
 
 def serve(table: Path) -> tuple[str, ...]:
@@ -63,7 +71,6 @@ def test_neither_takes_over_from_the_other_nor_stops_what_the_other_does(
         # with the table and the store that the other suggested last
         on_demand = deployments["feature_selection/on-demand"]
         ended = server.ended(server.accepted(on_demand["id"], {"settings": QUICK})["id"])
-    server.forget_deployments()
     assert announced["parameters"]["data"] == str(harvest)
     assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
     assert len(list(orders.parent.glob("chaffinch-store/runs/orders-*/report.html"))) == 1
