@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -56,12 +55,9 @@ def test_from_nothing_to_a_nightly_run(tmp_path):
     script = "\n".join(["set -e", f"cd {tmp_path}", *typed])
     script = script.replace("4200", port).replace("4280", str(free_port()))
     log = tmp_path / "said"
-    try:
-        with started("bash", "-c", script, env=env, log=log) as shell:
-            assert shell.wait(250) == 0, log.read_text()
+    with started("bash", "-c", script, env=env, log=log) as shell:
+        assert shell.wait(250) == 0, log.read_text()
         said = log.read_text()
         assert re.search(r"tumours-gbmo-lightgbm-\w+ │ .* │ finished │", said)
         assert "tumours-elimination-curve" in said
         eventually(lambda: not still_running(tmp_path))
-    finally:
-        subprocess.run((*PREFECT, "server", "stop"), env=env, capture_output=True, check=False)
