@@ -58,9 +58,11 @@ def check_largest(what: str, numbers: Floats, remedy: str = "") -> None:
     InputError
         If one is beyond 1e30.
     """
-    sizes = np.abs(np.nan_to_num(numbers))
-    if np.max(sizes, initial=0.0) > LARGEST:
-        row = int(np.argmax(sizes))
+    # fmin and fmax pass over NaN, without a copy
+    lowest = np.fmin.reduce(numbers, initial=0.0)
+    highest = np.fmax.reduce(numbers, initial=0.0)
+    if max(-lowest, highest) > LARGEST:
+        row = int(np.nanargmax(np.abs(numbers)))
         raise InputError(
             f"{what} must lie within -{LARGEST:g}..{LARGEST:g}, which models can compute with, but "
             f"is {numbers[row]:g} in row {row + 1}: rescale it{remedy}"

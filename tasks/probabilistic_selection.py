@@ -227,9 +227,9 @@ def probabilistic_selection(
         asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
         if network is not None:
             asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
-        # of a tau of 0 no mask is too near
         repair = Repair(d, sets, tau, dissimilarity, n_features) if sets else None
-        repair = repair if tau > 0 else None
+        if tau == 0:
+            repair = None  # the sets are checked all the same, but no mask is too near
         search = Search(prepared, rules, seed, repair=repair, module=network)
         _run(search, path, prepared, asked)
         mask = _final_mask(search, n_features, repair)
