@@ -183,6 +183,7 @@ def test_a_store_of_a_later_release(tmp_path):
         chaffinch.select(bad_table(), "y", store=tmp_path)
 
 
+@pytest.mark.e2e  # it is waited for
 def test_a_scheduler_that_does_not_answer(tmp_path):
     nobody = "tcp://127.0.0.1:9"
     with pytest.raises(InputError) as refusal:

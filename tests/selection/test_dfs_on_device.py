@@ -83,7 +83,7 @@ def test_the_value_and_the_gradient_are_those_of_the_definition(order, kind, wit
 @of_every_target
 def test_a_batch_says_what_the_kernels_say(order, kind, within, target) -> None:
     """In several tiles of columns, of which the last is filled up."""
-    X, y = a_table(700, 4500)
+    X, y = a_table(700, 2300)
     table = read_table(X.astype(kind))
     rows, s, outputs = batch_of(X, TARGETS[target](y), 300)
     asked = rows, s.astype(kind), outputs, chain_weights(order, len(rows))

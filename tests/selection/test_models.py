@@ -266,6 +266,7 @@ def digests() -> dict[str, str]:
     return found
 
 
+@pytest.mark.e2e
 def test_the_number_of_threads_changes_no_bit():
     processes = [
         subprocess.Popen(

@@ -150,7 +150,10 @@ def test_the_memory_that_is_free_changes_no_bit(name, parameters, n_classes) -> 
     assert answers(one) == answers(some) == answers(many)
 
 
-@pytest.mark.parametrize(("n", "n_units"), [(1300, 3000), (520, 9000), (1024, 6000)])
+@pytest.mark.parametrize(
+    ("n", "n_units"),
+    [(1300, 3000), pytest.param(520, 9000, marks=pytest.mark.e2e), (1024, 6000)],
+)
 def test_rows_in_several_runs_of_which_the_last_may_be_filled_up(n, n_units) -> None:
     arguments = wide(n, n_units)
     engine, little = on_device(arguments), on_device(arguments, least_memory(arguments))
