@@ -1,6 +1,6 @@
 """A Dask cluster, on this machine or elsewhere, opened for the length of a run.
 
-Dask is imported here, in `over_dask` and in `placing`, and nowhere else.
+Dask is imported here, in `local_cluster`, `over_dask` and `placing`, and nowhere else.
 """
 
 from __future__ import annotations
@@ -76,28 +76,24 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
 
 
 def _local(n_workers: int) -> Any:
-    from distributed.deploy.subprocess import SubprocessCluster
+    from chaffinch.tasks.local_cluster import local_cluster
 
-    # Started as programs of their own, so that a caller's script needs no `if __name__` guard.
     # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
     single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
     parent = [[str(os.getpid())]]
-    options: dict[str, Any] = {
-        "n_workers": n_workers,
-        "threads_per_worker": 1,
-        "dashboard_address": None,
-        "scheduler_kwargs": {"preload": _ORPHANS, "preload_argv": parent},
-        "worker_kwargs": {
-            "env": single,
-            "memory_limit": 0,
-            "dashboard": False,
-            "preload_nanny": _ORPHANS,
-            "preload_nanny_argv": parent,
-        },
+    of_scheduler = {"preload": _ORPHANS, "preload_argv": parent}
+    of_workers: dict[str, Any] = {
+        "env": single,
+        "memory_limit": 0,
+        "dashboard": False,
+        "preload_nanny": _ORPHANS,
+        "preload_nanny_argv": parent,
     }
     try:
         with helpers_shielded(), quiet():
-            return SubprocessCluster(**options)
+            return local_cluster(
+                n_workers, scheduler_options=of_scheduler, worker_options=of_workers
+            )
     except (OSError, RuntimeError) as error:
         raise WorkersError(_not_started(error)) from error
 

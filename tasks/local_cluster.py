@@ -1,0 +1,76 @@
+"""A Dask cluster of programs on this machine, closed whatever becomes of them meanwhile.
+
+Dask's own `SubprocessCluster`, but for one thing: to close a worker that is just being started
+again, it kills processes that may have ended since it looked for them, and fails of it. A run that
+was done would end in that error, and the other workers would be left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import psutil
+from distributed import SpecCluster
+from distributed.deploy.subprocess import Subprocess, SubprocessScheduler, SubprocessWorker
+
+_HOST = "127.0.0.1"
+_SECONDS_TO_LOOK = 0.01
+
+
+class _Closed(Subprocess):
+    """A program that is closed for good."""
+
+    async def close(self) -> None:
+        """Kill it and all that it has started."""
+        while True:
+            try:
+                await super().close()
+            except psutil.NoSuchProcess:  # one of them ended between the look and the kill
+                await asyncio.sleep(_SECONDS_TO_LOOK)
+            else:
+                return
+
+
+class _Scheduler(_Closed, SubprocessScheduler):
+    """See `_Closed`."""
+
+
+class _Worker(_Closed, SubprocessWorker):
+    """See `_Closed`."""
+
+
+def local_cluster(
+    n_workers: int, *, scheduler_options: dict[str, Any], worker_options: dict[str, Any]
+) -> SpecCluster:
+    """Start a scheduler and workers of one thread each, reached from this machine alone.
+
+    They are programs of their own, so that a caller's script needs no `if __name__` guard.
+
+    Parameters
+    ----------
+    n_workers : int, at least 1
+        Worker processes.
+    scheduler_options : dict
+        Of `distributed.Scheduler`; it has no dashboard.
+    worker_options : dict
+        Of `distributed.Nanny`.
+
+    Raises
+    ------
+    OSError, RuntimeError
+        If they do not start.
+    """
+    scheduler = {"host": _HOST, "port": 0, "dashboard": False, "dashboard_address": None}
+    worker = {"host": _HOST, "nthreads": 1, "silence_logs": logging.WARNING}
+    of_workers = {"cls": _Worker, "options": {"worker_kwargs": worker | worker_options}}
+    return SpecCluster(
+        workers=dict.fromkeys(range(n_workers), of_workers),
+        scheduler={
+            "cls": _Scheduler,
+            "options": {"scheduler_kwargs": scheduler | scheduler_options},
+        },
+        worker=of_workers,
+        silence_logs=logging.WARNING,
+    )

@@ -1,0 +1,37 @@
+"""A cluster of this machine is closed for good, whatever ends while it is being closed."""
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from chaffinch.tasks.cluster import open_workers
+
+pytestmark = pytest.mark.xdist_group("dask")
+
+
+def same(shared: None, item: int) -> int:
+    return item
+
+
+def ended() -> psutil.Process:
+    """Return a process that was there when it was looked for, and is not any more."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+        return psutil.Process(program.pid)
+
+
+def test_what_ends_before_it_is_killed_stops_nothing(monkeypatch) -> None:
+    seen = psutil.Process.children
+    gone = [ended(), ended()]  # as where a worker is being started anew
+
+    def seen_too_early(process: psutil.Process, *, recursive: bool) -> list[psutil.Process]:
+        return [gone.pop()] if gone else seen(process, recursive=recursive)
+
+    with open_workers("local", 2) as workers:
+        workers.map(same, None, [1, 2])  # starts them
+        programs = psutil.Process().children(recursive=True)
+        assert len(programs) > 4  # scheduler, nannies, workers
+        monkeypatch.setattr(psutil.Process, "children", seen_too_early)
+    assert not gone
+    assert not [one for one in programs if one.is_running() and one.status() != "zombie"]
