@@ -26,6 +26,7 @@ from chaffinch.flows.serve_commands import announce, automations, serve
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.flows.stopped_commands import Commands
 from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.names import nearest
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import Stopped, stop_once, stopped_by_signals
@@ -229,6 +230,13 @@ def runs(store: str | None, as_json: bool) -> None:
     terminal.show_runs(_existing_store(store), as_json=as_json)
 
 
+def _require_known(name: str, store: Any) -> None:
+    known = [one.name for one in (*store.runs(), *store.comparisons())]
+    if name not in known:
+        remedy = nearest(name, known) or "; `chaffinch runs` lists those there are"
+        raise InputError(f"there is no run or comparison {name!r} in {store.path}{remedy}")
+
+
 @cli.command()
 @click.argument("run")
 @settings_options(ExecutionSettings, STORE)
@@ -241,6 +249,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 
     existing = _existing_store(store)
     compared = {comparison.name: comparison for comparison in existing.comparisons()}
+    _require_known(run, existing)
     if run in compared:
         terminal.show_comparison(load_comparison(compared[run]), as_json=as_json)
     else:

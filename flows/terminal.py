@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -216,6 +217,8 @@ def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: b
             "comparison": result.name,
             "folder": str(result.folder),
             "warnings": list(result.warnings),
+            "tables": [asdict(table) for table in result.summary.tables],
+            "rankings": [asdict(ranking) for ranking in result.summary.rankings],
             "results": result.table.to_pylist(),
         }
         console.out(json.dumps(found, indent=2), highlight=False)

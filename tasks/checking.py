@@ -202,15 +202,17 @@ def _check_splits(
     try:
         splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
     except InputError as error:
-        if (
-            settings.task == "auto"
-            and classes
-            and all(label.lstrip("-").isdigit() for label in classes)
-        ):
-            remedy = "set task to regression"
-            if kind_of(settings.target, table[settings.target]) == "category":
-                remedy = f"name it as numeric and {remedy}"  # it has leading zeros
+        are_numbers = bool(classes) and all(label.lstrip("-").isdigit() for label in classes)
+        if settings.task == "auto" and are_numbers:
+            is_text = kind_of(settings.target, table[settings.target]) == "category"
+            remedy = "name it as numeric and " if is_text else ""  # it has leading zeros
+            remedy += "set task to regression"
             raise InputError(f"{error}; if {settings.target!r} is a quantity, {remedy}") from error
+        if 2 * len(classes) > len(y):
+            raise InputError(
+                f"target {settings.target!r} has {len(classes)} different texts in {len(y)} rows, "
+                "too many to be classes: give numbers, or classes of several rows each"
+            ) from error
         raise
     if isinstance(settings.method, Pefs):
         settings.method.check_batch(len(splits.train))
@@ -262,8 +264,9 @@ def _check_features(
 ) -> None:
     if not features:
         left_out = quoted_with_reasons(excluded)
-        why = f"left out are {left_out}" if left_out else "every column has another role"
-        raise InputError(f"the table has no feature: {why}; give columns that vary")
+        why = f"left out are {left_out}; give columns that vary"
+        other = "every column is dropped or has another role; drop fewer, or give more"
+        raise InputError(f"the table has no feature: {why if left_out else other}")
     lowest = max(1, len(set(settings.columns.keep)))
     for size in _sizes(settings.method):
         if not lowest <= size <= len(features):
@@ -275,9 +278,8 @@ def _check_baseline(
     features: tuple[str, ...], categories: dict[str, tuple[str, ...]], settings: SelectionSettings
 ) -> None:
     """Check the values that a user gave for masked features."""
-    if isinstance(settings.baseline, str):
-        return
-    for name, value in settings.baseline.items():
+    given = {} if isinstance(settings.baseline, str) else settings.baseline
+    for name, value in given.items():
         _require_feature("baseline", name, features)
         known = categories.get(name)
         if known is not None and str(value) not in known:

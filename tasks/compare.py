@@ -64,12 +64,13 @@ def compare(
     Parameters
     ----------
     data : path or address, or pandas, polars or Arrow table, or a list of them
-        Each as for `chaffinch.select`.
+        Each as for `chaffinch.select`. Several tables in memory are numbered in their order.
     target : str
         Column to predict, in every table.
     methods : sequence of str or method settings, optional
-        What to compare; see `chaffinch.select`. By default gbmo and three rivals. Keeping every
-        feature, and predicting a constant, are always among it.
+        What to compare; see `chaffinch.select`. By default gbmo and three rivals, or those of them
+        that take sample weights where there are some. Keeping every feature, and predicting a
+        constant, are always among it.
     models : sequence of str or ModelSettings
         Models to select for and to retrain.
     folds : int in 2..20
@@ -77,8 +78,8 @@ def compare(
     seeds : int, at least 1
         How often the folds are dealt anew, with the seeds 0, 1, 2, ...
     sizes : sequence of int or of float below 1
-        Numbers of features, or shares of all, at which each method is scored besides its own
-        choice.
+        Numbers of features, or shares of all, at which each method that can be asked for a number
+        is scored besides its own choice; afs_bm and particle_swarm cannot.
     keep, drop, categorical, numeric, weight, group, time, task, loss, baseline
         As for `chaffinch.select`, in every table.
     cluster : "none", "local" or a scheduler's address, optional

@@ -5,6 +5,8 @@ on, what the chosen mask is judged on, and what nobody looks at until the end. C
 proportions; a group is never split; with a time column, later parts are strictly later.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -91,9 +93,8 @@ def split_rows(
         If rows, groups or times, or the rows of a class, are too few for the parts and the folds,
         or if both groups and times are given.
     """
-    part = _dealt(
-        y, settings, np.array(settings.shares), least_members(settings), groups, times, classes
-    )
+    rows = _Rows(y, groups, times)
+    part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
     return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
 
 
@@ -120,52 +121,72 @@ def split_around(
     rest = np.setdiff1d(np.arange(len(y)), test)
     if times is not None:
         rest = rest[times[rest] < times[test].min()]
-    part = _dealt(
-        y[rest],
-        settings,
-        _PERCENT_OF_THE_REST,
-        least_members(settings)[:-1],
-        None if groups is None else groups[rest],
-        None if times is None else times[rest],
-        classes,
-    )
+    every, least = _Rows(y, groups, times), least_members(settings)[:-1]
+    part = _dealt(every.take(rest), settings, _PERCENT_OF_THE_REST, least, classes, every)
     train, mask_validation, model_validation = (rest[part == number] for number in range(3))
     return Splits(train, mask_validation, model_validation, test)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """What rows are parted by."""
+
+    y: Floats | Index
+    groups: Keys | None
+    times: Keys | None
+
+    def take(self, rows: Index) -> _Rows:
+        """Return some of them."""
+        groups = None if self.groups is None else self.groups[rows]
+        return _Rows(self.y[rows], groups, None if self.times is None else self.times[rows])
+
+
 def _dealt(
-    y: Floats | Index,
+    rows: _Rows,
     settings: SelectionSettings,
     percent: Index,
     least: Index,
-    groups: Keys | None,
-    times: Keys | None,
     classes: Sequence[str],
+    every: _Rows | None = None,
 ) -> Index:
-    """Return each row's part; see `split_rows` for what is raised."""
+    """Return each row's part; see `split_rows` for what is raised.
+
+    `every` is what there is with the test part, where that was taken out before.
+    """
+    groups, times, columns = rows.groups, rows.times, settings.columns
     if groups is not None and times is not None:
         raise InputError("rows are parted by groups or by times, not by both: give one of them")
-    by_class = np.issubdtype(y.dtype, np.integer)
-    labels = y.astype(np.int64) if by_class else np.zeros(len(y), dtype=np.int64)
-    _require(len(y), least, "the table has {} rows", "give more rows")
+    by_class, whole, outer = np.issubdtype(rows.y.dtype, np.integer), every or rows, None
+    if every is not None:  # in time the earliest one has the least before it
+        outer = "more" if times is None else "fewer"
+    labels = rows.y.astype(np.int64) if by_class else np.zeros(len(rows.y), dtype=np.int64)
+    _require((len(rows.y), len(whole.y)), least, "the table has {} rows", "give more rows", outer)
     if groups is not None:
-        said = f"group column {settings.columns.group or ''!r} has {{}} different values"
-        _require(len(np.unique(groups)), least, said, "name a finer one")
+        said = f"group column {columns.group or ''!r} has {{}} different values"
+        _require(_distinct(groups, whole.groups), least, said, "name a finer one", outer)
         part = deal_groups(labels, groups, percent, least, np.random.default_rng(settings.seed))
     elif times is not None:
         in_time = least_members(settings, by_time=True)[: len(least)]
-        said = f"time column {settings.columns.time or ''!r} has {{}} different values"
-        _require(len(np.unique(times)), in_time, said, "name a finer one")
+        said = f"time column {columns.time or ''!r} has {{}} different values"
+        _require(_distinct(times, whole.times), in_time, said, "name a finer one", outer)
         part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
     else:
-        for label, size in enumerate(np.bincount(labels) if by_class else ()):
-            said = f"class {_name(label, classes)} has {{}} rows"
-            _require(size, least, said, "merge or drop rare classes")
+        n_of_each = np.bincount(whole.y) if by_class else np.arange(0)
+        n_parted = np.bincount(labels, minlength=len(n_of_each))
+        for label, n_all in enumerate(n_of_each):
+            said = f"class {_name(label, classes)} has {{}} row{'' if n_all == 1 else 's'}"
+            _require((n_parted[label], n_all), least, said, "merge or drop rare classes", outer)
         part = deal_rows(labels, percent, least, np.random.default_rng(settings.seed))
     if by_class:
         _require_classes(labels, part, least, classes)
     return part
+
+
+def _distinct(keys: Keys, every: Keys | None) -> tuple[int, int]:
+    """Return how many different values some rows have, and all."""
+    n_distinct = len(np.unique(keys))
+    return n_distinct, n_distinct if every is None else len(np.unique(every))
 
 
 def fold_indices(
@@ -238,15 +259,26 @@ def fold_indices(
     return folds
 
 
-def _require(members: int, least: Index, said: str, remedy: str) -> None:
-    """Raise unless there are as many members as all parts together need."""
-    if members >= least.sum():
+def _require(
+    members: tuple[int, int], least: Index, said: str, remedy: str, outer_folds: str | None
+) -> None:
+    """Raise unless there are as many members to part, and in all, as all parts together need.
+
+    `outer_folds` is which number of them would leave more to part: "more", "fewer" or None.
+    """
+    n_parted, n_all = members
+    if n_parted >= least.sum():
         return
-    folds = f" ({least[0]} to train on, for the folds, and 1 in each other part)"
-    fewer = ", or use fewer folds" if least[0] > 1 else ""
+    within = "" if outer_folds is None else " within"
+    parts = ", 1 in each part"
+    if least[0] > 1:
+        parts = f" ({least[0]} to train on, for the folds{within}, and 1 in each other part)"
+    if outer_folds is None:
+        fewer = ", or use fewer folds" if least[0] > 1 else ""
+        raise InputError(f"{said.format(n_all)} but needs {least.sum()}{parts}: {remedy}{fewer}")
     raise InputError(
-        f"{said.format(members)} but needs {least.sum()}{folds if fewer else ', 1 in each part'}: "
-        f"{remedy}{fewer}"
+        f"{said.format(n_all)}, of which an outer fold leaves {n_parted} to select by, but "
+        f"{least.sum()} are needed there{parts}: {remedy}, or use {outer_folds} outer folds"
     )
 
 

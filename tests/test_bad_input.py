@@ -108,8 +108,8 @@ TABLES = [
     bad("commas in numbers", "column 'a' is written with commas in its numbers, such as '2,5' in "
         "row 1; write them with a decimal point alone, or name the column as categorical",
         bad_table(a=["2,5", "3,25"] * 30), at_command=True),
-    bad("every column dropped", "the table has no feature: every column has another role; give "
-        "columns that vary", drop=["a", "b", "c"]),
+    bad("every column dropped", "the table has no feature: every column is dropped or has "
+        "another role; drop fewer, or give more", drop=["a", "b", "c"]),
 ]  # fmt: skip
 
 TASKS = [
@@ -124,7 +124,8 @@ TASKS = [
     bad("regressor of a class", "Ridge is no classifier but the target is a class; use one, or "
         "linear", model="Ridge"),
     bad("no probabilities", "SVC gives no class probabilities with these parameters; change "
-        "them, or pass the instance CalibratedClassifierCV(SVC(), ensemble=False) instead",
+        "them, take another model, such as LogisticRegression, or pass the instance "
+        "CalibratedClassifierCV(SVC(), ensemble=False) instead",
         model="SVC"),
     bad("loss of numbers for classes", "loss 'squared_error' is for regression but the target "
         "asks for classification; use 'log_loss'", loss="squared_error", at_command=True),

@@ -59,15 +59,19 @@ class Compared:
         roles, settings = self.tables[cell.table].roles, self.plan.selection(cell)
         outer = settings.model.model_copy(update={"folds": self.plan.settings.folds})
         dealt = settings.model_copy(update={"model": outer})
-        folds = fold_indices(roles.y, dealt, groups=roles.groups, times=roles.times, anew=True)
-        return split_around(
-            folds[cell.fold][1],
-            roles.y,
-            settings,
-            groups=roles.groups,
-            times=roles.times,
-            classes=self.plan.sources[cell.table].description.classes,
-        )
+        source = self.plan.sources[cell.table]
+        try:
+            folds = fold_indices(roles.y, dealt, groups=roles.groups, times=roles.times, anew=True)
+            return split_around(
+                folds[cell.fold][1],
+                roles.y,
+                settings,
+                groups=roles.groups,
+                times=roles.times,
+                classes=source.description.classes,
+            )
+        except InputError as error:
+            raise InputError(f"in {source.label}, {error}") from error
 
 
 @dataclass(frozen=True)

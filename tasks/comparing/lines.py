@@ -20,6 +20,7 @@ from chaffinch.tasks.comparing.wording import (
     heading_of,
     name_of,
     ranks_of,
+    sizes_left_out,
     sizes_of,
     verdicts_of,
 )
@@ -49,6 +50,7 @@ def lines_of(summary: Summary) -> list[str]:
         lines += [*_of_table(table), ""]
     for model, rankings in groupby(summary.rankings, attrgetter("model")):
         lines += [*_of_rankings(model, list(rankings)), ""]
+    lines += sizes_left_out(summary.tables)
     lines += gaps_of(summary)
     lines += errors_of(summary)
     while lines and not lines[-1]:

@@ -1,12 +1,13 @@
 """What a person can set of a comparison: one pydantic model for form, command and Python."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.mask_settings import Gbmo
+from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
 from chaffinch.tasks.setting_fields import Count, Settings, Size, setting
 from chaffinch.tasks.settings import (
     Baseline,
@@ -30,7 +31,8 @@ class ComparisonSettings(Settings):
         tuple(method_of(name) for name in _RIVALS),
         1,
         "Methods",
-        "What to compare; every feature kept is always among it.",
+        "What to compare; every feature kept is always among it. Of the default ones those that "
+        "take sample weights, where there are some.",
         min_length=1,
     )
     models: tuple[ModelSettings, ...] = setting(
@@ -50,8 +52,8 @@ class ComparisonSettings(Settings):
         (),
         5,
         "Sizes",
-        "Numbers of features, or shares of all, at which each method is scored besides its own "
-        "choice.",
+        "Numbers of features, or shares of all, at which each method that can be asked for a "
+        "number is scored besides its own choice.",
     )
     columns: ColumnSettings = setting(ColumnSettings(), 6, "Columns", "What columns are for.")
     task: TaskOrAuto = setting("auto", 7, "Task", "What the target is; auto looks at its values.")
@@ -65,6 +67,19 @@ class ComparisonSettings(Settings):
     baseline: Baseline = setting(
         "mean", 9, "Baseline", "What a masked feature is set to: mean, median or zero."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rivals_take_the_weights(cls, values: Any) -> Any:
+        """Of the default methods take those that take the weights, where there are some."""
+        if not isinstance(values, Mapping) or "methods" in values:
+            return values
+        columns = values.get("columns")
+        given = columns if isinstance(columns, Mapping) else vars(columns) if columns else {}
+        if not given.get("weight"):
+            return values
+        rivals = [name for name in _RIVALS if name not in SCORES or name in WEIGHTED]
+        return {**values, "methods": rivals}
 
     @field_validator("methods", mode="before")
     @classmethod

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from chaffinch.storage.addresses import place_of
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source, source_name
@@ -268,6 +269,10 @@ def _labels(sources: Sequence[Any]) -> list[str]:
     if not sources:
         raise InputError("there is no table to compare on; name one")
     labels = [_label(source_name(source)) for source in sources]
+    in_memory = [i for i, source in enumerate(sources) if place_of(source) is None]
+    if len(in_memory) > 1:  # these have no names
+        for n, i in enumerate(in_memory, start=1):
+            labels[i] = f"{labels[i]} {n}"
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(

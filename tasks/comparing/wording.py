@@ -148,12 +148,15 @@ def choices_of(table: TableSummary) -> list[str]:
         )
     for found in table.near_best:
         if found.best == found.fewest:
-            fewer = "no fewer were compared"
+            fewer = "no fewer were asked for"
         elif found.smallest == found.best:
             fewer = "none smaller is near it"
         else:
             fewer = f"with {number(found.smallest)} it is within one standard error of that"
-        said.append(f"{found.method} does best with {counted(found.best, 'feature')}; {fewer}.")
+        said.append(
+            f"Of the sizes asked for, {found.method} does best with "
+            f"{counted(found.best, 'feature')}; {fewer}."
+        )
     return said
 
 
@@ -209,6 +212,28 @@ def gaps_of(summary: Summary) -> list[str]:
                 f"{_grouped(few, everyone)}."
             )
     return said
+
+
+def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
+    """Yield who was not asked for sizes, and with which models those who were are not ranked."""
+    scored = [o.contender for table in tables for o in table.outcomes if o.n_scored]
+    sized = {contender.method for contender in scored if contender.size is not None}
+    alone = sorted({contender.method for contender in scored} - sized - {ALL})
+    if sized and alone:
+        find = "finds its number" if len(alone) == 1 else "find their numbers"
+        yield f"{listed(alone)} {find} of features without being asked for a size."
+    for model in dict.fromkeys(table.model for table in tables):
+        n_sizes = {
+            len({o.contender.size for o in table.outcomes} - {None})
+            for table in tables
+            if table.model == model
+        }
+        if len(n_sizes) > 1:
+            yield (
+                f"{model}: tables have unlike numbers of sizes "
+                f"({listed(map(str, sorted(n_sizes)))}), as where shares of few features come to "
+                "one number, so only what chose its own size is ranked."
+            )
 
 
 def errors_of(summary: Summary) -> Iterator[str]:

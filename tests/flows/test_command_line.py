@@ -97,7 +97,17 @@ def test_methods_are_compared_and_nothing_is_measured_twice(home, table):
     ]
     again = program("compare", *command, "--json", home=home)
     assert "To do" not in again.stderr
-    assert len(json.loads(again.stdout)["results"]) == 2 * (2 + 2 * 3)
+    found = json.loads(again.stdout)
+    assert len(found["results"]) == 2 * (2 + 2 * 3)
+    (table,) = found["tables"]
+    verdicts = {outcome["verdict"] for outcome in table["outcomes"][1:]}
+    assert verdicts <= {"helps", "does not help", "cannot tell"}
+    assert {ranking["over"] for ranking in found["rankings"]} == {"cells"}
+    name = found["comparison"]
+    done = program("show", name[:-1], home=home)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"no run or comparison '{name[:-1]}' in " in done.stderr
+    assert f"; nearest: {name}" in done.stderr
 
 
 def test_on_a_terminal_every_step_is_a_bar():

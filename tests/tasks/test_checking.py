@@ -102,7 +102,7 @@ def test_a_class_with_too_few_rows():
 
 def test_numbers_taken_for_classes_are_told_of_the_other_task():
     refused(
-        "class '7' has 1 rows but needs 8 (5 to train on, for the folds, and 1 in each other "
+        "class '7' has 1 row but needs 8 (5 to train on, for the folds, and 1 in each other "
         "part): merge or drop rare classes, or use fewer folds; if 'y' is a quantity, set task "
         "to regression",
         table_with(y=[1, 2] * 29 + [1, 7]),
@@ -134,7 +134,8 @@ def test_too_few_rows():
 def test_no_feature():
     refused("the table has no feature", table_with(a=None, b=None))
     refused(
-        "the table has no feature: every column has another role; give columns that vary",
+        "the table has no feature: every column is dropped or has another role; drop fewer, or "
+        "give more",
         table_with(),
         drop=("a", "b"),
     )
@@ -660,3 +661,9 @@ def test_a_baseline_of_ones_own_must_fit_its_feature(baseline, message):
     table = table_with(colour=text(["red", "blue"] * (N // 2)))
     with pytest.raises(InputError, match=re.escape(message)):
         describe_table(table, SelectionSettings(target="y", baseline=baseline))
+
+
+def test_texts_that_are_as_many_as_rows_are_no_classes() -> None:
+    texts = pa.array([f"{n / 7:.3f} EUR" for n in range(300)]).dictionary_encode()
+    prices = pa.table({"a": np.arange(300.0), "y": texts})
+    refused("target 'y' has 300 different texts in 300 rows, too many to be classes: give", prices)

@@ -235,6 +235,7 @@ def test_in_time_order_there_is_one_way_to_deal_them(loaded) -> None:
         ({"models": ["linear", "linear"]}, "model linear is given 2 times; give it once"),
         ({"folds": 1}, "folds must be at least 2"),
         ({"sizes": [0]}, "sizes must be at least 1 but is 0"),
+        ({"sizes": [True]}, "a whole number of features, or a share below 1, but is True"),
         ({"sizes": [1.0]}, "a whole number of features, or a share below 1, but is 1.0"),
         ({"sizes": ["1.5"]}, "a whole number of features, or a share below 1, but is 1.5"),
         ({"methods": ["mrmr"], "columns": ColumnSettings(weight="w")}, "takes no sample weights"),
@@ -243,3 +244,47 @@ def test_in_time_order_there_is_one_way_to_deal_them(loaded) -> None:
 def test_what_cannot_be_compared_is_refused(given, message) -> None:
     with pytest.raises(InputError, match=message):
         ComparisonSettings(target="y", **given)
+
+
+def test_of_the_default_methods_those_that_take_no_weights_are_left_out_where_there_are_some():
+    weighted = ComparisonSettings(target="y", columns=ColumnSettings(weight="w"))
+    names = [method.kind for method in weighted.methods]
+    assert names == [m.kind for m in ComparisonSettings(target="y").methods if m.kind != "anova_f"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {},
+            "in made_up, class '1' has 8 rows, of which an outer fold leaves 4 to select by, but 7 "
+            "are needed there (5 to train on, for the folds within, and 1 in each other part): "
+            "merge or drop rare classes, or use more outer folds",
+        ),
+        (
+            {"group": "group"},
+            "in made_up, group column 'group' has 8 different values, of which an outer fold "
+            "leaves 4 to select by, but 7 are needed there (5 to train on, for the folds within, "
+            "and 1 in each other part): name a finer one, or use more outer folds",
+        ),
+        (
+            {"time": "day"},
+            "in made_up, time column 'day' has 16 different values, of which an outer fold leaves "
+            "6 to select by, but 8 are needed there (6 to train on, for the folds within, and 1 in "
+            "each other part): name a finer one, or use fewer outer folds",
+        ),
+    ],
+    ids=["rows of a class", "groups", "times"],
+)
+def test_what_an_outer_fold_leaves_too_little_of_is_refused(columns, message, tmp_path) -> None:
+    n = np.arange(160)
+    table = pd.DataFrame({"a": n % 7, "y": n % 20 == 0, "group": n % 8, "day": n // 10})
+    if columns:
+        table["y"] = n // 8 % 2 == 0
+    table = table.drop(columns=[name for name in ("group", "day") if name not in columns.values()])
+    asked = ComparisonSettings(target="y", folds=2, columns=ColumnSettings(**columns))
+    table = table.assign(y=table["y"].astype(int), b=np.sin(n))
+    compared = compared_in_memory(table, asked, tmp_path)
+    with pytest.raises(InputError) as error:
+        compared.splits(Cell(0, 0, 0, 0))
+    assert str(error.value) == message

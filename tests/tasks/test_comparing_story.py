@@ -204,6 +204,9 @@ def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:
     copy.write_bytes(source.read_bytes())
     with pytest.raises(InputError, match="tables 'made_up' and 'another' hold the same rows"):
         compared([source, copy], tmp_path / "store")
+    one, other = pd.read_csv(source), pd.read_csv(source).iloc[::-2]
+    found = compared([one, other], tmp_path / "store")
+    assert set(found["table"]) == {"DataFrame 1", "DataFrame 2"}
     with pytest.raises(InputError, match="there is no table to compare on"):
         compared([], tmp_path / "store")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -17,6 +19,7 @@ from chaffinch.tasks.comparing.wording import (
     name_of,
     ranks_of,
     reason_of,
+    sizes_left_out,
     sizes_of,
     verdict_over,
     verdicts_of,
@@ -280,7 +283,7 @@ def test_where_the_smallest_is_best_nothing_is_said_of_smaller_ones() -> None:
     for row in rows:
         row["loss"] += 0.5 if row["size"] == 5 else 0
     assert choices_of(only(table_of(rows))) == [
-        "mrmr does best with 2 features; no fewer were compared."
+        "Of the sizes asked for, mrmr does best with 2 features; no fewer were asked for."
     ]
 
 
@@ -292,8 +295,9 @@ def test_the_choice_of_size_is_put_into_words() -> None:
         elif row["size"] == 5:
             row["loss"] += 0.01 if row["fold"] % 2 == 0 else -0.008
     assert choices_of(only(table_of(rows))) == [
-        "mrmr does best with 20 features; with 5 it is within one standard error of that.",
-        "relieff does best with 20 features; none smaller is near it.",
+        "Of the sizes asked for, mrmr does best with 20 features; with 5 it is within one standard "
+        "error of that.",
+        "Of the sizes asked for, relieff does best with 20 features; none smaller is near it.",
     ]
 
 
@@ -369,3 +373,27 @@ def test_thousands_of_rows_are_summarised() -> None:
     summary = summarise(results)
     assert [len(table.outcomes) for table in summary.tables] == [49] * 3
     assert len(summary.rankings) == 4
+
+
+def told(rows: list[dict[str, Any]]) -> list[str]:
+    return list(sizes_left_out(summarise(table_of(rows)).tables))
+
+
+def test_who_was_not_asked_for_sizes_is_told() -> None:
+    sized = made_up_rows(methods=("mrmr", "relieff"), sizes=(2, 5))
+    own = [{**r, "size": None} for r in sized if r["method"] == "mrmr" and r["size"] == 2]
+    assert not told([*sized, *own])
+    alone = [{**r, "method": "afs_bm"} for r in own]
+    assert told([*sized, *own, *alone]) == [
+        "afs_bm finds its number of features without being asked for a size."
+    ]
+    assert not told(alone + [r for r in sized if r["method"] == "all"])
+
+
+def test_sizes_that_are_not_ranked_because_tables_have_unlike_numbers_of_them_are_told() -> None:
+    many = made_up_rows(methods=("mrmr",), sizes=(2, 5))
+    few = [{**r, "table": "narrow"} for r in made_up_rows(methods=("mrmr",), sizes=(2,))]
+    assert told(many + few) == [
+        "linear: tables have unlike numbers of sizes (1, 2), as where shares of few features come "
+        "to one number, so only what chose its own size is ranked."
+    ]

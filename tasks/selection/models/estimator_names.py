@@ -123,8 +123,9 @@ def check_task(estimator: Any, task: Task) -> None:
     if task == "classification" and not _gives_probabilities(estimator):
         inner = "..." if hasattr(estimator, "estimators") else f"{name}()"
         raise ValueError(
-            f"{name} gives no class probabilities with these parameters; change them, or pass the "
-            f"instance CalibratedClassifierCV({inner}, ensemble=False) instead"
+            f"{name} gives no class probabilities with these parameters; change them, take another "
+            "model, such as LogisticRegression, or pass the instance "
+            f"CalibratedClassifierCV({inner}, ensemble=False) instead"
         )
 
 
