@@ -1,8 +1,9 @@
 """A Dask cluster of programs on this machine, closed whatever becomes of them meanwhile.
 
-Dask's own `SubprocessCluster`, but for one thing: to close a worker that is just being started
-again, it kills processes that may have ended since it looked for them, and fails of it. A run that
-was done would end in that error, and the other workers would be left.
+Dask's own `SubprocessCluster`, but for two things that would end a run that was done in an error,
+and leave the other workers. To close a worker that is just being started again, it kills processes
+that may have ended since it looked for them, and fails of it. And of a worker that died before the
+cluster had heard of it, it knows no name, which it says when it is closed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,14 @@ class _Worker(_Closed, SubprocessWorker):
     """See `_Closed`."""
 
 
+class _Cluster(SpecCluster):
+    """One that takes no notice of the end of workers that it has not heard of."""
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        if op != "remove" or msg in self.scheduler_info["workers"]:
+            super()._update_worker_status(op, msg)  # type: ignore[no-untyped-call]
+
+
 def local_cluster(
     n_workers: int, *, scheduler_options: dict[str, Any], worker_options: dict[str, Any]
 ) -> SpecCluster:
@@ -65,7 +74,7 @@ def local_cluster(
     scheduler = {"host": _HOST, "port": 0, "dashboard": False, "dashboard_address": None}
     worker = {"host": _HOST, "nthreads": 1, "silence_logs": logging.WARNING}
     of_workers = {"cls": _Worker, "options": {"worker_kwargs": worker | worker_options}}
-    return SpecCluster(
+    return _Cluster(  # type: ignore[no-untyped-call]
         workers=dict.fromkeys(range(n_workers), of_workers),
         scheduler={
             "cls": _Scheduler,

@@ -130,6 +130,7 @@ class OverDask:
     ) -> Iterator[tuple[int, list[Result]]]:
         """Yield the number of each batch's first item, and the batch's results, as they come."""
         from distributed import CancelledError, as_completed
+        from distributed.comm.core import CommClosedError
 
         waiting = list(range(0, len(items), size))
         for _ in range(SENDINGS):
@@ -144,8 +145,8 @@ class OverDask:
                     start = start_of[future]
                     try:
                         batch = _result(future, start, len(items))
-                    except CancelledError:
-                        continue  # the last worker that held what was placed has died
+                    except (CancelledError, CommClosedError):
+                        continue  # what was placed is lost, or the scheduler is: sending tells
                     waiting.remove(start)
                     yield start, batch
             finally:

@@ -159,7 +159,8 @@ def test_a_run_that_is_not_there(finished):
     assert str(refusal.value) == message
 
     done = chaffinch_run("show", almost, "--store", store)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
+    shown = message.replace("there is no run", "there is no run or comparison")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {shown}\n")
 
 
 @pytest.mark.parametrize("command", [["show", "any"], ["runs"]])

@@ -102,22 +102,24 @@ def suffer(fault: Fault, times: int, seed: int, here: Ground) -> Outcome:
     while len(outcome.seconds) < times:
         number += 1
         trial = _trial(f"{fault.name}-{number}", draws, here)
+        has_met = True
         with trial.parts:
             try:
                 fault.happens(trial, expected.seconds)
             except Missed:
                 trial.wait_for_all()
-                outcome.missed += 1
-                shutil.rmtree(trial.folder)
-                if outcome.missed > _MOST_MISSES * times:
-                    raise RuntimeError(f"{fault.name} never meets a run that is at work") from None
-                continue
+                has_met = False
             except TimeoutError as error:
                 trial.problems.append(f"it hangs: {error}")
-            outcome.seconds.append(time.monotonic() - trial.struck)
-            trial.conclude(expected)
-        _note(trial, outcome)
+            if has_met:
+                outcome.seconds.append(time.monotonic() - trial.struck)
+                trial.conclude(expected)
+        if has_met:
+            _note(trial, outcome)
         shutil.rmtree(trial.folder)
+        outcome.missed += not has_met
+        if outcome.missed > _MOST_MISSES * times:
+            raise RuntimeError(f"{fault.name} never meets a run that is at work")
     return outcome
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from distributed import Future
+from distributed.comm.core import CommClosedError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -396,6 +398,20 @@ def test_a_scheduler_that_dies_is_said_so() -> None:
         programs.scheduler.kill()
         with pytest.raises(WorkersError, match="the Dask scheduler went away"):
             workers.map(process_id, None, [0.1] * 20)
+
+
+def test_a_result_that_is_lost_on_its_way_is_computed_again(two_workers, monkeypatch) -> None:
+    fetch, lost = Future.result, []
+
+    def fetch_all_but_one(future: Future, timeout: float | None = None) -> list[int]:
+        if not lost:
+            lost.append(future.key)
+            raise CommClosedError("in gather: Stream is closed")  # as when the scheduler dies
+        return fetch(future, timeout)
+
+    monkeypatch.setattr(Future, "result", fetch_all_but_one)
+    assert two_workers.map(add, 10, [1, 2, 3]) == [11, 12, 13]
+    assert lost
 
 
 def test_a_local_scheduler_that_dies_as_it_starts_is_said_so() -> None:

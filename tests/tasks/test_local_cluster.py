@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from chaffinch.tasks.cluster import open_workers
+from chaffinch.tasks.local_cluster import local_cluster
 
 pytestmark = pytest.mark.xdist_group("dask")
 
@@ -35,3 +36,10 @@ def test_what_ends_before_it_is_killed_stops_nothing(monkeypatch) -> None:
         monkeypatch.setattr(psutil.Process, "children", seen_too_early)
     assert not gone
     assert not [one for one in programs if one.is_running() and one.status() != "zombie"]
+
+
+def test_nor_does_a_worker_that_died_before_it_was_heard_of() -> None:
+    with local_cluster(1, scheduler_options={}, worker_options={"dashboard": False}) as cluster:
+        known = set(cluster.scheduler_info["workers"])
+        cluster._update_worker_status("remove", "tcp://127.0.0.1:1")
+        assert set(cluster.scheduler_info["workers"]) == known
