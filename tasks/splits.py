@@ -23,6 +23,9 @@ _PERCENT_OF_THE_REST = np.array([53, 35, 12])
 
 Keys = NDArray[np.generic]
 
+# why times may be fewer than a person sees
+NOT_FINER = "times finer than a microsecond are not told apart"
+
 
 @dataclass(frozen=True)
 class Splits:
@@ -155,7 +158,7 @@ def _dealt(
     elif times is not None:
         in_time = least_members(settings, by_time=True)[: len(least)]
         said = f"time column {settings.columns.time or ''!r} has {{}} different values"
-        _require(len(np.unique(times)), in_time, said, "name a finer one")
+        _require(len(np.unique(times)), in_time, said, f"name a finer one ({NOT_FINER})")
         part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
     else:
