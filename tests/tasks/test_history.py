@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ import pytest
 
 import chaffinch
 from chaffinch import AfsBm, InputError, ModelSettings
+from chaffinch.flows.terminal import show
+from tests.tasks.made_up_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 DAYS = pd.DataFrame({"day": [3, 1, 2, 4], "y": [4.0, 1.0, 2.0, 8.0]})
@@ -245,6 +248,28 @@ def test_new_rows_are_brought_to_the_scales_of_the_run() -> None:
         chaffinch.with_history(other, "y", **asked, scales=result.contract["scales"])
 
 
+def test_the_report_and_the_terminal_say_what_is_scaled_and_what_was_made(tmp_path, capsys) -> None:
+    result = scaled_run(shops(), history_columns=["y", "noise"], keep=["y_lag_1"])
+    page = Page(result.report(tmp_path / "report.html").read_bytes())
+    scaled = "The target y and noise are on each series' own scale, and so are the losses and predi"
+    made_here = "Made of earlier rows of noise, y: noise_lag_1, noise_lag_2, y_lag_1, y_lag_2."
+    places = [page.text.index(heading) for heading in ("Verdict", "Losses of", "Columns of the ta")]
+    said = [found.start() for found in re.finditer(re.escape(scaled), page.text)]
+    assert len(said) == 3  # beside the verdict, the losses and the columns
+    assert places[0] < said[0] < places[1] < said[1] < said[2] < places[2]
+    assert made_here in page.text
+    show(result, as_json=False)
+    lines = capsys.readouterr().out
+    assert scaled in lines
+    assert made_here in lines
+
+
+def test_settings_that_were_left_to_the_default_are_shown_as_used(result, tmp_path) -> None:
+    page = Page(result.report(tmp_path / "report.html").read_bytes())
+    assert ["history.columns", "y"] in page.tables["Settings"]
+    assert "own scale" not in page.text
+
+
 def test_several_columns_in_one_call_are_scaled_once_and_a_second_time_is_refused() -> None:
     data = shops()
     result = scaled_run(data, history_columns=["y", "noise"], rolling=[2])
@@ -260,9 +285,7 @@ def test_several_columns_in_one_call_are_scaled_once_and_a_second_time_is_refuse
         np.testing.assert_array_equal(rows["y_lag_2"], rows["y"].shift(2))
     one_alone = chaffinch.with_history(data, "y", **asked)
     for given in (one_alone, one_alone.to_pandas()):
-        with pytest.raises(
-            InputError, match=r"has 'y_lag_1', .* seems to be on the scales already"
-        ):
+        with pytest.raises(InputError, match=r"has 'y_lag_1', .* seems to be on the scales alre"):
             chaffinch.with_history(given, "noise", **asked)
     with pytest.raises(InputError, match="columns must name at least 1 column of numbers but name"):
         chaffinch.with_history(data, [], **asked)

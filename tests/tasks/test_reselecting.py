@@ -303,6 +303,9 @@ def test_the_report_says_what_changed_and_why(moved, tmp_path) -> None:
     tried = page.tables["What was tried"]
     assert len(tried) - 1 == moved.changes["n_tried"]
     assert "found by reselect" in page.text
+    assert "features left and returned one at a time, below" in page.text
+    assert "whole masks were judged" not in page.text
+    assert "the search makes no use of it" not in page.text
 
 
 @pytest.mark.xdist_group("dask")
