@@ -23,7 +23,7 @@ from chaffinch.tasks.arrow_columns import (
 )
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.findings import Findings
-from chaffinch.tasks.former_fit import check_columns_fit, check_kinds_fit
+from chaffinch.tasks.former_fit import check_columns_fit, check_kinds_fit, instead_of_keeping
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.pefs_settings import Pefs
@@ -123,7 +123,7 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
         numbers = as_numbers(column, names)
         row = profile_column(name, roles[name], kind, column, numbers, names)
         if row.role == "feature":
-            reason = _no_use(row, kept=name in settings.columns.keep)
+            reason = _no_use(row, settings)
             if reason:
                 excluded[name] = reason
                 row = replace(row, role="excluded")
@@ -184,8 +184,8 @@ def _require_rows(n_rows: int, settings: SelectionSettings) -> None:
     needed = int(least_members(settings).sum())
     if n_rows < needed:
         raise InputError(
-            f"the table has {n_rows} rows but the parts and the folds need {needed}: give more "
-            "rows, or use fewer folds"
+            f"the table has {n_rows} rows but the parts and the folds need {needed}: give more rows"
+            f"{'' if isinstance(settings.method, Reselect) else ', or use fewer folds'}"
         )
 
 
@@ -235,8 +235,9 @@ def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
         check_magnitude(f"column {row.name!r}", numbers, remedy)
 
 
-def _no_use(row: ColumnProfile, *, kept: bool) -> str | None:
+def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     """Return why a column cannot serve as a feature; raise if it was to be kept."""
+    kept = row.name in settings.columns.keep
     if not row.distinct:
         reason = EMPTY
     elif row.distinct == 1 and not row.missing:
@@ -247,7 +248,8 @@ def _no_use(row: ColumnProfile, *, kept: bool) -> str | None:
         return None
     if kept:
         raise InputError(
-            f"keep column {row.name!r} is no use as a feature ({reason}): take it off the keep list"
+            f"keep column {row.name!r} is no use as a feature ({reason}): "
+            f"{instead_of_keeping(settings.method)}"
         )
     return reason
 

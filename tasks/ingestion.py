@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from chaffinch.storage.sources import is_elsewhere, read_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.former_fit import check_columns_fit
+from chaffinch.tasks.former_fit import check_columns_fit, odd_since
 from chaffinch.tasks.history import prepared
 from chaffinch.tasks.matrix import Roles, load_roles, load_rows
 from chaffinch.tasks.reselect_settings import Reselect
@@ -124,6 +125,10 @@ def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iter
 def describe(context: Context, writer: StageWriter) -> None:
     """Check the table against the settings and profile its columns."""
     description = describe_table(context.dataset.read(), context.settings)
+    method = context.settings.method
+    if isinstance(method, Reselect):
+        odd = odd_since(method, description.classes, context.dataset.hash)
+        description = replace(description, warnings=(*odd, *description.warnings))
     writer.write("profile.json", _DESCRIPTION.dump_json(description, indent=2))
 
 
