@@ -27,6 +27,7 @@ from chaffinch.flows.reports import report_in_markdown
 from chaffinch.flows.terminal import STARTING_PREFECT
 from chaffinch.storage.runs import Run
 from chaffinch.tasks.differences import Difference
+from chaffinch.tasks.reporting.earlier_rows import on_scales
 from chaffinch.tasks.reporting.images import elimination_image, overlap_image
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -235,10 +236,12 @@ def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[
 def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
     """Return all that a person should read first, in markdown."""
     changes = [] if result.changes is None else [result.changes["sentence"]]
+    scaled = on_scales(result.settings)
+    scales = [] if scaled is None else [_literal(scaled)]
     compared = [_literal(line) for line in governance]
     warnings = warnings_in_markdown(result.warnings)
     report = [] if result.folder is None else [report_in_markdown(result.folder)]
-    return "\n\n".join([*changes, result.verdict, *compared, *warnings, *report])
+    return "\n\n".join([*changes, result.verdict, *scales, *compared, *warnings, *report])
 
 
 def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:

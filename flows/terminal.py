@@ -22,6 +22,7 @@ from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.log_context import ContextFilter
 from chaffinch.tasks.reporting.alternatives import proof, why_missing, why_worthless
 from chaffinch.tasks.reporting.changes import lines_of_changes
+from chaffinch.tasks.reporting.earlier_rows import made_of_earlier_rows, on_scales
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, Say, Warn, tell_nobody
@@ -172,6 +173,9 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     more = f" and {kept - _NAMES_SHOWN} more" if kept > _NAMES_SHOWN else ""
     console.print(Text(f"Kept {kept} of {total}: {shown}{more}"), soft_wrap=True)
     console.print(Text(result.verdict, style="bold"), soft_wrap=True)
+    for line in (on_scales(result.settings), made_of_earlier_rows(result.settings)):
+        if line:
+            console.print(Text(line), soft_wrap=True)
     if result.alternatives is not None:
         _print_alternatives(console, result.alternatives, loss_in_words(contract["loss"]))
     if result.changes is not None:

@@ -13,3 +13,7 @@ class StorageError(OSError):
 
     The command line answers it with exit code 1 and its one line, without a traceback.
     """
+
+
+class LaterReleaseError(StorageError):
+    """A file was written by a later release; this one is to be updated."""

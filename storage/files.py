@@ -21,7 +21,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -246,7 +246,7 @@ def parse_json(
         raise StorageError(f"{path} is damaged ({error}); {remedy}") from error
     version = data.get("format_version") if isinstance(data, dict) else None
     if isinstance(version, int) and version > FORMAT_VERSION:
-        raise StorageError(
+        raise LaterReleaseError(
             f"{path} was written by a later release (format {version}); "
             f"this one reads up to {FORMAT_VERSION}; update chaffinch"
         )

@@ -139,6 +139,7 @@ def _gone(
 ) -> list[dict[str, str]]:
     """Return what the former run kept and the newer rows cannot offer, and why."""
     reasons = description.excluded | dict.fromkeys(settings.columns.drop, "left out as asked")
+    reasons[settings.target] = "is the target now"
     return [
         {"feature": name, "reason": reasons.get(name, "used for something else")}
         for name in method.former

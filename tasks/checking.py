@@ -15,7 +15,6 @@ import numpy as np
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import nearest, quoted, quoted_with_reasons
 from chaffinch.tasks.arrow_columns import (
-    as_keys,
     as_numbers,
     categories_of,
     column_of,
@@ -23,16 +22,16 @@ from chaffinch.tasks.arrow_columns import (
 )
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.findings import Findings
-from chaffinch.tasks.former_fit import check_columns_fit, check_kinds_fit
+from chaffinch.tasks.former_fit import check_columns_fit, check_kinds_fit, instead_of_keeping
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
-from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.outer_folds import OuterFolds
+from chaffinch.tasks.parts_on_trial import check_parts, require_rows
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.roles import check_roles
 from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
 from chaffinch.tasks.settings import AtMost, Method, SelectionSettings
-from chaffinch.tasks.splits import least_members, split_rows
 from chaffinch.tasks.target import describe_target, encode_target
 
 CONSTANT = "constant"
@@ -81,7 +80,9 @@ class TableDescription:
         return Schema(self.features, self.n_categories, len(self.classes))
 
 
-def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
+def describe_table(
+    table: Any, settings: SelectionSettings, outer_folds: OuterFolds | None = None
+) -> TableDescription:
     """Check a table against the settings, and describe it.
 
     Every column is passed over once. Row numbers in errors count the rows of `table` from 1.
@@ -92,6 +93,8 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
         Typed columns: float64, int64, bool, dictionary of strings, or timestamp; missing is null.
     settings : SelectionSettings
         Names the target and what the other columns are for.
+    outer_folds : OuterFolds, optional
+        What a comparison selects inside of; by default the rows are those of one selection.
 
     Raises
     ------
@@ -103,14 +106,14 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
     if isinstance(settings.method, Reselect):
         check_columns_fit(settings.method, table.column_names, settings.columns.drop)
     roles = _roles(table, settings)
-    _require_rows(table.num_rows, settings)
+    require_rows(table.num_rows, settings, outer_folds)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
     check_roles(table, settings.columns)
     y = encode_target(target_column, settings.target, target.task, target.classes)
     if target.task == "regression":
         check_magnitude(f"target {settings.target!r}", y.astype(np.float64, copy=False))
-    _check_splits(table, settings, y, target.classes)
+    check_parts(table, settings, y, target.classes, outer_folds)
     _refuse_timestamps(table, roles)
 
     findings = Findings(y, target.classes, settings)
@@ -123,7 +126,7 @@ def describe_table(table: Any, settings: SelectionSettings) -> TableDescription:
         numbers = as_numbers(column, names)
         row = profile_column(name, roles[name], kind, column, numbers, names)
         if row.role == "feature":
-            reason = _no_use(row, kept=name in settings.columns.keep)
+            reason = _no_use(row, settings)
             if reason:
                 excluded[name] = reason
                 row = replace(row, role="excluded")
@@ -180,44 +183,6 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
     return roles | {name: "drop" for name in settings.columns.drop if name in roles}
 
 
-def _require_rows(n_rows: int, settings: SelectionSettings) -> None:
-    needed = int(least_members(settings).sum())
-    if n_rows < needed:
-        raise InputError(
-            f"the table has {n_rows} rows but the parts and the folds need {needed}: give more "
-            "rows, or use fewer folds"
-        )
-
-
-def _check_splits(
-    table: Any, settings: SelectionSettings, y: Any, classes: tuple[str, ...]
-) -> None:
-    """Part the rows on trial; the one place that knows what parts need is the one that asks."""
-    columns = settings.columns
-    groups = times = None
-    if columns.group is not None:
-        groups = as_keys(column_of(table, columns.group, "group column"))
-    if columns.time is not None:
-        times = as_keys(column_of(table, columns.time, "time column"))
-    try:
-        splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
-    except InputError as error:
-        are_numbers = bool(classes) and all(label.lstrip("-").isdigit() for label in classes)
-        if settings.task == "auto" and are_numbers:
-            is_text = kind_of(settings.target, table[settings.target]) == "category"
-            remedy = "name it as numeric and " if is_text else ""  # it has leading zeros
-            remedy += "set task to regression"
-            raise InputError(f"{error}; if {settings.target!r} is a quantity, {remedy}") from error
-        if 2 * len(classes) > len(y):
-            raise InputError(
-                f"target {settings.target!r} has {len(classes)} different texts in {len(y)} rows, "
-                "too many to be classes: give numbers, or classes of several rows each"
-            ) from error
-        raise
-    if isinstance(settings.method, Pefs):
-        settings.method.check_batch(len(splits.train))
-
-
 def _refuse_timestamps(table: Any, roles: dict[str, str]) -> None:
     columns = zip(table.column_names, table.columns, strict=True)
     found = [n for n, c in columns if roles[n] == "feature" and kind_of(n, c) == "timestamp"]
@@ -237,8 +202,9 @@ def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
         check_magnitude(f"column {row.name!r}", numbers, remedy)
 
 
-def _no_use(row: ColumnProfile, *, kept: bool) -> str | None:
+def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     """Return why a column cannot serve as a feature; raise if it was to be kept."""
+    kept = row.name in settings.columns.keep
     if not row.distinct:
         reason = EMPTY
     elif row.distinct == 1 and not row.missing:
@@ -249,7 +215,8 @@ def _no_use(row: ColumnProfile, *, kept: bool) -> str | None:
         return None
     if kept:
         raise InputError(
-            f"keep column {row.name!r} is no use as a feature ({reason}): take it off the keep list"
+            f"keep column {row.name!r} is no use as a feature ({reason}): "
+            f"{instead_of_keeping(settings.method)}"
         )
     return reason
 

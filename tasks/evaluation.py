@@ -20,10 +20,10 @@ from chaffinch.tasks.ingestion import (
 )
 from chaffinch.tasks.masking import mask_of
 from chaffinch.tasks.paired_bootstrap import resampling_units
+from chaffinch.tasks.part_needs import PARTS
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Floats, Schema
-from chaffinch.tasks.splits import PARTS
 from chaffinch.tasks.stage import Context, stage, versions
 from chaffinch.tasks.target import target_type
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe, write_model

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from chaffinch.storage.errors import InputError, StorageError
+from pydantic import BaseModel, Field, ValidationError
+
+from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
 from chaffinch.storage.files import parse_json
-from chaffinch.storage.runs import Store
+from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.contract import FeatureContract
-from chaffinch.tasks.reselect_settings import Reselect, ReselectionSettings
+from chaffinch.tasks.reselect_settings import FeatureKind, Reselect, ReselectionSettings
 from chaffinch.tasks.result import (
     CONTRACT_FIELDS,
     CONTRACT_FILE,
@@ -22,6 +24,26 @@ from chaffinch.tasks.result import (
 from chaffinch.tasks.settings import ModelSettings, SelectionSettings
 
 _OURS = ("lightgbm", "xgboost", "mlp", "linear")
+_GIVE = f"give a run's name, its folder or its {CONTRACT_FILE}"
+
+
+class _Feature(BaseModel):
+    name: str
+    type: FeatureKind
+
+
+class _Target(BaseModel):
+    name: str
+    task: str
+    classes: list[str]
+
+
+class _Contract(BaseModel):
+    """What is asked of a contract that may have been written by hand."""
+
+    target: _Target
+    features: Annotated[list[_Feature], Field(min_length=1)]
+    candidates: list[str]
 
 
 @dataclass(frozen=True)
@@ -65,6 +87,8 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
     path = Path(given)
     if path.is_dir():
         home = path.absolute()
+        if not Run(home).exists:
+            raise InputError(f"folder {given} is no run; {_GIVE}")
         result = load_result(Store.find(home.parent.parent).existing(home.name))
     elif path.is_file():
         return Former("", _read_contract(path))
@@ -75,13 +99,18 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
 
 def _read_contract(path: Path) -> dict[str, Any]:
     try:
-        return parse_json(path.read_bytes(), path, CONTRACT_FIELDS)
+        contract = parse_json(path.read_bytes(), path, CONTRACT_FIELDS)
+        _Contract.model_validate(contract)
+    except LaterReleaseError:
+        raise
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        found = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+        raise InputError(f"{path.name} is no feature contract ({found}); {_GIVE}") from error
     except StorageError as error:
         found, _, _ = str(error).rpartition("; ")  # the remedy after it is one for a store
-        raise InputError(
-            f"{path.name} is no feature contract ({found}); give a run's name, its folder or its "
-            f"{CONTRACT_FILE}"
-        ) from error
+        raise InputError(f"{path.name} is no feature contract ({found}); {_GIVE}") from error
+    return contract
 
 
 def load_contract(
@@ -129,22 +158,30 @@ def settings_of(
     Raises
     ------
     InputError
-        If the former run's settings are none of this release, or its model may have been an
-        estimator that only its owner has.
+        If the former run's settings are none of this release, what is asked contradicts them, or
+        its model may have been an estimator that only its owner has.
     """
     before = SelectionSettings(**former.contract["settings"])
+    _check_roles(before, asked)
     if model is None:
         model = _model_of(before.model, asked.model)
+    target = before.target if asked.target is None else asked.target
+    is_same, history = target == before.target, before.history
+    if history is not None and not history.columns and not is_same:
+        # features that were made of the former target are made of it still
+        history = history.model_copy(update={"columns": (before.target,)})
     kinds = {feature["name"]: feature["type"] for feature in former.contract["features"]}
     categorical = {name for name, kind in kinds.items() if kind == "category"}
     columns = before.columns.model_dump()
     columns["categorical"] = {*columns["categorical"], *categorical}
     if asked.drop is not None:
         columns["drop"] = asked.drop
+    for kind in ("categorical", "numeric"):  # what is dropped is of no kind
+        columns[kind] = set(columns[kind]) - set(columns["drop"])
     return SelectionSettings(
         **{
             **before.model_dump(),
-            "target": before.target if asked.target is None else asked.target,
+            "target": target,
             "task": former.contract["target"]["task"],
             "method": Reselect(
                 former=kinds,
@@ -153,13 +190,38 @@ def settings_of(
                 gain=asked.gain,
                 slack=asked.slack,
                 rejections=asked.rejections,
+                former_classes=tuple(former.contract["target"]["classes"]) if is_same else (),
+                former_rows=former.contract.get("dataset", {}).get("hash", ""),
             ),
             "model": model,
+            "history": history,
             "columns": columns,
             "alternatives": None,
             "seed": before.seed if asked.seed is None else asked.seed,
         }
     )
+
+
+def _check_roles(before: SelectionSettings, asked: ReselectionSettings) -> None:
+    """Refuse to drop, or to predict, what the former run was told to use otherwise."""
+    columns = before.columns
+    roles = dict.fromkeys(columns.keep, "one to keep")
+    for role in ("weight", "group", "time"):
+        if name := getattr(columns, role):
+            roles[name] = f"its {role}"
+    not_dropped = roles | ({before.target: "its target"} if asked.target is None else {})
+    not_target = roles | dict.fromkeys(columns.drop if asked.drop is None else (), "one to drop")
+    target = () if asked.target is None else (asked.target,)
+    for to_be, names, otherwise in (
+        ("dropped", asked.drop or (), not_dropped),
+        ("the target", target, not_target),
+    ):
+        for name in names:
+            if name in otherwise:
+                raise InputError(
+                    f"column {name!r} cannot be {to_be}, for the former run names it as "
+                    f"{otherwise[name]}; choose another, or select anew without a former run"
+                )
 
 
 def _model_of(before: ModelSettings, asked: str | None) -> ModelSettings:

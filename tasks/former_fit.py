@@ -7,6 +7,9 @@ from collections.abc import Collection
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import nearest, quoted
 from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.settings import Method
+
+_ANEW = "select anew without a former run"
 
 
 def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection[str]) -> None:
@@ -31,7 +34,7 @@ def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection
         near = nearest(missing[0], names) if len(missing) == 1 else ""
         raise InputError(
             f"the newer rows lack {quoted(missing, limit=20)}, which the former run kept{near}; "
-            "add what is missing, or select anew without a former run"
+            f"add what is missing, or {_ANEW}"
         )
 
 
@@ -58,7 +61,7 @@ def check_kinds_fit(
     if not of_use:
         raise InputError(
             f"none of the features that the former run kept, {quoted(list(method.former))}, "
-            "varies in the newer rows; select anew without a former run"
+            f"varies in the newer rows; {_ANEW}"
         )
     for name in of_use:
         kind = "category" if name in categories else "number"
@@ -68,3 +71,42 @@ def check_kinds_fit(
                 f"feature {name!r} was {words[method.former[name]]} in the former run but is "
                 f"{words[kind]} in the newer rows; mend the column, or select anew"
             )
+
+
+def instead_of_keeping(method: Method | Reselect) -> str:
+    """Return what to do about a column that is to be kept and is no use as a feature."""
+    if isinstance(method, Reselect):
+        return f"the former run was told to keep it, so mend the column, or {_ANEW}"
+    return "take it off the keep list"
+
+
+def odd_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:
+    """Return what is odd about newer rows beside those of the former run, one sentence each.
+
+    Parameters
+    ----------
+    method : Reselect
+        Says what those were.
+    classes : collection of str
+        Of the newer rows' target; empty for regression.
+    rows : str
+        Hash of the newer rows' dataset.
+    """
+    found = []
+    if rows == method.former_rows:
+        found.append(
+            "the newer rows are the very rows of the former run, so that they show nothing new; "
+            "give later ones"
+        )
+    before, now = set(method.former_classes), set(classes)
+    if before and now and before != now:
+        differs = [
+            f"{said}: {quoted(sorted(names))}"
+            for said, names in (("new", now - before), ("missing", before - now))
+            if names
+        ]
+        found.append(
+            f"the target's classes are not those of the former run ({', '.join(differs)}); make "
+            "sure that the labels mean the same"
+        )
+    return tuple(found)

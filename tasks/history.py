@@ -7,6 +7,7 @@ back that far, or a value in it is missing, the made one is missing; no row is l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import quoted
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
-from chaffinch.tasks.arrow_columns import as_keys, column_of, first_missing, kind_of
+from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.history_settings import HistorySettings
+from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.selection.vocabulary import Floats
-from chaffinch.tasks.series_scales import Scales, fitted_scales, numbers_of, scaled
+from chaffinch.tasks.series_scales import (
+    Scales,
+    checked_scales,
+    complete,
+    fitted_scales,
+    numbers_of,
+    scaled,
+)
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import split_rows
+from chaffinch.tasks.target import describe_target
 
 _NO_ORDER = {"category": "text", "bool": "true and false"}
 
@@ -36,7 +47,7 @@ def made_names(column: str, history: HistorySettings) -> tuple[str, ...]:
 
 def with_history(
     data: Any,
-    column: str,
+    columns: str | Sequence[str],
     *,
     time: str,
     lags: tuple[int, ...] = (),
@@ -44,18 +55,18 @@ def with_history(
     series: str | None = None,
     scales: Scales | None = None,
 ) -> pa.Table:
-    """Return a table with features made of the past of one of its columns, as `select` makes them.
+    """Return a table with features made of the past of some columns, as `select` makes them.
 
     For rows that a model is to predict: give them with as many rows before them as the longest lag
-    or window needs, and take theirs of what comes back. Their own values of `column` are used for
+    or window needs, and take theirs of what comes back. Their own values of `columns` are used for
     later rows alone, and may be missing.
 
     Parameters
     ----------
     data : path or address, or pandas, polars or Arrow table
         See `chaffinch.select`.
-    column : str
-        Column of numbers that they are made of.
+    columns : str, or sequence of str
+        Column or columns of numbers that they are made of; all that the run was given, in one call.
     time : str
         Column of time order; in a series no two rows have the same time.
     lags : tuple of int, each at least 1
@@ -65,19 +76,22 @@ def with_history(
     series : str, optional
         Column that tells one series from another.
     scales : mapping, optional
-        Of a run that scaled its series, as in its ``result.contract["scales"]``: the rows are
-        brought to them first. Of columns that the rows lack, such as the target, they are left out.
+        Of a run that scaled its series, as in its ``result.contract["scales"]``: all columns that
+        they name are brought to them first, once. Those that the rows lack, such as the target,
+        are left out.
 
     Returns
     -------
     pyarrow.Table
         The rows in their order, with the made features as the last columns: ``y_lag_7``,
-        ``y_mean_4``, ``y_deviation_4``.
+        ``y_mean_4``, ``y_deviation_4``; column by column, in the order of their names.
 
     Raises
     ------
     InputError
-        If a column is missing or cannot be used, a name is taken, or nothing is asked for.
+        If a column is missing or cannot be used, holds a number beyond 1e30, a name is taken, or
+        nothing is asked for; if the scales are none of a run, are not those of the series, or the
+        table seems to have been brought to them before.
 
     Examples
     --------
@@ -86,13 +100,29 @@ def with_history(
     >>> chaffinch.with_history(days, "y", time="day", lags=(1,))["y_lag_1"].to_pylist()
     [None, 5.0, 7.0]
     """
-    history = HistorySettings(lags=lags, rolling=rolling, columns=(column,), series=series)
+    asked = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not asked:
+        raise InputError("columns must name at least 1 column of numbers but names none")
+    history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
     table = read_source(data)
     if scales is not None:
         there = set(table.column_names)  # rows to predict may lack the target
-        known = {name: {c: of[c] for c in of.keys() & there} for name, of in scales.items()}
+        whole = checked_scales(scales)
+        known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
+        _refuse_scaled_before(table, known, history)
         table = scaled(table, series, known)
     return add_history(table, history, time)
+
+
+def _refuse_scaled_before(table: pa.Table, scales: Scales, history: HistorySettings) -> None:
+    """Refuse a table with what is made of a scaled column: it would be scaled a second time."""
+    names = [name for column in next(iter(scales.values())) for name in made_names(column, history)]
+    there = [name for name in names if name in table.column_names]
+    if there:
+        raise InputError(
+            f"the table has {quoted(there)}, so that it seems to be on the scales already; name "
+            "all history columns in one call, or rename what else they are"
+        )
 
 
 def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
@@ -108,7 +138,7 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
     Raises
     ------
     InputError
-        See `with_history`.
+        See `with_history`; or if series are to be scaled and the target is one of classes.
     ValueError
         If the settings ask for no history.
     """
@@ -119,6 +149,7 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
         history = history.model_copy(update={"columns": (settings.target,)})
     table, scales = read_source(source, settings.columns.categorical), None
     if history.scale == "series":
+        _check_target_can_be_scaled(table, settings)
         # the parts hang on times alone, whatever the target
         times = _keys(table, time, "time")
         train = split_rows(np.zeros(len(times)), settings, times=times).train
@@ -127,6 +158,23 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
         scales = fitted_scales(table, columns, history.series, is_train)
         table = scaled(table, history.series, scales)
     return add_history(table, history, time), scales
+
+
+def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) -> None:
+    """Refuse to scale classes, which would become a quantity by it."""
+    name = settings.target
+    column_of(table, name, "target")
+    categorical, numeric = (
+        [n for n in names if n == name]
+        for names in (settings.columns.categorical, settings.columns.numeric)
+    )
+    typed = type_columns(table.select([name]), categorical=categorical, numeric=numeric)
+    target = describe_target(typed.column(0), settings)
+    if target.task == "classification":
+        raise InputError(
+            f"scale series is for a target of numbers (regression) but {name!r} is taken for one "
+            f"of classes ({target.reason}): leave out scale, or set task to regression"
+        )
 
 
 def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Table:
@@ -174,10 +222,15 @@ def _made(values: Floats, place: Index, history: HistorySettings) -> list[Floats
 
 
 def _mean_before(values: Floats, place: Index, window: int) -> Floats:
+    """Return the mean of the rows before, as the last of them and the mean difference from it.
+
+    The mean of equal values is so that value, to the last bit, and their deviation 0.
+    """
+    last = _lagged(values, place, 1)
     total = np.zeros(len(values))
-    for lag in range(1, window + 1):
-        total += _lagged(values, place, lag)
-    return np.asarray(total / window)
+    for lag in range(2, window + 1):
+        total += _lagged(values, place, lag) - last
+    return np.asarray(last + total / window)
 
 
 def _lagged(values: Floats, place: Index, lag: int) -> Floats:
@@ -201,9 +254,10 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
     if len(twice):
         first, second = sorted(int(row) + 1 for row in order[twice[0] : twice[0] + 2])
         among = "name the series column" if series is None else "name a finer series or time column"
+        finer = f" ({NOT_FINER})" if pa.types.is_timestamp(table[time].type) else ""
         raise InputError(
             f"time column {time!r} has the same value in rows {first} and {second}, so that "
-            f"neither comes before the other in a history; {among}, or drop one"
+            f"neither comes before the other in a history{finer}; {among}, or drop one"
         )
     begins = np.flatnonzero(np.concatenate([[True], ~is_same]))
     lengths = np.diff(np.concatenate([begins, [len(order)]]))
@@ -212,14 +266,8 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
 
 def _keys(table: pa.Table, name: str, role: str) -> NDArray[Any]:
     """Return a column of times or series as what can be sorted."""
-    column_of(table, name, f"{role} column")
-    column = type_columns(table.select([name])).column(0)
+    column = complete(table, name, role)
     kind = kind_of(name, column)
-    if column.null_count:
-        raise InputError(
-            f"{role} column {name!r} is missing in row {first_missing(column)}: fill or remove "
-            "such rows"
-        )
     if role == "time" and kind in _NO_ORDER:
         raise InputError(
             f"time column {name!r} holds {_NO_ORDER[kind]}, which has no order in time: give "

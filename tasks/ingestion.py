@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ from chaffinch.storage.sources import is_elsewhere, read_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.former_fit import check_columns_fit
+from chaffinch.tasks.former_fit import check_columns_fit, odd_since
 from chaffinch.tasks.history import prepared
 from chaffinch.tasks.matrix import Roles, load_roles, load_rows
+from chaffinch.tasks.outer_folds import OuterFolds
+from chaffinch.tasks.part_needs import PARTS
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Rows
 from chaffinch.tasks.settings import SelectionSettings
-from chaffinch.tasks.splits import PARTS, split_rows
+from chaffinch.tasks.splits import split_rows
 from chaffinch.tasks.stage import Context, stage
 
 _DESCRIPTION = TypeAdapter(TableDescription)
@@ -104,7 +107,9 @@ def _with_history(source: Any, settings: SelectionSettings) -> Any:
 
 
 @contextmanager
-def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iterator[None]:
+def rows_counted_in_the_source(
+    source: Any, settings: SelectionSettings, outer_folds: OuterFolds | None = None
+) -> Iterator[None]:
     """Let an error inside name rows as the source has them, not as the shuffled dataset has.
 
     Costs nothing unless there is an error: only then is the source read once more.
@@ -116,7 +121,7 @@ def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iter
         table = read_source(_with_history(source, settings), columns.categorical)
         table = table.drop_columns(list(columns.drop))
         typed = tables.type_columns(table, categorical=columns.categorical, numeric=columns.numeric)
-        describe_table(typed, settings)
+        describe_table(typed, settings, outer_folds)
         raise
 
 
@@ -124,6 +129,10 @@ def rows_counted_in_the_source(source: Any, settings: SelectionSettings) -> Iter
 def describe(context: Context, writer: StageWriter) -> None:
     """Check the table against the settings and profile its columns."""
     description = describe_table(context.dataset.read(), context.settings)
+    method = context.settings.method
+    if isinstance(method, Reselect):
+        odd = odd_since(method, description.classes, context.dataset.hash)
+        description = replace(description, warnings=(*odd, *description.warnings))
     writer.write("profile.json", _DESCRIPTION.dump_json(description, indent=2))
 
 

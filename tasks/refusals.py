@@ -60,7 +60,9 @@ def refusal(
         return str(first["ctx"]["error"])
     name = (said or {}).get(str(place[0]), str(place[0]))
     if kind == "extra_forbidden":
-        return f"there is no setting {name!r}{nearest(name, fields)}"
+        known = [field for field in fields if field != "kind"]
+        near = nearest(name, known) or f"; there are {', '.join(known)}"
+        return f"there is no setting {name!r}{near}"
     if kind == "missing":
         return f"{name} must be given"
     return f"{name} {_must(kind, first['msg'], first.get('ctx', {}))} but is {given!r}"

@@ -74,7 +74,7 @@ def reselect(
     InputError
         If there is no such run, the newer rows do not fit it, or a setting cannot be used.
     StorageError
-        If the former run is damaged.
+        If the former run is damaged, or a later release wrote it.
 
     Examples
     --------

@@ -44,6 +44,10 @@ class Reselect(Settings):
     gain: _Share = setting(0.01, 4, *_GAIN)
     slack: _Share = setting(0.05, 5, *_SLACK)
     rejections: Count = setting(10, 6, *_REJECTIONS)
+    former_classes: tuple[str, ...] = setting(
+        (), 7, "Former classes", "Of the target; none where it was another, or of numbers."
+    )
+    former_rows: str = setting("", 8, "Former rows", "Hash of the former run's dataset.")
 
     @field_validator("former")
     @classmethod

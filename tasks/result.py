@@ -62,8 +62,9 @@ class SelectionResult:
         One row per step: step, feature, loss, features_left. A ranking masks nothing and has the
         feature's score in place of the loss. A search that finds whole masks has one row per mask,
         and in place of the feature all features of the mask. AFS-BM has one row per round, with
-        what was tried, put back and masked for good, and the losses. PEFS has one row per sweep of
-        each search, with the probability of every feature.
+        what was tried, put back and masked for good, and the losses; what a limit on the number of
+        features masks can be both. PEFS has one row per sweep of each search, with the probability
+        of every feature.
     scores : dict or None
         Score of each candidate, higher is better, where the method is a ranking; where it is PEFS,
         its probability.

@@ -86,7 +86,8 @@ def select(
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
     n_features : int, optional
         GBMO, AFS-BM, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any other
-        method: keep exactly this many.
+        method: keep exactly this many. In place of what the method's settings have by default; if
+        they name another, that is an error.
     min_score : float, optional
         A ranking, in place of a number: keep the features whose score is at least this, in the
         ranking's own unit; those on the keep list in any case.
@@ -236,13 +237,14 @@ def method_settings(
 ) -> Method:
     """Return the method's settings from its name and what was asked for beside it.
 
-    A number of features or a lowest score is used in place of whichever the settings have.
+    A number of features is used in place of shares, sizes, penalties or a lowest score that the
+    settings have by default or by name, and a lowest score in place of a number.
 
     Raises
     ------
     InputError
-        If the method is unknown, the number below 1, or there is a lowest score as well or for a
-        method without scores.
+        If the method is unknown, the number below 1, or another than the settings name; or if there
+        is a lowest score as well, or for a method without scores.
     """
     method = method_of(method)
     if min_score is not None and not isinstance(method, ByScore):
@@ -250,15 +252,25 @@ def method_settings(
             f"min_score is for a ranking but the method is {method.kind}; leave it out, or use "
             f"one of {', '.join(SCORES)}"
         )
+    asked = n_features if isinstance(method, AtMost) or n_features is None else (n_features,)
+    by_default = method_of(method.kind).n_features
+    if n_features is not None and method.n_features not in (None, by_default, asked):
+        raise InputError(
+            f"n_features is {n_features}, but {_counted(method.n_features)} in the settings of "
+            f"method {method.kind}; give it once"
+        )
     if isinstance(method, ByScore) and (n_features, min_score) != (None, None):
-        sizes = None if n_features is None else (n_features,)
-        of_ranking = {"n_features": sizes, "min_score": min_score}
+        of_ranking = {"n_features": asked, "min_score": min_score}
         return method_of({**method.model_dump(), **of_ranking})
     if n_features is None:
         return method
-    asked = n_features if isinstance(method, AtMost) else (n_features,)
     told = method.model_dump(exclude={"penalties"})  # which a number of features is in place of
     return type(method)(**{**told, "n_features": asked})
+
+
+def _counted(named: int | tuple[float, ...]) -> str:
+    """Return a number of features, or several, as a person writes them."""
+    return ", ".join(f"{one:g}" for one in (named if isinstance(named, tuple) else (named,)))
 
 
 def names_of(role: str, given: Collection[str]) -> tuple[str, ...]:

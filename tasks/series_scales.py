@@ -8,19 +8,58 @@ nothing of later rows is known, and later values may lie outside.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import quoted
 from chaffinch.storage.tables import type_columns
-from chaffinch.tasks.arrow_columns import as_numbers, column_of, kind_of
+from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, kind_of
+from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 # Series -> column -> "mean" and "reach"; where there is but one series, it is called "".
 Scales = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+class _Scale(BaseModel):
+    mean: FiniteFloat
+    reach: Annotated[FiniteFloat, Field(gt=0)]
+
+
+_SCALES = TypeAdapter(Annotated[dict[str, dict[str, _Scale]], Field(min_length=1)])
+
+
+def checked_scales(given: Any) -> Scales:
+    """Return scales that a person gave.
+
+    Raises
+    ------
+    InputError
+        If they are not such as a run has, or not of the same columns for each series.
+    """
+    try:
+        scales = _SCALES.validate_python(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = " -> ".join(repr(key) for key in first["loc"])
+        raise InputError(
+            "scales must be series -> column -> mean and reach but "
+            f"{f'at {place} ' if place else ''}{first['msg'].lower()}; give those of a run, its "
+            'result.contract["scales"]'
+        ) from error
+    if len({frozenset(of) for of in scales.values()}) > 1:
+        raise InputError(
+            "scales must be of the same columns for each series but are not; give those of a run, "
+            'its result.contract["scales"]'
+        )
+    return {
+        name: {column: one.model_dump() for column, one in of.items()}
+        for name, of in scales.items()
+    }
 
 
 def fitted_scales(
@@ -73,19 +112,35 @@ def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
     Raises
     ------
     InputError
-        If the table has a series that has no scale.
+        If the table has a series that has no scale, or there are series and no column of them, or
+        the other way round.
     """
+    known = list(scales)
+    if series is None and known != [""]:
+        raise InputError(
+            f"the scales are those of series {quoted(known)} but no series column is named; give "
+            "series, as the run was given it"
+        )
+    if series is not None and known == [""]:
+        raise InputError(
+            f"the scales are those of a run without series but the series column is {series!r}; "
+            "leave out series"
+        )
     names = _series_of(table, series)
-    unknown = sorted(set(names.tolist()) - set(scales))
+    # as categories are known again, so that 1.0 is 1
+    place = as_numbers(pa.chunked_array([pa.array(names).dictionary_encode()]), known)
+    unknown = sorted(set(names[np.isnan(place)].tolist()))
     if unknown:
         raise InputError(
             f"series column {series!r} has {quoted(unknown)}, of which there is no scale; leave "
             "out these rows, or select anew with them"
         )
+    which = place.astype(np.int64)
     for column in next(iter(scales.values())):
         values = numbers_of(table, column)
         mean, reach = (
-            np.array([scales[name][column][word] for name in names]) for word in ("mean", "reach")
+            np.array([of[column][word] for of in scales.values()])[which]
+            for word in ("mean", "reach")
         )
         values = pa.array((values - mean) / reach, from_pandas=True)
         table = table.set_column(table.schema.get_field_index(column), column, values)
@@ -98,7 +153,7 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
     Raises
     ------
     InputError
-        If there is none, or it holds something else.
+        If there is none, it holds something else, or a number beyond 1e30.
     """
     column_of(table, name, "history column")
     column = type_columns(table.select([name])).column(0)
@@ -107,16 +162,34 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
             f"history column {name!r} must hold numbers; name others with history columns, or "
             "leave out lags and rolling windows"
         )
-    return as_numbers(column)
+    numbers = as_numbers(column)
+    check_largest(f"history column {name!r}", numbers, ", or leave it empty")
+    return numbers
+
+
+def complete(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
+    """Return a column of times or series, typed.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is missing in a row.
+    """
+    column_of(table, name, f"{role} column")
+    column = type_columns(table.select([name])).column(0)
+    if column.null_count:
+        raise InputError(
+            f"{role} column {name!r} is missing in row {first_missing(column)}: fill or remove "
+            "such rows"
+        )
+    return column
 
 
 def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[np.str_]]:
     """Return the name of each row's series, shape (n,)."""
     if series is None:
         return np.full(table.num_rows, "")
-    column_of(table, series, "series column")
-    column = type_columns(table.select([series])).column(0)
-    return np.array([str(value) for value in column.to_pylist()])
+    return np.array([str(value) for value in complete(table, series, "series").to_pylist()])
 
 
 def _scale(values: Floats, column: str, series: str) -> dict[str, float]:

@@ -10,8 +10,11 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
+    field_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.refusals import refusal
@@ -90,6 +93,17 @@ class Settings(BaseModel):
             except ValidationError as error:
                 kind = type(self)
                 raise InputError(refusal(error, kind.model_fields, kind.said)) from error
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, about: ValidationInfo) -> Any:
+        """Refuse what pydantic takes for 1 or 0."""
+        kind = cls.model_fields[str(about.field_name)].annotation
+        if isinstance(value, bool) and kind in (int, int | None):
+            raise PydanticKnownError("int_type")
+        if isinstance(value, bool) and kind in (float, float | None):
+            raise PydanticKnownError("float_type")
+        return value
 
 
 SIZES = setting(

@@ -221,6 +221,16 @@ class SelectionSettings(Settings):
         return self
 
     @model_validator(mode="after")
+    def _classes_have_no_scale(self) -> "SelectionSettings":
+        is_scaled = self.history is not None and self.history.scale == "series"
+        if is_scaled and self.task == "classification":
+            raise ValueError(
+                "scale series is for a target of numbers (regression) but task is classification; "
+                "leave out scale, or set task to regression"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _target_has_one_role(self) -> "SelectionSettings":
         c = self.columns
         for role, names in (

@@ -15,11 +15,21 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index, cut_times, deal_groups, deal_rows
-from chaffinch.tasks.selection.rivals.refit_names import FOLDED
+from chaffinch.tasks.part_needs import (
+    FEWER_FOLDS,
+    MORE_ROWS,
+    NOT_FINER,
+    PARTS,
+    TooFewError,
+    least_members,
+    name_of_class,
+    require_classes,
+    require_for_folds,
+    require_members,
+)
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
 
-PARTS = ("train", "mask_validation", "model_validation", "test")
 # the first three of the usual shares, where the test part is given
 _PERCENT_OF_THE_REST = np.array([53, 35, 12])
 
@@ -46,18 +56,6 @@ class Splits:
     mask_validation: Index
     model_validation: Index
     test: Index
-
-
-def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
-    """Return how many members each part needs, shape (4,).
-
-    Members are rows of each class, or groups, or different times. Every part needs one. The
-    training part needs one for each fold, of tuning or search; in time one more, because the
-    earliest stretch is never held out.
-    """
-    has_folds = settings.model.tuning != "none" or settings.method.kind in FOLDED
-    folds = settings.model.folds + by_time if has_folds else 0
-    return np.array([max(1, folds), 1, 1, 1])
 
 
 def split_rows(
@@ -156,30 +154,30 @@ def _dealt(
     groups, times, columns = rows.groups, rows.times, settings.columns
     if groups is not None and times is not None:
         raise InputError("rows are parted by groups or by times, not by both: give one of them")
-    by_class, whole, outer = np.issubdtype(rows.y.dtype, np.integer), every or rows, None
-    if every is not None:  # in time the earliest one has the least before it
-        outer = "more" if times is None else "fewer"
+    by_class, whole = np.issubdtype(rows.y.dtype, np.integer), every or rows
     labels = rows.y.astype(np.int64) if by_class else np.zeros(len(rows.y), dtype=np.int64)
-    _require((len(rows.y), len(whole.y)), least, "the table has {} rows", "give more rows", outer)
+    require_members("the table has {} rows", (len(rows.y), len(whole.y)), least, MORE_ROWS)
     if groups is not None:
         said = f"group column {columns.group or ''!r} has {{}} different values"
-        _require(_distinct(groups, whole.groups), least, said, "name a finer one", outer)
+        require_members(said, _distinct(groups, whole.groups), least, "name a finer one")
         part = deal_groups(labels, groups, percent, least, np.random.default_rng(settings.seed))
     elif times is not None:
         in_time = least_members(settings, by_time=True)[: len(least)]
         said = f"time column {columns.time or ''!r} has {{}} different values"
-        _require(_distinct(times, whole.times), in_time, said, "name a finer one", outer)
+        finer = f"name a finer one ({NOT_FINER})"
+        require_members(said, _distinct(times, whole.times), in_time, finer)
         part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
     else:
         n_of_each = np.bincount(whole.y) if by_class else np.arange(0)
         n_parted = np.bincount(labels, minlength=len(n_of_each))
         for label, n_all in enumerate(n_of_each):
-            said = f"class {_name(label, classes)} has {{}} row{'' if n_all == 1 else 's'}"
-            _require((n_parted[label], n_all), least, said, "merge or drop rare classes", outer)
+            said = f"class {name_of_class(label, classes)} has {{}} row{'' if n_all == 1 else 's'}"
+            members = int(n_parted[label]), int(n_all)
+            require_members(said, members, least, "merge or drop rare classes")
         part = deal_rows(labels, percent, least, np.random.default_rng(settings.seed))
     if by_class:
-        _require_classes(labels, part, least, classes)
+        require_classes(labels, part, least, classes)
     return part
 
 
@@ -226,9 +224,9 @@ def fold_indices(
     by_class = bool(np.issubdtype(y.dtype, np.integer))
     if by_class and times is None:
         rarest = int(np.bincount(y)[np.unique(y)].min())
-        _require_for_folds(rarest, n_folds, "rows of its rarest class")
+        require_for_folds(rarest, n_folds, "rows of its rarest class")
     if groups is not None:
-        _require_for_folds(len(np.unique(groups)), n_folds, "groups")
+        require_for_folds(len(np.unique(groups)), n_folds, "groups")
         # without classes, scikit-learn balances the folds' rows only if it does not shuffle
         splitter = (
             model_selection.StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
@@ -240,68 +238,20 @@ def fold_indices(
         folds = list(splitter.split(y, y, groups))
     elif times is not None:
         distinct, moment = np.unique(times, return_inverse=True)
-        _require_for_folds(len(distinct) - 1, n_folds, "different times after the first")
+        require_for_folds(len(distinct) - 1, n_folds, "different times after the first")
         folds = [
             (np.flatnonzero(moment < late[0]), np.flatnonzero(np.isin(moment, late)))
             for _, late in model_selection.TimeSeriesSplit(n_folds).split(distinct)
         ]
     else:
-        _require_for_folds(len(y), n_folds, "rows")
+        require_for_folds(len(y), n_folds, "rows")
         kind = model_selection.StratifiedKFold if by_class else model_selection.KFold
         folds = list(kind(n_folds, shuffle=True, random_state=seed).split(y, y))
     for number, (fitted, held_out) in enumerate(folds, start=1):
         if not len(held_out):
-            raise InputError(f"fold {number} of {n_folds} would hold out no row: use fewer folds")
+            raise TooFewError(f"fold {number} of {n_folds} would hold out no row", FEWER_FOLDS)
         if by_class and len(np.unique(y[fitted])) == 1:
-            raise InputError(
-                f"fold {number} of {n_folds} would be fitted on one class only: use fewer folds"
+            raise TooFewError(
+                f"fold {number} of {n_folds} would be fitted on one class only", FEWER_FOLDS
             )
     return folds
-
-
-def _require(
-    members: tuple[int, int], least: Index, said: str, remedy: str, outer_folds: str | None
-) -> None:
-    """Raise unless there are as many members to part, and in all, as all parts together need.
-
-    `outer_folds` is which number of them would leave more to part: "more", "fewer" or None.
-    """
-    n_parted, n_all = members
-    if n_parted >= least.sum():
-        return
-    within = "" if outer_folds is None else " within"
-    parts = ", 1 in each part"
-    if least[0] > 1:
-        parts = f" ({least[0]} to train on, for the folds{within}, and 1 in each other part)"
-    if outer_folds is None:
-        fewer = ", or use fewer folds" if least[0] > 1 else ""
-        raise InputError(f"{said.format(n_all)} but needs {least.sum()}{parts}: {remedy}{fewer}")
-    raise InputError(
-        f"{said.format(n_all)}, of which an outer fold leaves {n_parted} to select by, but "
-        f"{least.sum()} are needed there{parts}: {remedy}, or use {outer_folds} outer folds"
-    )
-
-
-def _require_classes(labels: Index, part: Index, least: Index, classes: Sequence[str]) -> None:
-    """Raise unless every part has enough rows of every class."""
-    n_classes = int(labels.max()) + 1
-    cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
-    counts = cells.reshape(len(least), n_classes)
-    short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
-    for number, label in short[:1]:
-        raise InputError(
-            f"class {_name(label, classes)} has {counts[number, label]} rows in the "
-            f"{PARTS[number]} part but needs {least[number]}, because groups stay whole and times "
-            "in order: merge or drop rare classes, or name no group or time column"
-        )
-
-
-def _require_for_folds(members: int, n_folds: int, what: str) -> None:
-    if members < n_folds:
-        raise InputError(
-            f"{n_folds} folds need {n_folds} {what} but there are {members}: use fewer folds"
-        )
-
-
-def _name(label: int, classes: Sequence[str]) -> str:
-    return repr(classes[label]) if len(classes) else str(label)

@@ -212,7 +212,7 @@ RANKINGS = [
     bad("all in one step", "step must be below 1.0 but is 1", method={"kind": "rfe", "step": 1}),
     bad("neither true nor false", "within_one_standard_error must be true or false but is 'maybe'",
         method={"kind": "rfecv", "within_one_standard_error": "maybe"}),
-    bad("a step of one at a time", "there is no setting 'step'",
+    bad("a step of one at a time", "there is no setting 'step'; there are n_features",
         method={"kind": "sequential_forward", "step": 0.1}),
 ]  # fmt: skip
 
@@ -221,7 +221,7 @@ DFS = [
         "the estimate grows fourfold, beyond what rows can make up for",
         method={"kind": "dfs", "order": 9}),
     bad("no step", "steps must be at least 1 but is 0", method={"kind": "dfs", "steps": 0}),
-    bad("steps of another method", "there is no setting 'steps'",
+    bad("steps of another method", "there is no setting 'steps'; there are n_features, min_score",
         method={"kind": "mission", "steps": 5}),
     bad("weights for dfs", "method dfs takes no sample weights; leave out the weight column 'a', "
         "or use correlation, lasso, elastic_net, select_from_model, permutation or tree_shap",

@@ -23,7 +23,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import chaffinch
-from chaffinch import Flbmo, Gbmo, InputError, ModelSettings, Ranking
+from chaffinch import (
+    AfsBm,
+    Flbmo,
+    Gbmo,
+    InputError,
+    ModelSettings,
+    Ranking,
+    Rfecv,
+    RobustElimination,
+)
 from chaffinch.tasks.splits import PARTS
 from tests.made_up import good_table
 
@@ -205,7 +214,27 @@ def test_methods_with_settings_of_their_own():
     lenient = select(method=Gbmo(slacks=(1e9,)))
     assert len(lenient.features) == 1
     assert len(select(method=Gbmo(slacks=(1e9,), drift_cap=0.0)).features) > 1
-    assert len(select(method=Flbmo(n_features=(2, 5)), n_features=3).features) == 3
+    assert len(select(method=Flbmo(n_features=(3,)), n_features=3).features) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "named"),
+    [
+        (Flbmo(n_features=(2, 5)), "2, 5"),
+        (Gbmo(n_features=1), "1"),
+        (AfsBm(n_features=1), "1"),
+        ({"kind": "mrmr", "n_features": [0.5]}, "0.5"),
+        (Rfecv(n_features=2), "2"),
+        (RobustElimination(n_features=(2,)), "2"),
+        ({"kind": "pefs", "n_features": [2]}, "2"),
+        ({"kind": "rfe", "n_features": [2]}, "2"),
+    ],
+)
+def test_two_numbers_of_features_are_refused(method, named):
+    with pytest.raises(InputError, match="give it once") as error:
+        select(method=method, n_features=3)
+    said = str(error.value)
+    assert said.startswith(f"n_features is 3, but {named} in the settings of method ")
 
 
 def test_a_ranking_with_settings_of_its_own():

@@ -27,7 +27,7 @@ from chaffinch.tasks.selection.pefs.found import ProbabilisticSearches
 from chaffinch.tasks.selection.rivals.found import FoundMasks
 from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.settings import Method
-from chaffinch.tasks.splits import Splits, fold_indices, split_around
+from chaffinch.tasks.splits import Splits, fold_indices
 from chaffinch.tasks.stage import tell_nobody
 from chaffinch.tasks.training import Fold, Recipe, Tuner, baseline_of, loss_of, recipe_of, tune
 from chaffinch.tasks.workers import InProcess
@@ -49,29 +49,16 @@ class Compared:
     tables: tuple[Loaded, ...]
 
     def splits(self, cell: Cell) -> Splits:
-        """Return the parts of a cell's rows: the test part is its outer fold.
-
-        Raises
-        ------
-        InputError
-            If the rows, groups or times are too few for the folds, or the parts inside them.
-        """
-        roles, settings = self.tables[cell.table].roles, self.plan.selection(cell)
-        outer = settings.model.model_copy(update={"folds": self.plan.settings.folds})
-        dealt = settings.model_copy(update={"model": outer})
-        source = self.plan.sources[cell.table]
-        try:
-            folds = fold_indices(roles.y, dealt, groups=roles.groups, times=roles.times, anew=True)
-            return split_around(
-                folds[cell.fold][1],
-                roles.y,
-                settings,
-                groups=roles.groups,
-                times=roles.times,
-                classes=source.description.classes,
-            )
-        except InputError as error:
-            raise InputError(f"in {source.label}, {error}") from error
+        """Return the parts of a cell's rows: the test part is its outer fold."""
+        roles = self.tables[cell.table].roles
+        return self.plan.settings.outer_folds.splits(
+            cell.fold,
+            roles.y,
+            self.plan.selection(cell),
+            groups=roles.groups,
+            times=roles.times,
+            classes=self.plan.sources[cell.table].description.classes,
+        )
 
 
 @dataclass(frozen=True)

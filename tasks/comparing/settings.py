@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.mask_settings import Gbmo
+from chaffinch.tasks.outer_folds import FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS, OuterFolds
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
 from chaffinch.tasks.setting_fields import Count, Settings, Size, setting
 from chaffinch.tasks.settings import (
@@ -38,7 +39,7 @@ class ComparisonSettings(Settings):
     models: tuple[ModelSettings, ...] = setting(
         (ModelSettings(),), 2, "Models", "Models to select for and to retrain.", min_length=1
     )
-    folds: Annotated[int, Field(ge=2, le=20)] = setting(
+    folds: Annotated[int, Field(ge=FEWEST_OUTER_FOLDS, le=MOST_OUTER_FOLDS)] = setting(
         5, 3, "Folds", "Outer folds: each is scored by what was selected without it."
     )
     seeds: Count = setting(
@@ -109,6 +110,11 @@ class ComparisonSettings(Settings):
     def n_seeds(self) -> int:
         """How many seeds deal the rows out differently."""
         return 1 if self.columns.time else self.seeds
+
+    @property
+    def outer_folds(self) -> OuterFolds:
+        """How the rows of every table are dealt out."""
+        return OuterFolds(self.folds, self.n_seeds)
 
     def selection(
         self, model: ModelSettings, seed: int, method: Method | None = None

@@ -143,8 +143,8 @@ def read_table(
     of_any = settings.selection(settings.models[0], 0)
     try:
         dataset = ingest(source, of_any, store.datasets)
-        with rows_counted_in_the_source(source, of_any):
-            description = describe_table(dataset.read(), of_any)
+        with rows_counted_in_the_source(source, of_any, settings.outer_folds):
+            description = describe_table(dataset.read(), of_any, settings.outer_folds)
     except InputError as error:
         raise InputError(f"in {label}, {error}") from error
     for model in settings.models:
@@ -173,8 +173,6 @@ def measure_cells(
         on_progress("measure_cells", 1, 1)
         return
     compared = _loaded(plan)
-    for one in asked:
-        compared.splits(one.cell)  # what cannot be dealt is refused before anything is trained
     with open_workers(execution.cluster, execution.workers) as workers:
         with logging_about(stage="estimate"):  # what is tried for it is logged as well
             say(str(estimate(compared, asked, workers.n_threads)))

@@ -11,6 +11,7 @@ import numpy as np
 from chaffinch.tasks.comparison import FEWEST_UNITS, is_no_better_than_constant
 from chaffinch.tasks.reporting import alternatives, changes, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.earlier_rows import made_of_earlier_rows, on_scales
 from chaffinch.tasks.reporting.overlap_chart import overlap_chart
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.score_charts import score_chart
@@ -76,6 +77,8 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "rows": number(contract["dataset"]["rows"]),
         "verdict": verdict,
         "sentence": comparison["sentence"],
+        "on_scales": on_scales(contract["settings"]),
+        "made_of_earlier_rows": made_of_earlier_rows(contract["settings"]),
         "meaning": _meaning(verdict, comparison["units"], is_all=is_all, is_useless=is_useless),
         "n_kept": number(content.n_kept),
         "n_candidates": number(content.n_candidates),
@@ -101,6 +104,10 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "rounds": None
         if content.rounds is None
         else search_tables.rounds_of_masking(content.rounds),
+        "forced": None
+        if content.rounds is None
+        else search_tables.forced_by_the_limit(content.rounds),
+        "most_features": contract["settings"]["method"].get("n_features"),
         "searches": None
         if content.searches is None
         else search_tables.searches_by_probabilities(content.searches),

@@ -90,6 +90,17 @@ def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Rounds of training and masking", columns, rows)
 
 
+def forced_by_the_limit(rounds: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return what was masked for the limit on the number of features alone; None if nothing was."""
+    forced = [
+        f"{name} (slack {number(one['slack'])}, round {number(one['round'])})"
+        for one in rounds
+        for name in one["removed"]
+        if name in one["rejected"] or name not in one["tried"]
+    ]
+    return listed(forced) if forced else None
+
+
 def searches_by_probabilities(searches: Sequence[Mapping[str, Any]]) -> Table:
     """Return where each search by probabilities ended."""
     is_sized = "n_features" in searches[0]

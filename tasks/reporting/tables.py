@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.earlier_rows import as_used
 from chaffinch.tasks.reporting.purposes import purpose_of_each_part
 from chaffinch.tasks.reporting.wording import (
     NOTHING,
@@ -193,7 +194,7 @@ def origins(content: ReportContent) -> Table:
 
 def settings(content: ReportContent) -> Table:
     """Return the settings by their dotted names."""
-    rows = list(flattened(content.contract["settings"]))
+    rows = list(flattened(as_used(content.contract["settings"])))
     columns: dict[str, Kind] = {"Setting": "text", "Value": "name"}
     return Table("Settings", columns, rows)
 

@@ -93,7 +93,8 @@ class MaskingRound:
     rejected : tuple of int
         Those of them that were put back.
     removed : tuple of int
-        Features that stay masked, in their order.
+        Features that stay masked, in their order. Where the search may keep so many and would end
+        with more, the one that costs least, whether it was put back before or not tried.
     loss : float
         Of the same model with these masked.
     """

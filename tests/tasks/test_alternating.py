@@ -307,6 +307,20 @@ def test_the_report_shows_the_rounds_and_nothing_that_was_not(kept, tmp_path) ->
     assert page.tables[f"Kept features ({len(result.features)})"][0][-1] == "Baseline"
 
 
+def test_what_the_limit_alone_forced_out_is_said_to_be_so_and_only_then(kept, tmp_path) -> None:
+    method = AfsBm(slacks=[0.0], n_features=2, rejections=8, patience=1)
+    rows = prices().assign(y=lambda rows: rows[list("abcdefgh")].sum(axis=1))
+    limited = select(rows, "y", method=method)
+    page = Page(limited.report(tmp_path / "limited.html").read_bytes())
+    forced = [one for one in limited.path.itertuples() if set(one.removed) & set(one.rejected)]
+    assert forced
+    assert "No more than 2 features were to be kept." in page.text
+    for one in forced:
+        assert f"{one.removed[0]} (slack 0, round {one.round})" in page.text
+    free = Page(kept[1].report(tmp_path / "free.html").read_bytes())
+    assert "were to be kept" not in free.text
+
+
 def test_of_masks_of_one_size_only_the_chosen_one_is_marked() -> None:
     content = made_up(numbered(4), 2)
     same = [

@@ -182,7 +182,7 @@ def test_several_tables_at_once(source, tmp_path) -> None:
     [
         ({"models": ["forest"]}, "forest"),
         ({"models": [DummyClassifier()]}, "models by name but one is an estimator, DummyC.*; give"),
-        ({"folds": 20, "models": [ModelSettings(name="linear")]}, "use fewer folds"),
+        ({"folds": 20, "models": [ModelSettings(name="linear")]}, "19: use 19 outer folds"),
         ({"time_budget": 0}, "the time budget must be above 0 but is 0; leave it out"),
         ({"time_budget": float("nan")}, "the time budget must be above 0 but is nan"),
         ({"loss": "log_loss"}, "log_loss"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ import pytest
 
 import chaffinch
 from chaffinch import AfsBm, InputError, ModelSettings
+from chaffinch.flows.terminal import show
+from tests.tasks.made_up_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 DAYS = pd.DataFrame({"day": [3, 1, 2, 4], "y": [4.0, 1.0, 2.0, 8.0]})
@@ -105,6 +108,17 @@ def test_what_is_missing_in_the_past_is_missing_in_what_is_made_of_it() -> None:
 def test_a_value_far_from_zero_has_a_deviation_all_the_same() -> None:
     data = pd.DataFrame({"day": range(5), "y": 1e9 + np.array([0.0, 1, 0, 1, 0])})
     assert made(data, rolling=(4,))["y_deviation_4"][4] == pytest.approx(math.sqrt(1 / 3))
+
+
+@pytest.mark.parametrize("value", [0.1, 1e9 + 0.1, -7.3])
+@pytest.mark.parametrize("window", [2, 3, 7, 28])
+def test_equal_values_have_themselves_as_mean_and_no_deviation(value, window, tmp_path) -> None:
+    data = pd.DataFrame({"day": range(window + 1), "y": value})
+    data.to_csv(tmp_path / "t.csv", index=False)
+    for source in (data, tmp_path / "t.csv"):
+        table = made(source, rolling=(window,))
+        assert table[f"y_mean_{window}"][window] == value
+        assert table[f"y_deviation_{window}"][window] == 0
 
 
 # In a run
@@ -234,6 +248,108 @@ def test_new_rows_are_brought_to_the_scales_of_the_run() -> None:
         chaffinch.with_history(other, "y", **asked, scales=result.contract["scales"])
 
 
+def test_the_report_and_the_terminal_say_what_is_scaled_and_what_was_made(tmp_path, capsys) -> None:
+    result = scaled_run(shops(), history_columns=["y", "noise"], keep=["y_lag_1"])
+    page = Page(result.report(tmp_path / "report.html").read_bytes())
+    scaled = "The target y and noise are on each series' own scale, and so are the losses and predi"
+    made_here = "Made of earlier rows of noise, y: noise_lag_1, noise_lag_2, y_lag_1, y_lag_2."
+    places = [page.text.index(heading) for heading in ("Verdict", "Losses of", "Columns of the ta")]
+    said = [found.start() for found in re.finditer(re.escape(scaled), page.text)]
+    assert len(said) == 3  # beside the verdict, the losses and the columns
+    assert places[0] < said[0] < places[1] < said[1] < said[2] < places[2]
+    assert made_here in page.text
+    show(result, as_json=False)
+    lines = capsys.readouterr().out
+    assert scaled in lines
+    assert made_here in lines
+
+
+def test_settings_that_were_left_to_the_default_are_shown_as_used(result, tmp_path) -> None:
+    page = Page(result.report(tmp_path / "report.html").read_bytes())
+    assert ["history.columns", "y"] in page.tables["Settings"]
+    assert "own scale" not in page.text
+
+
+def test_several_columns_in_one_call_are_scaled_once_and_a_second_time_is_refused() -> None:
+    data = shops()
+    result = scaled_run(data, history_columns=["y", "noise"], rolling=[2])
+    scales = result.contract["scales"]
+    asked = {"time": "day", "lags": (1, 2), "rolling": (2,), "series": "shop", "scales": scales}
+    table = chaffinch.with_history(data, ["y", "noise"], **asked)
+    frame = table.to_pandas()
+    for shop, rows in frame.groupby("shop"):
+        given = data.loc[data["shop"] == shop, "noise"].to_numpy()
+        scale = scales[shop]["noise"]
+        np.testing.assert_allclose(rows["noise"], (given - scale["mean"]) / scale["reach"])
+        np.testing.assert_array_equal(rows["noise_lag_1"], rows["noise"].shift(1))
+        np.testing.assert_array_equal(rows["y_lag_2"], rows["y"].shift(2))
+    one_alone = chaffinch.with_history(data, "y", **asked)
+    for given in (one_alone, one_alone.to_pandas()):
+        with pytest.raises(InputError, match=r"has 'y_lag_1', .* seems to be on the scales alre"):
+            chaffinch.with_history(given, "noise", **asked)
+    with pytest.raises(InputError, match="columns must name at least 1 column of numbers but name"):
+        chaffinch.with_history(data, [], **asked)
+
+
+def test_series_that_come_back_as_whole_floats_are_known_again() -> None:
+    data = shops().assign(shop=lambda rows: (rows["shop"] == "large") + 1)
+    scales = scaled_run(data).contract["scales"]
+    asked = {"time": "day", "lags": (1,), "series": "shop", "scales": scales}
+    one = chaffinch.with_history(data, "y", **asked)
+    other = chaffinch.with_history(data.assign(shop=data["shop"].astype(float)), "y", **asked)
+    assert one["y"] == other["y"]
+    assert one["y_lag_1"] == other["y_lag_1"]
+
+
+SCALE = {"mean": 0.0, "reach": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("scales", "series", "message"),
+    [
+        ({"a": {"y": SCALE}}, None, "are those of series 'a' but no series column is named; give "),
+        ({"": {"y": SCALE}}, "shop", "those of a run without series but the series column is 'sho"),
+        ({"a": 1}, "shop", "scales must be series -> column -> mean and reach but at 'a' input"),
+        ({"a": {"y": {"mean": 0, "reach": 0}}}, "shop", "at 'a' -> 'y' -> 'reach' input should be"),
+        ({"a": {"y": SCALE}, "b": {}}, "shop", "must be of the same columns for each series but"),
+        ({}, "shop", "scales must be series -> column -> mean and reach but dictionary should"),
+        ("contract", "shop", "scales must be series -> column -> mean and reach but input should"),
+    ],
+)  # fmt: skip
+def test_scales_that_are_none_of_these_rows_are_refused(scales, series, message) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        made(two_series(), lags=(1,), series=series, scales=scales)
+    assert "\n" not in str(error.value)
+
+
+def test_a_row_without_a_series_is_named() -> None:
+    with pytest.raises(InputError, match="series column 'shop' is missing in row 2: fill or remov"):
+        made(
+            DAYS.assign(shop=["a", None, "a", "a"]), lags=(1,), series="shop",
+            scales={"a": {"y": SCALE}},
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [[0, 1], [0.0, 1.0], ["no", "yes"], [False, True]])
+def test_classes_are_not_scaled(target) -> None:
+    data = two_series(100).assign(y=target * 100, x=np.arange(200.0))
+    asked = {"time": "day", "series": "shop", "lags": [1], "history_columns": ["x"]}
+    with pytest.raises(InputError, match="scale series is for a target of numbers") as error:
+        chaffinch.select(data, "y", model=LINEAR, scale="series", **asked)
+    assert "leave out scale, or set task to regression" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_called_classes_is_not_scaled_and_what_is_called_a_quantity_is() -> None:
+    data = two_series(100).assign(count=np.arange(200) % 7)
+    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR, "scale": "series"}
+    for target in ("count", "y"):
+        with pytest.raises(InputError, match=r"target of numbers .* but task is classification"):
+            chaffinch.select(data, target, task="classification", **asked)
+    result = chaffinch.select(data, "count", task="regression", **asked)
+    assert result.contract["scales"]["a"]["count"]["reach"] > 1
+
+
 def test_a_series_that_begins_after_the_training_part_has_no_scale() -> None:
     data = shops()
     late = data[(data["shop"] == "small") | (data["day"] > 120)]
@@ -266,6 +382,22 @@ def test_what_cannot_be_is_refused_in_one_line(options, message) -> None:
     with pytest.raises(InputError, match=message) as error:
         chaffinch.select(two_series(100), "y", **asked)
     assert "\n" not in str(error.value)
+
+
+def test_times_that_differ_by_less_than_a_microsecond_are_said_not_to_be_told_apart() -> None:
+    moments = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(100), "ns")
+    data = pd.DataFrame({"day": moments, "y": np.arange(100.0), "x": np.arange(100) % 7})
+    with pytest.raises(InputError, match="times finer than a microsecond are not told apart"):
+        made(data, lags=(1,))
+    with pytest.raises(InputError, match="times finer than a microsecond are not told apart"):
+        chaffinch.select(data, "y", model=LINEAR, time="day")
+
+
+@pytest.mark.parametrize("value", [1e300, -2e30])
+def test_numbers_that_models_cannot_compute_with_are_refused(value) -> None:
+    data = DAYS.assign(y=[4.0, 1.0, value, 8.0])
+    with pytest.raises(InputError, match=r"column 'y' must lie within .* in row 3: rescale"):
+        made(data, rolling=(2,))
 
 
 def test_a_name_that_is_taken_and_a_time_that_is_none_are_refused() -> None:

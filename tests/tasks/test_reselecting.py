@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from sklearn.linear_model import LinearRegression
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
+from chaffinch.storage.errors import StorageError
 from chaffinch.tasks.paired_bootstrap import paired_error, resampling_units
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Rows
@@ -239,6 +241,72 @@ def test_a_model_of_ones_own_is_asked_for_again(tmp_path) -> None:
         assert chaffinch.reselect(before, newer, model=again).features == ["x2", "x3"]
 
 
+def test_a_category_that_is_to_be_dropped_leaves() -> None:
+    before = chaffinch.select(good_table(), "churned", model=LINEAR, keep=["colour", "age"])
+    kept = {**before.contract["settings"]["columns"], "keep": []}
+    contract = {**before.contract, "settings": {**before.contract["settings"], "columns": kept}}
+    after = chaffinch.reselect(
+        dataclasses.replace(before, contract=contract), good_table(seed=1), drop=["colour"]
+    )
+    assert after.changes["gone"] == [{"feature": "colour", "reason": "left out as asked"}]
+
+
+def test_what_contradicts_the_former_run_names_it_and_what_can_be_done() -> None:
+    data = table("x1", "x2", day=np.arange(600), w=1.0)
+    before = select(data, keep=["x1"], time="day", weight="w")
+    for options, said in (
+        ({"drop": ["x1"]}, "column 'x1' cannot be dropped, for the former run names it as one to "),
+        (
+            {"drop": ["w"]},
+            "column 'w' cannot be dropped, for the former run names it as its w",
+        ),
+        (
+            {"drop": ["y"]},
+            "column 'y' cannot be dropped, for the former run names it as its t",
+        ),
+        ({"target": "x1"}, "column 'x1' cannot be the target, for the former run names it as one "),
+        ({"target": "day"}, "column 'day' cannot be the target, for the former run names it as it"),
+    ):
+        with pytest.raises(InputError, match=said) as error:
+            chaffinch.reselect(before, data, **options)
+        assert str(error.value).endswith("; choose another, or select anew without a former run")
+    with pytest.raises(InputError, match=r"'x1' is no use as a feature .*: the former run was t"):
+        chaffinch.reselect(before, data.assign(x1=1.0))
+    with pytest.raises(InputError, match=r"give more rows$"):
+        chaffinch.reselect(before, data[:3])
+
+
+def test_a_kept_feature_that_is_the_target_now_is_said_to_be_that(former) -> None:
+    after = chaffinch.reselect(former, table("x2", "x3", seed=1), target="x1")
+    assert after.changes["gone"] == [{"feature": "x1", "reason": "is the target now"}]
+
+
+def test_features_of_the_former_targets_past_are_made_of_it_still() -> None:
+    data = table("x1", day=np.arange(600))
+    data = data.assign(y=data["y"].cumsum())
+    before = select(data, time="day", lags=[1], keep=["y_lag_1"])
+    after = chaffinch.reselect(before, data, target="x2")
+    assert "y_lag_1" in after.features
+    assert after.settings["history"]["columns"] == ["y"]
+
+
+def test_other_classes_and_the_same_rows_are_warned_of() -> None:
+    data, newer = table("x1", "x2"), table("x1", "x2", seed=1)
+    labels = [frame["y"].gt(0).map({True: "yes", False: "no"}) for frame in (data, newer)]
+    before = select(data.assign(y=labels[0]))
+    (said,) = chaffinch.reselect(
+        before, data.assign(y=labels[0]).sample(frac=1, random_state=0)
+    ).warnings
+    assert said.startswith("the newer rows are the very rows of the former run")
+    other = labels[1].where(newer.index % 5 != 0, "maybe").replace({"no": "not"})
+    (said,) = chaffinch.reselect(before, newer.assign(y=other)).warnings
+    assert said == (
+        "the target's classes are not those of the former run (new: 'maybe' and 'not', missing: "
+        "'no'); make sure that the labels mean the same"
+    )
+    assert chaffinch.reselect(before, newer.assign(y=labels[1])).warnings == ()
+
+
 def test_settings_that_cannot_be() -> None:
     for options, message in (
         ({"slack": -1}, "slack must be at least 0"),
@@ -269,10 +337,33 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
     for given, message in (
         ("nothing", "there is no run 'nothing'"),
         (tmp_path / "x.json", "x.json is no feature contract"),
-        (tmp_path, "there is no store at"),
+        (tmp_path, "is no run; give a run's name, its folder or its selection.json"),
     ):
         with pytest.raises(InputError, match=message) as error:
             chaffinch.reselect(given, table("x1"), store=store)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        ({"features": ["a"]}, InputError, r"is no feature contract \(features.0: input should be"),
+        ({"features": []}, InputError, r"is no feature contract \(features: list should have at l"),
+        ({"target": {"name": "y"}}, InputError, r"is no feature contract \(target.task: field req"),
+        ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),
+    ],
+)  # fmt: skip
+def test_a_contract_that_was_edited_or_is_of_later_is_refused(
+    former, tmp_path, change, kind, message
+) -> None:
+    path = tmp_path / "selection.json"
+    path.write_text(json.dumps({**former.contract, **change}))
+    for asked in (
+        lambda: chaffinch.load_contract(path),
+        lambda: chaffinch.reselect(path, table("x1")),
+    ):
+        with pytest.raises(kind, match=message) as error:
+            asked()
         assert "\n" not in str(error.value)
 
 
@@ -303,6 +394,9 @@ def test_the_report_says_what_changed_and_why(moved, tmp_path) -> None:
     tried = page.tables["What was tried"]
     assert len(tried) - 1 == moved.changes["n_tried"]
     assert "found by reselect" in page.text
+    assert "features left and returned one at a time, below" in page.text
+    assert "whole masks were judged" not in page.text
+    assert "the search makes no use of it" not in page.text
 
 
 @pytest.mark.xdist_group("dask")

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.column_settings import ColumnSettings
+from chaffinch.tasks.part_needs import least_members
 from chaffinch.tasks.settings import PERCENT, ModelSettings, SelectionSettings
-from chaffinch.tasks.splits import Splits, fold_indices, least_members, split_rows
+from chaffinch.tasks.splits import Splits, fold_indices, split_rows
 
 SHARES = np.array(PERCENT) / 100
 quick = settings(max_examples=60, deadline=None)

@@ -1,0 +1,117 @@
+"""How many rows, groups or times the parts and the folds need, and what is said of too few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.selection.rivals.refit_names import FOLDED
+from chaffinch.tasks.settings import SelectionSettings
+
+PARTS = ("train", "mask_validation", "model_validation", "test")
+
+FEWER_FOLDS = "use fewer folds"
+MORE_ROWS = "give more rows"
+# why times may be fewer than a person sees
+NOT_FINER = "times finer than a microsecond are not told apart"
+
+
+class TooFewError(InputError):
+    """There is too little to part, or to fold, with what may be done about it.
+
+    Parameters
+    ----------
+    what : str
+        How much there is, and how much is needed.
+    *remedies : str
+        What to do; one of them is enough.
+    """
+
+    def __init__(self, what: str, *remedies: str) -> None:
+        super().__init__(what, *remedies)  # what it is made of, so that it can be sent
+        self.what, self.remedies = what, remedies
+
+    def __str__(self) -> str:
+        """Return the line that a person sees."""
+        return f"{self.what}: {', or '.join(self.remedies)}"
+
+    def without_fewer_folds(self, *others: str) -> TooFewError:
+        """Return it where the number of folds inside is not to be changed, with other remedies."""
+        left = [remedy for remedy in self.remedies if remedy != FEWER_FOLDS]
+        return TooFewError(self.what, *(*left, *others) or (MORE_ROWS,))
+
+
+def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
+    """Return how many members each part needs, shape (4,).
+
+    Members are rows of each class, or groups, or different times. Every part needs one. The
+    training part needs one for each fold, of tuning or search; in time one more, because the
+    earliest stretch is never held out.
+    """
+    has_folds = settings.model.tuning != "none" or settings.method.kind in FOLDED
+    folds = settings.model.folds + by_time if has_folds else 0
+    return np.array([max(1, folds), 1, 1, 1])
+
+
+def require_members(said: str, members: tuple[int, int], least: Index, remedy: str) -> None:
+    """Raise TooFewError unless there are as many members to part as the parts together need.
+
+    Parameters
+    ----------
+    said : str
+        What there is, with braces for how many in all.
+    members : pair of int
+        How many there are to part, and in all; fewer are to part inside an outer fold.
+    least : ndarray of int64, shape (3,) or (4,)
+        How many each part needs; three parts where the test part is an outer fold.
+    remedy : str
+        What to do besides using fewer folds.
+    """
+    n_parted, n_all = members
+    if n_parted >= least.sum():
+        return
+    is_within = len(least) < len(PARTS)
+    parts = ", 1 in each part"
+    if least[0] > 1:
+        folds = "the folds within" if is_within else "the folds"
+        parts = f" ({least[0]} to train on, for {folds}, and 1 in each other part)"
+    needs = f"but needs {least.sum()}{parts}"
+    if is_within:
+        needs = (
+            f"of which an outer fold leaves {n_parted} to select by, but {least.sum()} are needed "
+            f"there{parts}"
+        )
+    fewer_folds = (FEWER_FOLDS,) if least[0] > 1 else ()
+    comma = ", " if is_within else " "
+    raise TooFewError(f"{said.format(n_all)}{comma}{needs}", remedy, *fewer_folds)
+
+
+def require_classes(labels: Index, part: Index, least: Index, classes: Sequence[str]) -> None:
+    """Raise InputError unless every part has enough rows of every class."""
+    n_classes = int(labels.max()) + 1
+    cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
+    counts = cells.reshape(len(least), n_classes)
+    short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
+    for number, label in short[:1]:
+        raise InputError(
+            f"class {name_of_class(label, classes)} has {counts[number, label]} rows in the "
+            f"{PARTS[number]} part but needs {least[number]}, because groups stay whole and times "
+            "in order: merge or drop rare classes, or name no group or time column"
+        )
+
+
+def require_for_folds(members: int, n_folds: int, what: str) -> None:
+    """Raise TooFewError unless there is a member for each fold."""
+    if members < n_folds:
+        raise TooFewError(
+            f"{n_folds} folds need {n_folds} {what} but there are {members}", FEWER_FOLDS
+        )
+
+
+def name_of_class(label: Any, classes: Sequence[str]) -> str:
+    """Return a class as errors name it: by its label, or by its index where there are no labels."""
+    return repr(classes[label]) if len(classes) else str(label)

@@ -1,0 +1,110 @@
+"""Whether a table's rows can be parted: tried before any work, with what a person can do if not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
+from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.outer_folds import OuterFolds
+from chaffinch.tasks.part_needs import FEWER_FOLDS, MORE_ROWS, TooFewError, least_members
+from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.settings import SelectionSettings
+from chaffinch.tasks.splits import split_rows
+
+
+def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFolds | None) -> None:
+    """Raise unless there are rows enough for the parts, before columns are looked at.
+
+    Around outer folds it is only asked whether there are any: the trial says what those need.
+
+    Raises
+    ------
+    InputError
+        Names how many rows there are and how many are needed.
+    """
+    needed = int(least_members(settings).sum())
+    if n_rows >= (1 if outer_folds else needed):
+        return
+    few = TooFewError(
+        f"the table has {n_rows} rows but the parts and the folds need {needed}",
+        MORE_ROWS,
+        FEWER_FOLDS,
+    )
+    raise few.without_fewer_folds() if outer_folds or _is_given(settings) else few
+
+
+def check_parts(
+    table: Any,
+    settings: SelectionSettings,
+    y: Floats | Index,
+    classes: tuple[str, ...],
+    outer_folds: OuterFolds | None,
+) -> None:
+    """Part the rows on trial; the one place that knows what parts need is the one that asks.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Has the group and time columns.
+    settings : SelectionSettings
+    y : ndarray, shape (n,)
+        float64 values, or int64 class indices.
+    classes : tuple of str
+        Labels in the order of the class indices; empty for regression.
+    outer_folds : OuterFolds or None
+        What the parts lie in; None for a selection, where they are all rows.
+
+    Raises
+    ------
+    InputError
+        If the rows cannot be parted.
+    """
+    columns = settings.columns
+    groups = times = None
+    if columns.group is not None:
+        groups = as_keys(column_of(table, columns.group, "group column"))
+    if columns.time is not None:
+        times = as_keys(column_of(table, columns.time, "time column"))
+    with _said_of_the_target(table, settings, len(y), classes):
+        if outer_folds is not None:
+            outer_folds.check(y, settings, groups=groups, times=times, classes=classes)
+            return
+        try:
+            splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
+        except TooFewError as error:
+            raise error.without_fewer_folds() if _is_given(settings) else error from error
+    if isinstance(settings.method, Pefs):
+        settings.method.check_batch(len(splits.train))
+
+
+def _is_given(settings: SelectionSettings) -> bool:
+    """Whether the number of folds is a former run's."""
+    return isinstance(settings.method, Reselect)
+
+
+@contextmanager
+def _said_of_the_target(
+    table: Any, settings: SelectionSettings, n_rows: int, classes: Sequence[str]
+) -> Iterator[None]:
+    """Let an error inside say so where the target does not look like classes."""
+    try:
+        yield
+    except InputError as error:
+        are_numbers = bool(classes) and all(label.lstrip("-").isdigit() for label in classes)
+        if settings.task == "auto" and are_numbers:
+            is_text = kind_of(settings.target, table[settings.target]) == "category"
+            remedy = "name it as numeric and " if is_text else ""  # it has leading zeros
+            remedy += "set task to regression"
+            raise InputError(f"{error}; if {settings.target!r} is a quantity, {remedy}") from error
+        if 2 * len(classes) > n_rows:
+            raise InputError(
+                f"target {settings.target!r} has {len(classes)} different texts in {n_rows} rows, "
+                "too many to be classes: give numbers, or classes of several rows each"
+            ) from error
+        raise
