@@ -67,8 +67,7 @@ def utilities(losses: Sequence[float]) -> Floats:
     n_samples = len(losses)
     if n_samples < 2:
         raise ValueError(f"samples must be at least 2, to compare them, but is {n_samples}")
-    quarter = -(-n_samples // 4)
-    of_rank = [1] * quarter + [0] * (n_samples - 2 * quarter) + [-1] * quarter
+    of_rank = of_ranks(n_samples)
     worth = np.empty(n_samples)  # a few numbers at every step: lists are quicker than arrays
     order = sorted(range(n_samples), key=losses.__getitem__)
     start = 0
@@ -77,6 +76,12 @@ def utilities(losses: Sequence[float]) -> Floats:
             worth[order[start:end]] = sum(of_rank[start:end]) / (end - start)
             start = end
     return worth
+
+
+def of_ranks(n_samples: int) -> list[int]:
+    """Return what each rank is worth, the lowest loss first; see `utilities`."""
+    quarter = -(-n_samples // 4)
+    return [1] * quarter + [0] * (n_samples - 2 * quarter) + [-1] * quarter
 
 
 def moved(

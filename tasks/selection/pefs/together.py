@@ -1,0 +1,175 @@
+"""Iterations of several searches at once, on one of torch's devices; see `batched_search.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chaffinch.tasks.selection.pefs.batched_training import BatchedTraining
+from chaffinch.tasks.selection.pefs.captured import Captured
+from chaffinch.tasks.selection.pefs.distribution import margin, of_ranks
+from chaffinch.tasks.selection.pefs.found import Sweep
+from chaffinch.tasks.selection.pefs.network import Training
+from chaffinch.tasks.selection.pefs.search import (
+    GAIN,
+    LEAST_PENALTY,
+    MOST_PENALTY,
+    Search,
+    diverged,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+DRAWN_AT_ONCE = 1 << 26  # bytes
+
+
+def plain(search: Search) -> Training:
+    """Return the training of the paper's network; TypeError if a module is trained."""
+    if not isinstance(search.training, Training):
+        raise TypeError(f"training must be of the paper's network but is {search.training!r}")
+    return search.training
+
+
+class RowsOnDevice:
+    """Training rows on a device."""
+
+    def __init__(self, search: Search, device: torch.device, first: torch.dtype) -> None:
+        import torch
+
+        inputs, target, weight = search.prepared.tensors()
+        self.inputs = inputs.to(device, first)
+        self.target = target.to(device)
+        self.weight = None if weight is None else weight.to(device)
+        columns = search.prepared.reading.feature_of_column
+        self.feature_of_column = torch.from_numpy(columns).to(device)
+
+
+class Together:
+    """Searches of which none has left: what moves at each iteration, in tensors that stay."""
+
+    def __init__(
+        self,
+        searches: Sequence[Search],
+        rows: RowsOnDevice,
+        device: torch.device,
+        first: torch.dtype,
+    ) -> None:
+        import torch
+
+        self._searches, self._of_all, self._first = searches, rows, first
+        one, n_searches = searches[0], len(searches)
+        self._n_iterations, self._n_samples = one.n_iterations, one.rules.samples
+        self._training = BatchedTraining([plain(each) for each in searches], device, first)
+
+        def put(values: object) -> torch.Tensor:
+            return torch.tensor(np.array(values), device=device)
+
+        d = len(one.probabilities)
+        self._theta = put([each.probabilities for each in searches])
+        self._fixed = put([each.fixed for each in searches])
+        self._penalty = put([[float(each.penalty)] for each in searches])
+        self._is_steered = put([[each.rules.n_features is not None] for each in searches])
+        self._wanted = put([[each.rules.n_features or 0] for each in searches])
+        self._worth_below = put([0, *np.cumsum(of_ranks(self._n_samples))]).double()
+        # of this sweep, and of what was drawn ahead
+        self._total, self._n_finite = put(np.zeros(n_searches)), put([0] * n_searches)
+        self._is_finite, self._place = put([True] * n_searches), put([0])
+        shapes = (n_searches, one.batch_size), (n_searches, self._n_samples, d)
+        n_ahead = max(1, DRAWN_AT_ONCE // (8 * sum(map(math.prod, shapes))))
+        n_ahead = min(n_ahead, self._n_iterations)
+        self._drawn_rows = np.empty((n_ahead, *shapes[0]), dtype=np.int64)
+        self._drawn = np.empty((n_ahead, *shapes[1]))
+        self._next_rows, self._next = put(self._drawn_rows), put(self._drawn)
+        self._step: Callable[[], None] = self._iterate
+        if device.type == "cuda":
+            self._step = Captured(self._iterate, device)
+
+    def sweep(self) -> None:
+        """Do what `Search.sweep` does, for each search."""
+        for of_the_sweep in (self._total, self._n_finite):
+            of_the_sweep.zero_()
+        left, d = self._n_iterations, self._n_iterations
+        while left:
+            n = min(left, len(self._drawn))
+            self._draw(n)
+            for _ in range(n):
+                self._step()
+            left -= n
+        n_finite = self._n_finite.cpu().numpy()
+        if n_finite.min() < d:
+            diverging = int(n_finite.argmin())
+            step = self._searches[diverging].training.step + int(n_finite[diverging]) + 1
+            raise diverged(step)
+        figures = [one.cpu().numpy() for one in (self._total, self._penalty[:, 0], self._theta)]
+        for search, total, penalty, theta in zip(self._searches, *figures, strict=True):
+            search.training.step += d
+            search.penalty, search.probabilities = float(penalty), theta.copy()
+            sweep = Sweep(search.training.step, float(total) / d, search.penalty, theta.copy())
+            search.sweeps.append(sweep)
+
+    def bring_back(self, number: int) -> None:
+        """See `BatchedSearch.bring_back`."""
+        self._training.write_to(plain(self._searches[number]), number)
+
+    def _draw(self, n: int) -> None:
+        """Draw for n iterations as each search does by itself, and send it to the device.
+
+        While this draws, the device may be at what was drawn before; the copies come after that.
+        """
+        import torch
+
+        for number, search in enumerate(self._searches):
+            for i in range(n):
+                self._drawn_rows[i, number] = search.next_rows()
+                search.random.random(out=self._drawn[i, number])
+        self._next_rows[:n].copy_(torch.from_numpy(self._drawn_rows[:n]))
+        self._next[:n].copy_(torch.from_numpy(self._drawn[:n]))
+        self._place.zero_()
+
+    def _iterate(self) -> None:
+        """Do what `Search._iterate` does, for each search; the device is never waited for."""
+        import torch
+
+        rows, weight = self._next_rows.index_select(0, self._place)[0], self._of_all.weight
+        masks = self._next.index_select(0, self._place)[0] < self._theta[:, None]
+        every = rows.view(-1)
+        losses = self._training.train(
+            self._of_all.inputs.index_select(0, every).view(*rows.shape, -1),
+            self._of_all.target.index_select(0, every).view(rows.shape),
+            None if weight is None else weight.index_select(0, every).view(rows.shape),
+            masks.index_select(2, self._of_all.feature_of_column).to(self._first),
+        )
+        loss = losses.double().mean(dim=1)
+        self._total.add_(loss)
+        self._is_finite.logical_and_(torch.isfinite(loss))
+        self._n_finite.add_(self._is_finite)
+        self._move(masks, self._worth(losses))
+        self._place.add_(1)
+
+    def _worth(self, losses: torch.Tensor) -> torch.Tensor:
+        """Return what `distribution.utilities` does of each search's losses, (S, m), of float64.
+
+        Samples of equal loss have the ranks from how many are lower on, and share their worth.
+        """
+        lower = (losses[:, None, :] < losses[:, :, None]).sum(dim=2)
+        equal = (losses[:, None, :] == losses[:, :, None]).sum(dim=2)
+        return (self._worth_below[lower + equal] - self._worth_below[lower]) / equal
+
+    def _move(self, masks: torch.Tensor, worth: torch.Tensor) -> None:
+        """Do what `distribution.moved` and `clipped` do, and steer the penalty."""
+        import torch
+
+        theta, rate, d = self._theta, 1 / self._n_iterations, self._theta.shape[1]
+        gradient = (worth[:, :, None] * (masks.double() - theta[:, None])).sum(dim=1)
+        gradient /= self._n_samples
+        after = theta + rate * (gradient - self._penalty * theta * (1 - theta))
+        near = margin(d)
+        theta.copy_(torch.where(self._fixed, theta, after.clamp_(near, 1 - near)))
+        excess = ((theta >= 0.5).sum(dim=1, keepdim=True) - self._wanted).double() / d
+        steered = self._penalty * torch.exp(GAIN * excess * rate)
+        steered.clamp_(LEAST_PENALTY, MOST_PENALTY)
+        self._penalty.copy_(torch.where(self._is_steered, steered, self._penalty))
