@@ -67,7 +67,8 @@ def utilities(losses: Sequence[float]) -> Floats:
     n_samples = len(losses)
     if n_samples < 2:
         raise ValueError(f"samples must be at least 2, to compare them, but is {n_samples}")
-    of_rank = of_ranks(n_samples)
+    quarter = n_of_the_best(n_samples)
+    of_rank = [1] * quarter + [0] * (n_samples - 2 * quarter) + [-1] * quarter
     worth = np.empty(n_samples)  # a few numbers at every step: lists are quicker than arrays
     order = sorted(range(n_samples), key=losses.__getitem__)
     start = 0
@@ -78,10 +79,9 @@ def utilities(losses: Sequence[float]) -> Floats:
     return worth
 
 
-def of_ranks(n_samples: int) -> list[int]:
-    """Return what each rank is worth, the lowest loss first; see `utilities`."""
-    quarter = -(-n_samples // 4)
-    return [1] * quarter + [0] * (n_samples - 2 * quarter) + [-1] * quarter
+def n_of_the_best(n_samples: int) -> int:
+    """Return how many samples are worth 1, and how many less 1: a quarter, rounded up."""
+    return -(-n_samples // 4)
 
 
 def moved(

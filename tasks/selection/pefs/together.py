@@ -10,7 +10,7 @@ import numpy as np
 
 from chaffinch.tasks.selection.pefs.batched_training import BatchedTraining
 from chaffinch.tasks.selection.pefs.captured import Captured
-from chaffinch.tasks.selection.pefs.distribution import margin, of_ranks
+from chaffinch.tasks.selection.pefs.distribution import margin, n_of_the_best
 from chaffinch.tasks.selection.pefs.found import Sweep
 from chaffinch.tasks.selection.pefs.network import Training
 from chaffinch.tasks.selection.pefs.search import (
@@ -32,6 +32,32 @@ def plain(search: Search) -> Training:
     if not isinstance(search.training, Training):
         raise TypeError(f"training must be of the paper's network but is {search.training!r}")
     return search.training
+
+
+def utilities_of(losses: torch.Tensor) -> torch.Tensor:
+    """Return what `distribution.utilities` does, of several searches at once, where the losses are.
+
+    A sample's worth is that of the ranks above the losses that are lower than its own, shared with
+    those that are equal to it.
+
+    Parameters
+    ----------
+    losses : tensor, shape (S, m)
+
+    Returns
+    -------
+    tensor of float64, shape (S, m)
+        NaN where a loss is.
+    """
+    quarter, n_samples = n_of_the_best(losses.shape[1]), losses.shape[1]
+    lower = (losses[:, None, :] < losses[:, :, None]).sum(dim=2)
+    equal = (losses[:, None, :] == losses[:, :, None]).sum(dim=2)
+
+    def worth_of_the_first(n: torch.Tensor) -> torch.Tensor:
+        """Add up the worth of the n lowest ranks: 1 each, then 0, then -1."""
+        return n.clamp(max=quarter) - (n - (n_samples - quarter)).clamp(min=0)
+
+    return (worth_of_the_first(lower + equal) - worth_of_the_first(lower)).double() / equal
 
 
 class RowsOnDevice:
@@ -74,7 +100,6 @@ class Together:
         self._penalty = put([[float(each.penalty)] for each in searches])
         self._is_steered = put([[each.rules.n_features is not None] for each in searches])
         self._wanted = put([[each.rules.n_features or 0] for each in searches])
-        self._worth_below = put([0, *np.cumsum(of_ranks(self._n_samples))]).double()
         # of this sweep, and of what was drawn ahead
         self._total, self._n_finite = put(np.zeros(n_searches)), put([0] * n_searches)
         self._is_finite, self._place = put([True] * n_searches), put([0])
@@ -84,9 +109,9 @@ class Together:
         self._drawn_rows = np.empty((n_ahead, *shapes[0]), dtype=np.int64)
         self._drawn = np.empty((n_ahead, *shapes[1]))
         self._next_rows, self._next = put(self._drawn_rows), put(self._drawn)
-        self._step: Callable[[], None] = self._iterate
+        self.step: Callable[[], None] = self.iterate
         if device.type == "cuda":
-            self._step = Captured(self._iterate, device)
+            self.step = Captured(self.iterate, device)
 
     def sweep(self) -> None:
         """Do what `Search.sweep` does, for each search."""
@@ -95,9 +120,9 @@ class Together:
         left, d = self._n_iterations, self._n_iterations
         while left:
             n = min(left, len(self._drawn))
-            self._draw(n)
+            self.draw(n)
             for _ in range(n):
-                self._step()
+                self.step()
             left -= n
         n_finite = self._n_finite.cpu().numpy()
         if n_finite.min() < d:
@@ -115,7 +140,7 @@ class Together:
         """See `BatchedSearch.bring_back`."""
         self._training.write_to(plain(self._searches[number]), number)
 
-    def _draw(self, n: int) -> None:
+    def draw(self, n: int) -> None:
         """Draw for n iterations as each search does by itself, and send it to the device.
 
         While this draws, the device may be at what was drawn before; the copies come after that.
@@ -130,7 +155,7 @@ class Together:
         self._next[:n].copy_(torch.from_numpy(self._drawn[:n]))
         self._place.zero_()
 
-    def _iterate(self) -> None:
+    def iterate(self) -> None:
         """Do what `Search._iterate` does, for each search; the device is never waited for."""
         import torch
 
@@ -147,17 +172,8 @@ class Together:
         self._total.add_(loss)
         self._is_finite.logical_and_(torch.isfinite(loss))
         self._n_finite.add_(self._is_finite)
-        self._move(masks, self._worth(losses))
+        self._move(masks, utilities_of(losses))
         self._place.add_(1)
-
-    def _worth(self, losses: torch.Tensor) -> torch.Tensor:
-        """Return what `distribution.utilities` does of each search's losses, (S, m), of float64.
-
-        Samples of equal loss have the ranks from how many are lower on, and share their worth.
-        """
-        lower = (losses[:, None, :] < losses[:, :, None]).sum(dim=2)
-        equal = (losses[:, None, :] == losses[:, :, None]).sum(dim=2)
-        return (self._worth_below[lower + equal] - self._worth_below[lower]) / equal
 
     def _move(self, masks: torch.Tensor, worth: torch.Tensor) -> None:
         """Do what `distribution.moved` and `clipped` do, and steer the penalty."""
