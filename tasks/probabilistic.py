@@ -79,7 +79,13 @@ def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSe
 def search_by_probabilities_on(
     device: torch.device | None, method: Pefs, material: Material
 ) -> ProbabilisticSearches:
-    """Do what `search_by_probabilities` does, on one of torch's devices; None is the workers."""
+    """Do what `search_by_probabilities` does, on one of torch's devices; None is the workers.
+
+    Raises
+    ------
+    InputError
+        As that, or if the searches do not fit into the device's memory.
+    """
     schema, keep = material.schema, material.keep
     d = len(schema.features)
     train = material.rows("train")

@@ -237,7 +237,7 @@ def test_searches_that_are_done_already_are_given_back_at_once() -> None:
 @pytest.mark.parametrize("n_classes", [0, 2])
 def test_informative_features_are_found_among_noise(n_classes) -> None:
     prepared = prepared_of(rows_of(1, n=1500, d=24, n_classes=n_classes), n_classes)
-    some = searches(prepared, [{"penalty": 0.1}, {"n_features": 4}], hidden_layer_sizes=(16,))
+    some = searches(prepared, [{"penalty": 0.15}, {"n_features": 4}], hidden_layer_sizes=(16,))
     on_device(some)
     for one in some:
         assert set(np.flatnonzero(one.sweeps[-1].mask)) == {0, 3, 5, 7}

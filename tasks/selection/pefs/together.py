@@ -61,7 +61,16 @@ def utilities_of(losses: torch.Tensor) -> torch.Tensor:
 
 
 class RowsOnDevice:
-    """Training rows on a device."""
+    """Training rows on a device.
+
+    Parameters
+    ----------
+    search : Search
+        Any of the searches of these rows.
+    device : torch.device
+    first : torch.dtype
+        In what the inputs are held, which is that of the first layer's product.
+    """
 
     def __init__(self, search: Search, device: torch.device, first: torch.dtype) -> None:
         import torch
@@ -75,7 +84,23 @@ class RowsOnDevice:
 
 
 class Together:
-    """Searches of which none has left: what moves at each iteration, in tensors that stay."""
+    """Searches of which none has left: what moves at each iteration, in tensors that stay.
+
+    Parameters
+    ----------
+    searches : sequence of Search
+        Those of `BatchedSearch` that are under way. After a sweep they are told all but their
+        networks, which `bring_back` brings.
+    rows : RowsOnDevice
+    device : torch.device
+    first : torch.dtype
+        See `RowsOnDevice`.
+
+    Attributes
+    ----------
+    step : callable
+        Makes the next iteration that was drawn: `iterate`, or a CUDA graph of it.
+    """
 
     def __init__(
         self,
@@ -114,7 +139,13 @@ class Together:
             self.step = Captured(self.iterate, device)
 
     def sweep(self) -> None:
-        """Do what `Search.sweep` does, for each search."""
+        """Do what `Search.sweep` does, for each search.
+
+        Raises
+        ------
+        UnusableError
+            If the training of one diverges, which is looked at when the sweep is over.
+        """
         for of_the_sweep in (self._total, self._n_finite):
             of_the_sweep.zero_()
         left, d = self._n_iterations, self._n_iterations
@@ -141,9 +172,14 @@ class Together:
         self._training.write_to(plain(self._searches[number]), number)
 
     def draw(self, n: int) -> None:
-        """Draw for n iterations as each search does by itself, and send it to the device.
+        """Draw for the next n iterations as each search does, and send it to the device.
 
         While this draws, the device may be at what was drawn before; the copies come after that.
+
+        Parameters
+        ----------
+        n : int
+            At most so many as there is room for, about 64 MB.
         """
         import torch
 
