@@ -6,6 +6,8 @@ is skipped without one.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from functools import partial
 
@@ -27,24 +29,23 @@ from tests.selection.devices import needs_a_gpu
 from tests.selection.test_pefs_search import QUICK, prepared_of, rows_of
 
 CPU = torch.device("cpu")
+WIDER = 40  # so many features that no two of eight masks are the same, and tie but for rounding
 ASKED = ({"penalty": 0.1}, {"penalty": 0.02}, {"n_features": 3})
 
 
-def table(kind: str, *, weighted: bool = False) -> Prepared:
-    """Return rows of ten numbers, of a table with categories and gaps, or of classes."""
+def table(kind: str, d: int = 10, *, weighted: bool = False) -> Prepared:
+    """Return rows of d numbers, of a table with categories and gaps, or of classes."""
     n_classes = {"numbers": 0, "two classes": 2, "four classes": 4, "categories": 2}[kind]
-    rows = rows_of(n_classes=min(n_classes, 2))
+    rows = rows_of(d=d, n_classes=min(n_classes, 2))
     random, X, y = np.random.default_rng(3), rows.X, rows.y
     if n_classes == 4:
         y = np.digitize(X[:, 0] + X[:, 3], [-1, 0, 1])
-    n_categories = [0] * 10
+    n_categories = [0] * d
     if kind == "categories":
-        X = X.copy()
-        X[:, 2], X[:, 5], n_categories[2], n_categories[5] = (
-            random.integers(0, 3, len(X)), np.digitize(X[:, 5], [-1, 0, 1]), 3, 4,
-        )  # fmt: skip
+        X[:, 2], X[:, 5] = random.integers(0, 3, len(X)), np.digitize(X[:, 5], [-1, 0, 1])
+        n_categories[2], n_categories[5] = 3, 4
         X[random.random(X.shape) < 0.05] = np.nan
-    schema = Schema(tuple(f"x{j}" for j in range(10)), tuple(n_categories), n_classes)
+    schema = Schema(tuple(f"x{j}" for j in range(d)), tuple(n_categories), n_classes)
     weight = random.uniform(0.5, 2, len(X)) if weighted else None
     baseline = np.where(np.array(n_categories) > 0, 1.0, np.nanmean(X, axis=0))
     return Prepared.of(Rows(X, y, weight), schema, baseline)
@@ -95,7 +96,7 @@ def same_bits(one: Search, other: Search) -> None:
 def test_each_search_of_a_batch_is_the_one_it_makes_by_itself(kind, samples, weighted) -> None:
     """Of penalties and of a number of features, with one to keep, over the end of an epoch."""
     asked = partial(
-        searches, table(kind, weighted=weighted), keep=[1], samples=samples, n_iterations=12,
+        searches, table(kind, WIDER, weighted=weighted), keep=[1], samples=samples, n_iterations=12,
         most_sweeps=2,
     )  # fmt: skip
     alone, together = asked(), asked()
@@ -207,6 +208,8 @@ def test_a_search_that_is_done_leaves_and_the_others_go_on_as_if_it_had_never_be
     ended = []
     for number in batch.ended(lambda: seen.append(list(batch.under_way))):
         ended.append((number, len(seen)))
+        for n in range(3):
+            batch.bring_back(n)  # of those that are done, and between batches, nothing is to bring
         if number == 0:
             left = [tensor.clone() for tensor in first.training.tensors.values()]
     assert ended == [(0, 2), (1, 5), (2, 5)]
@@ -225,6 +228,18 @@ def test_one_that_has_settled_leaves_before_the_others() -> None:
     assert on_device(some) == [1, 0]
     assert len(some[1].sweeps) < len(some[0].sweeps) <= 40
     assert not some[1].probabilities[some[1].probabilities >= 0.5].any()
+
+
+def test_a_batch_that_is_over_leaves_no_memory_behind() -> None:
+    """It goes at once, whenever garbage is collected: a GPU has no room for two."""
+    batch, before = BatchedSearch(searches(table("two classes"), most_sweeps=1), CPU), []
+    gc.collect()
+    gc.disable()
+    try:
+        list(batch.ended(lambda: before.append(weakref.ref(batch._together))))
+        assert before[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_searches_that_are_done_already_are_given_back_at_once() -> None:
@@ -390,7 +405,7 @@ def gpu() -> torch.device:
 @pytest.mark.parametrize("kind", ["numbers", "two classes", "four classes", "categories"])
 def test_on_a_gpu_each_search_is_the_one_it_makes_by_itself(kind, samples) -> None:
     asked = partial(
-        searches, table(kind, weighted=True), keep=[1], samples=samples, n_iterations=12,
+        searches, table(kind, WIDER, weighted=True), keep=[1], samples=samples, n_iterations=12,
         most_sweeps=2,
     )  # fmt: skip
     alone, together = asked(), asked()
@@ -408,7 +423,7 @@ def test_the_graph_does_what_its_iterations_do_one_by_one(first) -> None:
     with torch.cuda.device(gpu()):
         captured = Together(some, RowsOnDevice(some[0], gpu(), first), gpu(), first)
         plain = Together(others, RowsOnDevice(others[0], gpu(), first), gpu(), first)
-        plain.step = plain.iterate
+        plain.captured = None
         for together in (captured, plain):
             together.sweep()
             together.sweep()
@@ -420,8 +435,8 @@ def test_the_graph_does_what_its_iterations_do_one_by_one(first) -> None:
 
 @needs_a_gpu
 def test_on_a_gpu_what_is_informative_is_found_twice_to_the_same_bits() -> None:
-    prepared = prepared_of(rows_of(1, n=1500))
-    one, other = (searches(prepared, ASKED[:2], hidden_layer_sizes=(16,)) for _ in range(2))
+    prepared, asked = prepared_of(rows_of(1, n=1500, d=24)), ({"penalty": 0.15}, {"penalty": 0.02})
+    one, other = (searches(prepared, asked, hidden_layer_sizes=(16,)) for _ in range(2))
     assert sorted(on_device(one, gpu())) == sorted(on_device(other, torch.device("cuda"))) == [0, 1]
     assert set(np.flatnonzero(one[0].sweeps[-1].mask)) == {0, 3, 5, 7}
     for here, there in zip(one, other, strict=True):

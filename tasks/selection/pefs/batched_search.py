@@ -85,7 +85,6 @@ class BatchedSearch:
         """
         yield from (n for n in range(len(self._searches)) if n not in self.under_way)
         while self.under_way:
-            self._together = None  # its memory is free before the next one takes some
             some = [self._searches[n] for n in self.under_way]
             with _at(self._device):
                 self._together = Together(some, self._rows, self._device, self._first)
@@ -95,13 +94,20 @@ class BatchedSearch:
                 on_sweep()
             for n in self.under_way:
                 self.bring_back(n)
+            self._together = None  # its memory is free before the next one takes some
             done = [n for n in self.under_way if self._searches[n].is_done]
             self.under_way = [n for n in self.under_way if n not in done]
             yield from done
 
     def bring_back(self, number: int) -> None:
-        """Copy the network of a search under way into it; all else is there after each sweep."""
-        if self._together is not None:
+        """Copy the network of a search under way into it; all else is there after each sweep.
+
+        Parameters
+        ----------
+        number : int
+            Of the search, from 0. Of one that is done it is there already.
+        """
+        if self._together is not None and number in self.under_way:
             self._together.bring_back(self.under_way.index(number))
 
 

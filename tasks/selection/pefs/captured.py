@@ -17,37 +17,43 @@ _MADE_BEFORE = 3  # as in torch's own examples
 
 
 class Captured:
-    """A step as a CUDA graph; it is called as the step itself is.
+    """A step as a CUDA graph.
 
     Parameters
     ----------
-    step : callable
-        Reads from and writes to tensors that stay where they are, and never waits for the device.
     device : torch.device
         A CUDA device, and the present one whenever this is called.
     """
 
-    def __init__(self, step: Callable[[], None], device: torch.device) -> None:
+    def __init__(self, device: torch.device) -> None:
         import torch
 
-        self._step, self._n_before = step, 0
         self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._n_before = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 
-    def __call__(self) -> None:
-        """Make the step once."""
+    def __call__(self, step: Callable[[], None]) -> None:
+        """Make the step once.
+
+        Parameters
+        ----------
+        step : callable
+            The same at each call. It reads from and writes to tensors that stay where they are, and
+            never waits for the device.
+        """
         import torch
 
         if self._n_before < _MADE_BEFORE:
             here = torch.cuda.current_stream()
             self._side.wait_stream(here)
             with torch.cuda.stream(self._side):
-                self._step()
+                step()
             here.wait_stream(self._side)
             self._n_before += 1
             return
         if self._graph is None:
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph, stream=self._side):
-                self._step()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=self._side):
+                step()
+            self._graph = graph
         self._graph.replay()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,8 +98,8 @@ class Together:
 
     Attributes
     ----------
-    step : callable
-        Makes the next iteration that was drawn: `iterate`, or a CUDA graph of it.
+    captured : Captured, optional
+        The iteration as a CUDA graph; None where each is made by itself.
     """
 
     def __init__(
@@ -134,9 +134,7 @@ class Together:
         self._drawn_rows = np.empty((n_ahead, *shapes[0]), dtype=np.int64)
         self._drawn = np.empty((n_ahead, *shapes[1]))
         self._next_rows, self._next = put(self._drawn_rows), put(self._drawn)
-        self.step: Callable[[], None] = self.iterate
-        if device.type == "cuda":
-            self.step = Captured(self.iterate, device)
+        self.captured = Captured(device) if device.type == "cuda" else None
 
     def sweep(self) -> None:
         """Do what `Search.sweep` does, for each search.
@@ -190,6 +188,13 @@ class Together:
         self._next_rows[:n].copy_(torch.from_numpy(self._drawn_rows[:n]))
         self._next[:n].copy_(torch.from_numpy(self._drawn[:n]))
         self._place.zero_()
+
+    def step(self) -> None:
+        """Make the next iteration that was drawn."""
+        if self.captured is None:
+            self.iterate()
+        else:
+            self.captured(self.iterate)
 
     def iterate(self) -> None:
         """Do what `Search._iterate` does, for each search; the device is never waited for."""
