@@ -22,8 +22,9 @@ from chaffinch.tasks.selection.pefs.network import DECAY, LEAST_VARIANCE, RATE, 
 if TYPE_CHECKING:
     import torch
 
-# From so many inputs on a GPU takes the product of the first layer in bfloat16. Measured in
-# autocast, a step on 3,289 inputs took .55 of the time, and on few hundred it gained nothing.
+# From so many inputs on a GPU takes the product of the first layer in bfloat16: autocast was
+# measured to bring a step on wide inputs to .55 of its time. Where wide begins is a guess between
+# the tables of the paper, of 256 inputs and of 3,289; no GPU was at hand to measure it.
 WIDE = 1024
 _STEP = 64  # to a multiple of which the parameters of a network are filled up, for aligned products
 
