@@ -100,11 +100,19 @@ class Checkpoints:
             return False
         return True
 
-    def now_and_then(self, name: str) -> Callable[[Callable[[], bytes]], None]:
+    def now_and_then(self, name: str, among: int = 1) -> Callable[[Callable[[], bytes]], None]:
         """Return a `keep` for one name that may be called often: most calls do nothing.
 
         What it keeps is 5 seconds apart, or more if need be for it to take 1 % of the time at most.
         Where one is not kept, no other is tried.
+
+        Parameters
+        ----------
+        name : str
+            Of the part that it is about.
+        among : int, at least 1
+            How many parts are kept in this way by one process at the same time: the 1 % is theirs
+            together.
         """
         due = monotonic() + _SECONDS_APART
 
@@ -115,7 +123,11 @@ class Checkpoints:
                 return
             is_kept = self.keep(name, make)
             ended = monotonic()
-            due = ended + max(_SECONDS_APART, (ended - began) / _SHARE) if is_kept else math.inf
+            due = (
+                ended + max(_SECONDS_APART, among * (ended - began) / _SHARE)
+                if is_kept
+                else math.inf
+            )
 
         return keep
 

@@ -1,13 +1,25 @@
 """What can be set of PEFS, which trains a network and the probability of each feature."""
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Size, setting
 
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
+_DEVICE = r"^(cpu|cuda(:[0-9]+)?)$"
+
+
+def _cpu_or_cuda(value: Any) -> Any:
+    if not isinstance(value, str) or not re.search(_DEVICE, value):
+        raise ValueError(f"device must be cpu, cuda, or cuda:0, cuda:1, ... but is {value!r}")
+    return value
+
+
+Device = Annotated[str, BeforeValidator(_cpu_or_cuda), Field(pattern=_DEVICE)]
 
 
 class Pefs(Settings):
@@ -63,6 +75,20 @@ class Pefs(Settings):
         "A search ends after so many times as many iterations as there are features (of fewer "
         "than 128 features, 128), whether or not its probabilities have settled.",
     )
+    device: Device = setting(
+        "cpu",
+        8,
+        "Device",
+        "Where the networks are trained: cpu, the searches shared out to the workers; or cuda, or "
+        "cuda:1, ..., all searches at once on that GPU, by the process of the run.",
+    )
+
+    def check_device(self) -> None:
+        """Refuse a device that torch does not see in this process; InputError."""
+        from chaffinch.tasks.selection.masked_loss.devices import device_named
+
+        with said_to_the_user():
+            device_named(self.device)
 
     def check_batch(self, n_rows: int) -> None:
         """Refuse a mini-batch of more rows than the `n_rows` to train on; InputError."""

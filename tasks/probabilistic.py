@@ -1,5 +1,7 @@
 """Search by PEFS: for each penalty or size some searches, shared out to the workers.
 
+On one of torch's devices they are made all at once, by this process.
+
 Where there is a place for checkpoints, whoever searches keeps one now and then, and this process
 what each search found. After a kill these are read back, and what was under way goes on.
 """
@@ -8,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +25,8 @@ from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.devices import device_named
+from chaffinch.tasks.selection.pefs.batched_search import BatchedSearch
 from chaffinch.tasks.selection.pefs.checkpoint import found_in, found_to_bytes, restore, to_bytes
 from chaffinch.tasks.selection.pefs.found import (
     ProbabilisticSearch,
@@ -31,6 +36,9 @@ from chaffinch.tasks.selection.pefs.found import (
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Rules, Search
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
+
+if TYPE_CHECKING:
+    import torch
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +68,23 @@ def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSe
     Raises
     ------
     InputError
-        If there are too few rows, the training diverges, or no feature varies.
+        If there are too few rows, the training diverges, no feature varies, or torch does not see
+        the device.
+    """
+    with said_to_the_user():
+        device = device_named(method.device)
+    return search_by_probabilities_on(device, method, material)
+
+
+def search_by_probabilities_on(
+    device: torch.device | None, method: Pefs, material: Material
+) -> ProbabilisticSearches:
+    """Do what `search_by_probabilities` does, on one of torch's devices; None is the workers.
+
+    Raises
+    ------
+    InputError
+        As that, or if the searches do not fit into the device's memory.
     """
     schema, keep = material.schema, material.keep
     d = len(schema.features)
@@ -84,7 +108,7 @@ def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSe
     pairs = [(one, seed) for one in asked for seed in range(method.seeds)]
     items = [(number, *pair) for number, pair in enumerate(pairs)]
     with said_to_the_user():
-        found = _all_found(shared, items, material)
+        found = _all_found(device, shared, items, material)
     if not any(one.probabilities.any() for one in found):
         raise InputError(
             f"pefs finds no use in any of the {d} features: each is the same in all training "
@@ -94,7 +118,7 @@ def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSe
 
 
 def _all_found(
-    shared: _Searches, items: Sequence[_Item], material: Material
+    device: torch.device | None, shared: _Searches, items: Sequence[_Item], material: Material
 ) -> list[ProbabilisticSearch]:
     """Return what each search found, of which some may have ended before a kill."""
     checkpoints = shared.checkpoints
@@ -105,7 +129,12 @@ def _all_found(
     if found:
         material.on_progress(len(found), len(items))
     left = [item for item in items if item[0] not in found]
-    with closing(material.workers.as_done(_searched, shared, left)) as results:
+    searching = (
+        material.workers.as_done(_searched, shared, left)
+        if device is None
+        else _searched_together(device, shared, left)
+    )
+    with closing(searching) as results:
         for position, one in results:
             number = left[position][0]
             found[number] = one
@@ -170,12 +199,68 @@ def _discard(checkpoints: Checkpoints, name: str, error: ValueError) -> None:
 
 
 def _searched(shared: _Searches, item: _Item) -> ProbabilisticSearch:
+    if _is_answered(shared, item):
+        return _nothing_to_search(shared, item)
+    search, checkpoints = _begun(shared, item, _prepared(shared)), shared.checkpoints
+    if checkpoints is None:
+        search.run()
+    else:
+        name, of = _checkpoint(checkpoints, item[0])
+        keep = checkpoints.now_and_then(name)
+        search.run(lambda: keep(partial(to_bytes, search, of)))
+    return _measured(shared, item, search)
+
+
+def _searched_together(
+    device: torch.device, shared: _Searches, items: Sequence[_Item]
+) -> Generator[tuple[int, ProbabilisticSearch], None, None]:
+    """Yield the number of each item and what its search found, all of them made on a device."""
+    left = []
+    for position, item in enumerate(items):
+        if _is_answered(shared, item):
+            yield position, _nothing_to_search(shared, item)
+        else:
+            left.append(position)
+    if not left:
+        return
+    prepared = _prepared(shared)
+    searches = [_begun(shared, items[position], prepared) for position in left]
+    batch, checkpoints = BatchedSearch(searches, device), shared.checkpoints
+    keeps = []
+    if checkpoints is not None:
+        for position in left:
+            name, of = _checkpoint(checkpoints, items[position][0])
+            keeps.append((checkpoints.now_and_then(name, len(left)), of))
+
+    def content(number: int, of: str) -> bytes:
+        batch.bring_back(number)
+        return to_bytes(searches[number], of)
+
+    def on_sweep() -> None:
+        for number in batch.under_way if keeps else ():
+            keep, of = keeps[number]
+            keep(partial(content, number, of))
+
+    for number in batch.ended(on_sweep):
+        position = left[number]
+        yield position, _measured(shared, items[position], searches[number])
+
+
+def _is_answered(shared: _Searches, item: _Item) -> bool:
+    """Return whether only one mask can be the answer."""
+    _, asked, _ = item
+    d, n_kept = len(shared.schema.features), len(shared.keep)
+    return d == max(1, n_kept) or (isinstance(asked, int) and asked in (n_kept, d))
+
+
+def _prepared(shared: _Searches) -> Prepared:
+    return Prepared.of(shared.train, shared.schema, shared.baseline)
+
+
+def _begun(shared: _Searches, item: _Item, prepared: Prepared) -> Search:
+    """Return a search, fresh or where its checkpoint is."""
     number, asked, nth_seed = item
-    d, method = len(shared.schema.features), shared.method
-    is_sized = isinstance(asked, int)
-    n_kept = len(shared.keep)
-    if d == max(1, n_kept) or (is_sized and asked in (n_kept, d)):
-        return _nothing_to_search(shared, asked, nth_seed)
+    method, checkpoints, is_sized = shared.method, shared.checkpoints, isinstance(asked, int)
     rules = Rules(
         penalty=None if is_sized else asked,
         n_features=int(asked) if is_sized else None,
@@ -184,34 +269,31 @@ def _searched(shared: _Searches, item: _Item) -> ProbabilisticSearch:
         batch_size=method.batch_size,
         most_sweeps=method.most_sweeps,
     )
-    prepared = Prepared.of(shared.train, shared.schema, shared.baseline)
     (seed,) = np.random.SeedSequence([shared.seed, nth_seed]).generate_state(1, np.uint64)
     search = Search(prepared, rules, int(seed), keep=shared.keep)
-    _run(search, shared.checkpoints, number)
+    if checkpoints is not None:
+        name, of = _checkpoint(checkpoints, number)
+        content = checkpoints.read(name)
+        if content is not None:
+            try:
+                restore(search, content, of)
+            except ValueError as error:
+                _discard(checkpoints, name, error)
+    return search
+
+
+def _measured(shared: _Searches, item: _Item, search: Search) -> ProbabilisticSearch:
+    """Return what a search that is done found, with the loss of its network on rows held out."""
+    _, asked, nth_seed = item
     held_out = shared.held_out
     prediction = search.network.predict(held_out.X, search.sweeps[-1].mask)
     loss = shared.loss(held_out.y, prediction, held_out.weight)
     return ProbabilisticSearch(asked, nth_seed, tuple(search.sweeps), loss)
 
 
-def _run(search: Search, checkpoints: Checkpoints | None, number: int) -> None:
-    """Take a search to its end, by way of its checkpoint."""
-    if checkpoints is None:
-        search.run()
-        return
-    name, of = _checkpoint(checkpoints, number)
-    content = checkpoints.read(name)
-    if content is not None:
-        try:
-            restore(search, content, of)
-        except ValueError as error:
-            _discard(checkpoints, name, error)
-    keep = checkpoints.now_and_then(name)
-    search.run(lambda: keep(partial(to_bytes, search, of)))
-
-
-def _nothing_to_search(shared: _Searches, asked: float | int, nth_seed: int) -> ProbabilisticSearch:
+def _nothing_to_search(shared: _Searches, item: _Item) -> ProbabilisticSearch:
     """Return the one mask that there is: every feature, or those to keep."""
+    _, asked, nth_seed = item
     probabilities = np.ones(len(shared.schema.features))
     if asked == len(shared.keep):
         probabilities = np.isin(np.arange(len(probabilities)), shared.keep).astype(np.float64)

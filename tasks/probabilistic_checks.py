@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import nearest
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.magnitudes import check_magnitude
+from chaffinch.tasks.selection.masked_loss.devices import device_named
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
+
+if TYPE_CHECKING:
+    import torch
 
 
 def check_values(rows: Rows, schema: Schema) -> None:
@@ -55,6 +60,24 @@ def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
             f"but is {given!r}"
         )
     return tuple(given)
+
+
+def device_asked_for(given: Any) -> torch.device | None:
+    """Return one of torch's devices, or None for the CPU; InputError if torch sees no such one."""
+    with said_to_the_user():
+        return device_named(given)
+
+
+def check_device_takes(
+    device: torch.device | None, *, network: object, previous: Sequence[object]
+) -> None:
+    """Refuse what is searched with on the CPU alone, if there is another device; InputError."""
+    for name, is_given in (("network", network is not None), ("previous", len(previous) > 0)):
+        if device is not None and is_given:
+            raise InputError(
+                f"{name} is searched with on the CPU alone but device is {str(device)!r}; leave "
+                "one of them out"
+            )
 
 
 def seed_asked_for(given: Any) -> int:

@@ -29,6 +29,7 @@ from chaffinch.tasks.ingestion import (
 )
 from chaffinch.tasks.log_context import logging_about
 from chaffinch.tasks.masking import choose_mask, optimise_mask
+from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.reporting import write_report
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection import models
@@ -194,7 +195,9 @@ def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
-    """Refuse what is wrong with the model or the loss whatever the table; InputError."""
+    """Refuse what is wrong with model, loss or method whatever the table; InputError."""
+    if isinstance(settings.method, Pefs):
+        settings.method.check_device()
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with said_to_the_user():
         check_loss(settings.loss)

@@ -209,6 +209,8 @@ RANKINGS = [
     bad("a batch of more rows than there are", "batch_size must be at most 27, the number of "
         "training rows, but is 500; leave it out, or give more rows",
         method={"kind": "pefs", "batch_size": 500}),
+    bad("a device of another name", "device must be cpu, cuda, or cuda:0, cuda:1, ... but is 'gpu'",
+        method={"kind": "pefs", "device": "gpu"}),
     bad("all in one step", "step must be below 1.0 but is 1", method={"kind": "rfe", "step": 1}),
     bad("neither true nor false", "within_one_standard_error must be true or false but is 'maybe'",
         method={"kind": "rfecv", "within_one_standard_error": "maybe"}),

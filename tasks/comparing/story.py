@@ -99,7 +99,8 @@ def compare_methods(
     check_time_budget(time_budget)
     labels = _labels(sources)
     for model in settings.models:
-        check_settings(settings.selection(model, 0))
+        for method in settings.methods:
+            check_settings(settings.selection(model, 0, method))
     store = Store.open(execution.store)
     read = [
         through(read_table)(source, label, settings, store, on_progress)

@@ -164,7 +164,8 @@ class Trial:
         last = lines[-1] if lines else ""
         said = any(last.startswith(f"Error: {beginning}") for beginning in beginnings)
         self.expect(said, f"it said {last!r}")
-        self.expect("Traceback" not in "\n".join(lines), "it shows a traceback")
+        text = "\n".join(lines)
+        self.expect("Traceback" not in text, f"it shows a traceback: {text}")
 
     def go_on(self, again: Callable[[], Running]) -> None:
         """Give the same command again and see that it ends well."""

@@ -147,6 +147,22 @@ def test_they_are_five_seconds_apart_and_take_a_hundredth_of_the_time_at_most(ru
     assert written[-1] - written[-2] > 200
 
 
+def test_several_parts_of_one_process_take_that_hundredth_together(run, clock) -> None:
+    checkpoints, written = begun(run), []
+    keeps = [checkpoints.now_and_then(f"part-{n}", 4) for n in range(4)]
+
+    def make() -> bytes:
+        clock.now += 1
+        written.append(clock.now)
+        return b"some"
+
+    for _ in range(2000):
+        clock.now += 1
+        for keep in keeps:
+            keep(make)
+    assert 16 <= len(written) <= 4 + 0.01 * (clock.now - 1000)
+
+
 def test_after_a_failure_no_other_is_tried(run: Run, clock, caplog) -> None:
     checkpoints = begun(run)
     (checkpoints.folder / "part-1" / "in the way").mkdir(parents=True)

@@ -16,9 +16,7 @@ float64, as all but products with X is computed, so that float32 keeps its digit
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +24,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.dfs.standardised import DenseTable
-from chaffinch.tasks.selection.masked_loss.devices import usable_memory
+from chaffinch.tasks.selection.masked_loss.devices import usable_memory, whole_float32
 from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -37,8 +35,6 @@ _WIDEST, _STEP = 2048, 128  # of a tile; whole steps, so that no column is at a 
 _TILES = 4  # at most in memory: the last one, one gathered, the same padded, and one to spare
 _CHAINS = 8  # of all orders: r and l, twice each while they are put together, lambda, what is added
 _BYTES = np.dtype(np.float64).itemsize
-
-_precision = threading.RLock()
 
 
 class TableOnDevice:
@@ -68,7 +64,7 @@ class TableOnDevice:
         self, rows: NDArray[np.int64], kept: NDArray[Any], outputs: Floats, alphas: Floats
     ) -> tuple[float, NDArray[Any]]:
         """Return z of a batch and its gradient, as `batches.dense_z` does but for rounding."""
-        with single_torch_thread(), _whole_float32():
+        with single_torch_thread(), whole_float32():
             batch, y = self._tensor(rows), self._tensor(outputs)
             weight = (kept / len(rows)).astype(self._kind)
             self._weight[: len(weight)] = self._tensor(weight)
@@ -207,21 +203,3 @@ def _chains(
         shares[i, : order - i] = alphas[i:]
     duals = torch.tensor(shares, device=y.device) @ torch.stack(left[:-1], 1)
     return z, torch.stack(right[:-1], 1).flatten(1), duals.flatten(1)
-
-
-@contextmanager
-def _whole_float32() -> Iterator[None]:
-    """Let products of float32 keep its digits; TF32, if it was on in this process, comes back."""
-    import torch
-
-    products = torch.backends.cuda.matmul
-    with _precision:
-        before = products.fp32_precision
-        if before != "tf32":
-            yield
-            return
-        products.fp32_precision = "ieee"
-        try:
-            yield
-        finally:
-            products.fp32_precision = before

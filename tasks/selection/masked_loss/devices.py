@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +12,8 @@ if TYPE_CHECKING:
 
 _SHARE_OF_FREE_MEMORY = 0.8  # libraries take some for themselves, and so may others
 _BYTES_ON_A_CPU = 1 << 30
+
+_precision = threading.RLock()
 
 
 def device_named(name: str) -> torch.device | None:
@@ -50,3 +55,21 @@ def usable_memory(device: torch.device) -> int:
     free, _ = torch.cuda.mem_get_info(device)
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(_SHARE_OF_FREE_MEMORY * (free + kept))
+
+
+@contextmanager
+def whole_float32() -> Iterator[None]:
+    """Let products of float32 keep its digits; TF32, if it was on in this process, comes back."""
+    import torch
+
+    products = torch.backends.cuda.matmul
+    with _precision:
+        before = products.fp32_precision
+        if before != "tf32":
+            yield
+            return
+        products.fp32_precision = "ieee"
+        try:
+            yield
+        finally:
+            products.fp32_precision = before

@@ -18,7 +18,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 if TYPE_CHECKING:
     import torch
 
-_BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's, as published
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's, as published
 
 
 def train(
@@ -160,9 +160,9 @@ def adam(
     step : int
         From 1.
     """
-    first, second = _BETAS
+    first, second = BETAS
     size = rate * (1 - second**step) ** 0.5 / (1 - first**step)
     for layer, gradient, mean, square in zip(layers, gradients, means, squares, strict=True):
         mean.lerp_(gradient, 1 - first)
         square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        layer.addcdiv_(mean, square.sqrt().add_(_EPSILON), value=-size)
+        layer.addcdiv_(mean, square.sqrt().add_(EPSILON), value=-size)

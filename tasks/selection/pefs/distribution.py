@@ -67,7 +67,7 @@ def utilities(losses: Sequence[float]) -> Floats:
     n_samples = len(losses)
     if n_samples < 2:
         raise ValueError(f"samples must be at least 2, to compare them, but is {n_samples}")
-    quarter = -(-n_samples // 4)
+    quarter = n_of_the_best(n_samples)
     of_rank = [1] * quarter + [0] * (n_samples - 2 * quarter) + [-1] * quarter
     worth = np.empty(n_samples)  # a few numbers at every step: lists are quicker than arrays
     order = sorted(range(n_samples), key=losses.__getitem__)
@@ -77,6 +77,11 @@ def utilities(losses: Sequence[float]) -> Floats:
             worth[order[start:end]] = sum(of_rank[start:end]) / (end - start)
             start = end
     return worth
+
+
+def n_of_the_best(n_samples: int) -> int:
+    """Return how many samples are worth 1, and how many less 1: a quarter, rounded up."""
+    return -(-n_samples // 4)
 
 
 def moved(

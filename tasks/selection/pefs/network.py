@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 RATE, DECAY = 0.001, 1e-4  # Adam's default, and the paper's weight decay
-_EPSILON = 1e-5  # of batch normalisation, as published
+LEAST_VARIANCE = 1e-5  # added in batch normalisation, as published
 
 
 @dataclass
@@ -166,7 +166,7 @@ def folded(
         mean = np.average(hidden, axis=0, weights=weight)
         variance = np.average((hidden - mean) ** 2, axis=0, weights=weight)
         gain, shift = parameters[position + 2 : position + 4]
-        scale = gain / np.sqrt(variance + _EPSILON)
+        scale = gain / np.sqrt(variance + LEAST_VARIANCE)
         following, bias = parameters[position + 4 : position + 6]
         weights.append(scale[:, None] * following)
         biases.append(bias + (shift - mean * scale) @ following)
@@ -190,7 +190,7 @@ def _losses(
     hidden = masked.view(n_rows * n_masks, width)
     for weight, bias, gain, shift in _in_fours(parameters[:-2]):
         hidden = torch.relu(torch.addmm(bias, hidden, weight)).view(n_rows, -1)
-        normal = torch.batch_norm(hidden, gain, shift, None, None, True, 0.0, _EPSILON, False)
+        normal = torch.batch_norm(hidden, gain, shift, None, None, True, 0.0, LEAST_VARIANCE, False)
         hidden = normal.view(n_rows * n_masks, -1)
     outputs = torch.addmm(parameters[-1], hidden, parameters[-2])
     if target.is_floating_point():

@@ -34,7 +34,7 @@ BATCH_SIZE = 128
 # A sweep is d iterations, and a step 1/d, but the network needs some to learn from narrow tables.
 FEWEST_ITERATIONS = 128
 # Steering: where the penalty begins, how far it may go, and how fast.
-_FIRST_PENALTY, _LEAST_PENALTY, _MOST_PENALTY, _GAIN = 0.05, 0.001, 1.0, 1.0
+_FIRST_PENALTY, LEAST_PENALTY, MOST_PENALTY, GAIN = 0.05, 0.001, 1.0, 1.0
 _NEAR = 0.05  # of the number asked for: how far off a search may end before its time is over
 
 # Takes masks (lambda, d) to masks that are allowed.
@@ -127,6 +127,14 @@ def _check_count(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} must be at least {least} but is {value}")
 
 
+def diverged(step: int) -> UnusableError:
+    """Return what is said of a training whose loss was no longer finite after so many steps."""
+    return UnusableError(
+        f"the training of the network of pefs diverged after {step} steps; "
+        "clip the largest values of the table, or take another method"
+    )
+
+
 class Search:
     """A search on its way; `run` takes it to its end.
 
@@ -144,6 +152,29 @@ class Search:
         Takes each drawn set of masks to masks that are allowed.
     module : torch.nn.Module, optional
         Trained, as a copy, in place of the paper's network; one that `module.checked` takes.
+
+    Attributes
+    ----------
+    prepared, rules, repair
+        As given.
+    batch_size : int
+        Rows of a mini-batch.
+    n_iterations : int
+        Of a sweep; the step of a probability is 1 / n_iterations.
+    fixed : ndarray of bool, shape (d,)
+        Features whose probability never moves.
+    probabilities : ndarray of float64, shape (d,)
+        theta as it is now.
+    penalty : float
+        epsilon as it is now.
+    random : numpy.random.Generator
+        Draws all there is to draw but the first weights, for which it draws a seed.
+    training : Training or ModuleTraining
+        The network on its way.
+    order, place : ndarray of int64, and int
+        The rows of this epoch, and how many were used.
+    sweeps : list of Sweep
+        All so far.
 
     Raises
     ------
@@ -171,13 +202,13 @@ class Search:
             raise ValueError(f"keep must name features in 0..{d - 1} but is {sorted(keep)}")
         if rules.n_features is not None and rules.n_features > d:
             raise ValueError(f"n_features must be in 1..{d} but is {rules.n_features}")
-        self._batch = rules.rows_of_a_batch(len(prepared))
-        self._prepared, self._rules, self._repair = prepared, rules, repair
-        self._n_iterations = max(d, FEWEST_ITERATIONS)
+        self.batch_size = rules.rows_of_a_batch(len(prepared))
+        self.prepared, self.rules, self.repair = prepared, rules, repair
+        self.n_iterations = max(d, FEWEST_ITERATIONS)
         self._columns = prepared.reading.feature_of_column
         kept = np.isin(np.arange(d), sorted(keep))
-        self._fixed = kept | ~prepared.varying
-        self.probabilities = np.where(self._fixed, kept.astype(np.float64), 0.5)
+        self.fixed = kept | ~prepared.varying
+        self.probabilities = np.where(self.fixed, kept.astype(np.float64), 0.5)
         self.penalty = _FIRST_PENALTY if rules.penalty is None else rules.penalty
         self.random = np.random.default_rng(seed)
         seed_of_network = int(self.random.integers(2**63))
@@ -199,17 +230,17 @@ class Search:
     def network(self) -> SharedNetwork | SharedModule:
         """The network as it is now."""
         if isinstance(self.training, ModuleTraining):
-            return SharedModule(self._prepared, copy.deepcopy(self.training.module))
-        return SharedNetwork(self._prepared, self.training.layers())
+            return SharedModule(self.prepared, copy.deepcopy(self.training.module))
+        return SharedNetwork(self.prepared, self.training.layers())
 
     @property
     def is_done(self) -> bool:
         """Whether it has settled, or has made as many sweeps as it may."""
         if not self.sweeps:
             return False
-        fixed = np.flatnonzero(self._fixed).tolist()
-        wanted, n_kept = self._rules.n_features, int(self.sweeps[-1].mask.sum())
-        if len(self.sweeps) >= self._rules.most_sweeps:
+        fixed = np.flatnonzero(self.fixed).tolist()
+        wanted, n_kept = self.rules.n_features, int(self.sweeps[-1].mask.sum())
+        if len(self.sweeps) >= self.rules.most_sweeps:
             return True
         is_near = wanted is None or abs(n_kept - wanted) <= _NEAR * wanted
         return is_near and is_settled(self.sweeps, fixed)
@@ -228,9 +259,9 @@ class Search:
         UnusableError
             If the training diverges.
         """
-        d, total = self._n_iterations, 0.0
+        d, total = self.n_iterations, 0.0
         with single_torch_thread():
-            tensors = self._prepared.tensors()
+            tensors = self.prepared.tensors()
             for _ in range(d):
                 total += self._iterate(*tensors)
         self.sweeps.append(
@@ -243,11 +274,11 @@ class Search:
         """Train on a mini-batch under some masks, and move the distribution by their losses."""
         import torch
 
-        theta, rate = self.probabilities, 1 / self._n_iterations
-        batch = torch.from_numpy(self._next_rows())
-        masks = sample(theta, self._rules.samples, self.random)
-        if self._repair is not None:
-            masks = self._repair(masks, theta, self.random)
+        theta, rate = self.probabilities, 1 / self.n_iterations
+        batch = torch.from_numpy(self.next_rows())
+        masks = sample(theta, self.rules.samples, self.random)
+        if self.repair is not None:
+            masks = self.repair(masks, theta, self.random)
         losses = self.training.train(
             inputs.index_select(0, batch),
             target.index_select(0, batch),
@@ -256,22 +287,19 @@ class Search:
         )
         loss = sum(losses) / len(losses)
         if not math.isfinite(loss):
-            raise UnusableError(
-                f"the training of the network of pefs diverged after {self.training.step} steps; "
-                "clip the largest values of the table, or take another method"
-            )
+            raise diverged(self.training.step)
         after = moved(theta, masks, utilities(losses), penalty=self.penalty, rate=rate)
-        self.probabilities = np.where(self._fixed, theta, clipped(after))
-        if self._rules.n_features is not None:
-            excess = (int((self.probabilities >= 0.5).sum()) - self._rules.n_features) / len(theta)
-            steered = self.penalty * math.exp(_GAIN * excess * rate)
-            self.penalty = min(max(steered, _LEAST_PENALTY), _MOST_PENALTY)
+        self.probabilities = np.where(self.fixed, theta, clipped(after))
+        if self.rules.n_features is not None:
+            excess = (int((self.probabilities >= 0.5).sum()) - self.rules.n_features) / len(theta)
+            steered = self.penalty * math.exp(GAIN * excess * rate)
+            self.penalty = min(max(steered, LEAST_PENALTY), MOST_PENALTY)
         return loss
 
-    def _next_rows(self) -> NDArray[np.int64]:
-        """Return the rows of the next mini-batch; what is left of an epoch is not used."""
-        if self.place + self._batch > len(self.order):
-            self.order, self.place = self.random.permutation(len(self._prepared)), 0
-        rows = self.order[self.place : self.place + self._batch]
-        self.place += self._batch
+    def next_rows(self) -> NDArray[np.int64]:
+        """Draw the rows of the next mini-batch; what is left of an epoch is not used."""
+        if self.place + self.batch_size > len(self.order):
+            self.order, self.place = self.random.permutation(len(self.prepared)), 0
+        rows = self.order[self.place : self.place + self.batch_size]
+        self.place += self.batch_size
         return rows
