@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chaffinch.tasks.selection.models.network_training import adam
+from chaffinch.tasks.selection.pefs.sparse_inputs import SparseInputs
 from chaffinch.tasks.selection.vocabulary import Floats
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Training:
 
     def train(
         self,
-        inputs: torch.Tensor,
+        inputs: torch.Tensor | SparseInputs,
         target: torch.Tensor,
         weight: torch.Tensor | None,
         masks: torch.Tensor,
@@ -82,7 +83,7 @@ class Training:
 
         Parameters
         ----------
-        inputs : float32 tensor, shape (n, width)
+        inputs : float32 tensor, shape (n, width), or SparseInputs of n rows
             A mini-batch; a masked column is 0.
         target : tensor, shape (n,)
             Class indices (int64), or values (float32).
@@ -93,16 +94,12 @@ class Training:
         """
         import torch
 
-        shape = (len(inputs), *masks.shape)
-        if self._masked is None or self._masked.shape != shape:
-            self._masked = torch.empty(shape, dtype=torch.float32)
-        torch.mul(inputs[:, None, :], masks, out=self._masked)
         # a gain and a shift for each mask, as leaves: cheaper than to go back through a repetition
         leaves = [
             torch.cat([one.detach()] * len(masks)).requires_grad_() if is_normal else one
             for one, is_normal in zip(self.parameters, self._are_normal, strict=True)
         ]
-        losses = _losses(leaves, self._masked, target)
+        losses = _losses(leaves, self._first_layer(inputs, masks), target)
         if weight is not None:
             losses = losses * weight[:, None]
         of_each = losses.mean(dim=0)
@@ -119,6 +116,22 @@ class Training:
                     gradient.add_(one, alpha=DECAY)
             adam(self.parameters, gradients, self.means, self.squares, RATE, self.step)
         return of_each.tolist()
+
+    def _first_layer(
+        self, inputs: torch.Tensor | SparseInputs, masks: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the sums that the first layer's units take, (n, m, units)."""
+        import torch
+
+        weight, bias = self.parameters[:2]
+        if isinstance(inputs, SparseInputs):
+            return inputs.linear(weight, bias, masks)
+        shape = (len(inputs), *masks.shape)
+        if self._masked is None or self._masked.shape != shape:
+            self._masked = torch.empty(shape, dtype=torch.float32)
+        torch.mul(inputs[:, None, :], masks, out=self._masked)
+        flat = self._masked.view(-1, shape[-1])
+        return torch.addmm(bias, flat, weight).view(*shape[:2], -1)
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -173,28 +186,25 @@ def folded(
     return weights, biases
 
 
-def _in_fours(parameters: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
-    return [tuple(parameters[i : i + 4]) for i in range(0, len(parameters), 4)]
-
-
 def _losses(
-    parameters: Sequence[torch.Tensor], masked: torch.Tensor, target: torch.Tensor
+    parameters: Sequence[torch.Tensor], first: torch.Tensor, target: torch.Tensor
 ) -> torch.Tensor:
     """Return the loss of each row under each mask, (n, m): log loss, or half squared error.
 
-    Gains and shifts have one part for each mask.
+    `first` is what the first layer's units take, (n, m, units). Gains and shifts have one part for
+    each mask.
     """
     import torch
 
-    n_rows, n_masks, width = masked.shape
-    hidden = masked.view(n_rows * n_masks, width)
-    for weight, bias, gain, shift in _in_fours(parameters[:-2]):
-        hidden = torch.relu(torch.addmm(bias, hidden, weight)).view(n_rows, -1)
-        normal = torch.batch_norm(hidden, gain, shift, None, None, True, 0.0, LEAST_VARIANCE, False)
-        hidden = normal.view(n_rows * n_masks, -1)
-    outputs = torch.addmm(parameters[-1], hidden, parameters[-2])
+    n_rows, n_masks, _ = first.shape
+    taken = first.view(n_rows, -1)
+    for place in range(2, len(parameters) - 2, 4):
+        gain, shift, weight, bias = parameters[place : place + 4]
+        units = torch.relu(taken)
+        normal = torch.batch_norm(units, gain, shift, None, None, True, 0.0, LEAST_VARIANCE, False)
+        taken = torch.addmm(bias, normal.view(n_rows * n_masks, -1), weight).view(n_rows, -1)
     if target.is_floating_point():
-        return 0.5 * (outputs.view(n_rows, n_masks) - target[:, None]).square()
-    repeated = target.repeat_interleave(n_masks)
+        return 0.5 * (taken - target[:, None]).square()
+    outputs, repeated = taken.view(n_rows * n_masks, -1), target.repeat_interleave(n_masks)
     losses = torch.nn.functional.cross_entropy(outputs, repeated, reduction="none")
     return losses.view(n_rows, n_masks)

@@ -279,12 +279,15 @@ class Search:
         masks = sample(theta, self.rules.samples, self.random)
         if self.repair is not None:
             masks = self.repair(masks, theta, self.random)
-        losses = self.training.train(
-            inputs.index_select(0, batch),
+        of_batch = (
             target.index_select(0, batch),
             None if weight is None else weight.index_select(0, batch),
             torch.from_numpy(masks[:, self._columns].astype(np.float32, order="C")),
         )
+        if isinstance(self.training, Training) and self.prepared.sparse is not None:
+            losses = self.training.train(self.prepared.sparse.take(batch), *of_batch)
+        else:
+            losses = self.training.train(inputs.index_select(0, batch), *of_batch)
         loss = sum(losses) / len(losses)
         if not math.isfinite(loss):
             raise diverged(self.training.step)
