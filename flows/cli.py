@@ -127,7 +127,7 @@ def run(
 
 
 @cli.command(short_help="Compare methods on tables.")
-@click.argument("data", nargs=-1, required=True, metavar="TABLES...")
+@click.argument("data", nargs=-1, required=True, metavar="TABLES")
 @settings_options(ComparisonSettings, COMPARISON)
 @click.option(
     "--time-budget",

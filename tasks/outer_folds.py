@@ -9,11 +9,9 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.part_needs import TooFewError
 from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.setting_fields import FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import Keys, Splits, fold_indices, split_around
-
-# what a person may ask for
-FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS = 2, 20
 
 
 @dataclass(frozen=True)

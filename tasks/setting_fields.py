@@ -29,6 +29,7 @@ def _as_written(value: Any) -> Any:
     return value
 
 
+FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS = 2, 20
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 # Of a number or a share of features: 5, or 0.5. The form has one field for both: of two that can be

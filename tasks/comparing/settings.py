@@ -1,15 +1,23 @@
 """What a person can set of a comparison: one pydantic model for form, command and Python."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.mask_settings import Gbmo
-from chaffinch.tasks.outer_folds import FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS, OuterFolds
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
-from chaffinch.tasks.setting_fields import Count, Settings, Size, setting
+from chaffinch.tasks.setting_fields import (
+    FEWEST_OUTER_FOLDS,
+    MOST_OUTER_FOLDS,
+    Count,
+    Settings,
+    Size,
+    setting,
+)
 from chaffinch.tasks.settings import (
     Baseline,
     Method,
@@ -18,6 +26,9 @@ from chaffinch.tasks.settings import (
     TaskOrAuto,
     method_of,
 )
+
+if TYPE_CHECKING:
+    from chaffinch.tasks.outer_folds import OuterFolds
 
 _RIVALS = ("gbmo", "select_from_model", "permutation", "anova_f")
 
@@ -100,7 +111,7 @@ class ComparisonSettings(Settings):
         return _different("model", named)
 
     @model_validator(mode="after")
-    def _every_selection_can_be(self) -> "ComparisonSettings":
+    def _every_selection_can_be(self) -> ComparisonSettings:
         for model in self.models:
             for method in self.methods:
                 self.selection(model, 0, method)
@@ -114,6 +125,8 @@ class ComparisonSettings(Settings):
     @property
     def outer_folds(self) -> OuterFolds:
         """How the rows of every table are dealt out."""
+        from chaffinch.tasks.outer_folds import OuterFolds
+
         return OuterFolds(self.folds, self.n_seeds)
 
     def selection(
