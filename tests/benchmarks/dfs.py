@@ -9,6 +9,7 @@ tables are computed there, too, beside the kernels of the CPU.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -246,12 +247,17 @@ def steering(name: str, X: Any, y: np.ndarray) -> None:
 
 def main() -> None:
     """Print every figure beside its goal."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path, help="has pcmac.csv and BASEHOCK.csv")
+    folder = parser.parse_args().folder
     print(f"one thread, order {ORDER}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     # each by itself, since its memory is that of a process, and torch is no part of it
     for call in ("million()", "million_on_disk(400_000)", "million_on_disk(800_000)"):
         script = f"import tests.benchmarks.dfs as benchmark; benchmark.{call}"
         subprocess.run([sys.executable, "-c", script], check=True)
-    for name, X, y in tables(Path(sys.argv[1])) if len(sys.argv) > 1 else ():
+    for name, X, y in tables(folder) if folder else ():
         against(name, "sparse", X, y)
         steering(name, X, y)
     random = np.random.default_rng(0)

@@ -18,10 +18,10 @@ a thread of the CPU.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -309,4 +309,9 @@ def main(asked: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["cost", "quality", "workers", "device"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    what = ("cost", "quality", "workers", "device")
+    parser.add_argument("what", nargs="*", choices=what, default=what, help="by default all")
+    main(parser.parse_args().what)
