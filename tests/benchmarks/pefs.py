@@ -13,7 +13,7 @@ Where torch sees a CUDA device, an iteration of five penalties with three seeds 
 that device, is timed as well, whole sweeps with all that is drawn, against one search by itself on
 a thread of the CPU.
 
-    python -m tests.benchmarks.pefs [cost|quality|workers|device ...]
+    python -m tests.benchmarks.pefs [--only cost|quality|workers|device]...
 """
 
 from __future__ import annotations
@@ -313,5 +313,5 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     what = ("cost", "quality", "workers", "device")
-    parser.add_argument("what", nargs="*", choices=what, default=what, help="by default all")
-    main(parser.parse_args().what)
+    parser.add_argument("--only", action="append", choices=what, help="by default all")
+    main(parser.parse_args().only or list(what))
