@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.interrupts import helpers_shielded
-from chaffinch.tasks.orphans import quiet
+from chaffinch.tasks.orphans import quiet, quiet_client
 from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.workers import InProcess, Workers
 
@@ -71,8 +71,9 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
             workers.client  # noqa: B018 - a wrong address shows before any work is done
         yield workers
     finally:
-        for closing in reversed(opened):
-            closing.close()
+        with quiet_client():
+            for closing in reversed(opened):
+                closing.close()
 
 
 def _local(n_workers: int) -> Any:

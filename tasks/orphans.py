@@ -1,7 +1,8 @@
-"""Dask's own programs: quiet, and at an end once whoever started them has died."""
+"""Dask's own programs and client: quiet, and at an end once whoever started them has died."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -33,6 +34,24 @@ def quiet() -> Iterator[None]:
         starter.setLevel(level)
         if given is None:
             del os.environ[_LOGGING]
+
+
+class _NotOfCancelling(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is of anything but a task that was cancelled."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, asyncio.CancelledError)
+
+
+@contextmanager
+def quiet_client() -> Iterator[None]:
+    """Spare the caller's log the tracebacks of what Dask's client itself cancels as it closes."""
+    log, unheard = logging.getLogger("distributed.client"), _NotOfCancelling()
+    log.addFilter(unheard)
+    try:
+        yield
+    finally:
+        log.removeFilter(unheard)
 
 
 @click.command()

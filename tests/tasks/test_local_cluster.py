@@ -1,5 +1,7 @@
 """A cluster of this machine is closed for good, whatever ends while it is being closed."""
 
+import asyncio
+import logging
 import subprocess
 import sys
 
@@ -8,6 +10,7 @@ import pytest
 
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.local_cluster import local_cluster
+from chaffinch.tasks.orphans import quiet_client
 
 pytestmark = pytest.mark.xdist_group("dask")
 
@@ -43,3 +46,20 @@ def test_nor_does_a_worker_that_died_before_it_was_heard_of() -> None:
         known = set(cluster.scheduler_info["workers"])
         cluster._update_worker_status("remove", "tcp://127.0.0.1:1")
         assert set(cluster.scheduler_info["workers"]) == known
+
+
+def test_what_a_client_cancels_as_it_closes_is_not_told(caplog) -> None:
+    log = logging.getLogger("distributed.client")
+
+    def fail_by(error: BaseException) -> None:
+        try:
+            raise error
+        except (asyncio.CancelledError, OSError):
+            log.exception("")
+
+    with quiet_client():
+        fail_by(asyncio.CancelledError())
+        assert not caplog.records
+        fail_by(OSError("no route"))
+    fail_by(asyncio.CancelledError())
+    assert len(caplog.records) == 2
