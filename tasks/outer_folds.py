@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.part_needs import TooFewError
+from chaffinch.tasks.part_needs import (
+    FINER,
+    MERGE_CLASSES,
+    MORE_ROWS,
+    NO_ROLES,
+    NOT_FINER,
+    TooFewError,
+    has_folds,
+    least_members,
+    name_of_class,
+)
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.setting_fields import FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import Keys, Splits, fold_indices, split_around
+
+
+@dataclass(frozen=True)
+class RowsToDeal:
+    """All rows of a table, and what they are dealt out by.
+
+    Attributes
+    ----------
+    y : ndarray, shape (n,)
+        float64 values, or int64 class indices, which are stratified.
+    groups, times : ndarray, shape (n,), optional
+        As in `splits.split_rows`.
+    classes : sequence of str
+        Names of the classes for the errors.
+    """
+
+    y: Floats | Index
+    groups: Keys | None = None
+    times: Keys | None = None
+    classes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -23,29 +57,24 @@ class OuterFolds:
     n_folds : int in 2..20
     n_seeds : int
         How often they are dealt anew, with the seeds from 0 on.
+    selections : tuple of SelectionSettings
+        What is selected inside: one for each model.
     """
 
     n_folds: int
     n_seeds: int
+    selections: tuple[SelectionSettings, ...]
 
-    def splits(
-        self,
-        fold: int,
-        y: Floats | Index,
-        settings: SelectionSettings,
-        *,
-        groups: Keys | None = None,
-        times: Keys | None = None,
-        classes: Sequence[str] = (),
-    ) -> Splits:
+    def splits(self, fold: int, rows: RowsToDeal, settings: SelectionSettings) -> Splits:
         """Part the rows around an outer fold, which is the test part.
 
         Parameters
         ----------
         fold : int
             Its number, from 0 on.
-        y, settings, groups, times, classes
-            As in `splits.split_rows`; `settings` give the seed, and the folds inside.
+        rows : RowsToDeal
+        settings : SelectionSettings
+            Give the seed, and the folds inside.
 
         Raises
         ------
@@ -53,27 +82,10 @@ class OuterFolds:
             If rows, groups or times, or the rows of a class, are too few for the outer folds, or
             for the parts and the folds inside them.
         """
-        dealt = settings.model_copy(
-            update={"model": settings.model.model_copy(update={"folds": self.n_folds})}
-        )
-        test = fold_indices(y, dealt, groups=groups, times=times, anew=True)[fold][1]
-        return split_around(test, y, settings, groups=groups, times=times, classes=classes)
+        return _around(self._dealt(rows, settings)[fold], rows, settings)
 
-    def check(
-        self,
-        y: Floats | Index,
-        settings: SelectionSettings,
-        *,
-        groups: Keys | None = None,
-        times: Keys | None = None,
-        classes: Sequence[str] = (),
-    ) -> None:
-        """Part the rows around every outer fold of every seed, on trial.
-
-        Parameters
-        ----------
-        y, settings, groups, times, classes
-            As in `splits.split_rows`.
+    def check(self, rows: RowsToDeal) -> None:
+        """Part the rows around every outer fold of every seed, and fold what is left, on trial.
 
         Raises
         ------
@@ -81,31 +93,90 @@ class OuterFolds:
             As `splits`; the line names the nearest number of outer folds that is enough, if any is.
         """
         try:
-            self._split_all(y, settings, groups, times, classes)
+            self._try(rows)
         except TooFewError as error:
             for n_folds in self._nearest():
                 try:
-                    replace(self, n_folds=n_folds)._split_all(y, settings, groups, times, classes)
+                    replace(self, n_folds=n_folds)._try(rows)
                 except InputError:
                     continue
-                enough = f"use {n_folds} outer folds"
-                raise error.without_fewer_folds(enough) from error
+                raise error.without_fewer_folds(f"use {n_folds} outer folds") from error
             raise error.without_fewer_folds() from error
 
-    def _split_all(
-        self,
-        y: Floats | Index,
-        settings: SelectionSettings,
-        groups: Keys | None,
-        times: Keys | None,
-        classes: Sequence[str],
-    ) -> None:
-        for seed in range(self.n_seeds):
-            seeded = settings.model_copy(update={"seed": seed})
-            for fold in range(self.n_folds):
-                self.splits(fold, y, seeded, groups=groups, times=times, classes=classes)
+    def _try(self, rows: RowsToDeal) -> None:
+        for selection in self.selections:
+            for seed in range(self.n_seeds):
+                settings = selection.model_copy(update={"seed": seed})
+                for test in self._dealt(rows, settings):
+                    _fold_inside(_around(test, rows, settings), rows, settings)
+
+    def _dealt(self, rows: RowsToDeal, settings: SelectionSettings) -> list[Index]:
+        """Return the rows of each outer fold."""
+        outer = settings.model.model_copy(update={"folds": self.n_folds})
+        dealt = settings.model_copy(update={"model": outer})
+        try:
+            folds = fold_indices(rows.y, dealt, groups=rows.groups, times=rows.times, anew=True)
+        except TooFewError as error:
+            few = self._too_few(rows, settings)
+            raise few or TooFewError(f"outer {error.what}", NO_ROLES) from error
+        return [held_out for _, held_out in folds]
+
+    def _too_few(self, rows: RowsToDeal, settings: SelectionSettings) -> TooFewError | None:
+        """Return what to say where there are fewer groups, times or rows than outer folds."""
+        n_needed = self._least_members(settings, by_time=rows.times is not None)
+        needs = f"but {self.n_folds} outer folds and the parts inside need at least {n_needed}"
+        columns = settings.columns
+        if np.issubdtype(rows.y.dtype, np.integer) and rows.times is None:
+            of_each = np.bincount(rows.y)
+            rarest = int(np.argmin(np.where(of_each > 0, of_each, len(rows.y))))
+            if of_each[rarest] < self.n_folds:
+                name = name_of_class(rarest, rows.classes)
+                said = (
+                    f"class {name} has {of_each[rarest]} row{'' if of_each[rarest] == 1 else 's'}"
+                )
+                return TooFewError(f"{said} {needs}", MERGE_CLASSES)
+        if rows.groups is not None and (n := len(np.unique(rows.groups))) < self.n_folds:
+            said = f"group column {columns.group or ''!r} has {n} different values"
+            return TooFewError(f"{said} {needs}", FINER)
+        if rows.times is not None and (n := len(np.unique(rows.times))) <= self.n_folds:
+            said = f"time column {columns.time or ''!r} has {n} different values"
+            return TooFewError(f"{said} {needs}", f"{FINER} ({NOT_FINER})")
+        if len(rows.y) < self.n_folds:
+            return TooFewError(f"the table has {len(rows.y)} rows {needs}", MORE_ROWS)
+        return None
+
+    def _least_members(self, settings: SelectionSettings, *, by_time: bool) -> int:
+        """Return of how many rows, groups or times every outer fold leaves enough.
+
+        Where groups are of unlike sizes, or rows stand in the way of each other, of more.
+        """
+        inside = int(least_members(settings, by_time=by_time)[:-1].sum())
+        for n in count(self.n_folds + by_time):
+            held_out = self.n_folds * (n // (self.n_folds + 1)) if by_time else n / self.n_folds
+            if n - math.ceil(held_out) >= inside:
+                break
+        return n
 
     def _nearest(self) -> list[int]:
         """Return the other numbers of folds, the nearest first."""
         numbers = range(FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS + 1)
         return sorted(set(numbers) - {self.n_folds}, key=lambda n: (abs(n - self.n_folds), -n))
+
+
+def _around(test: Index, rows: RowsToDeal, settings: SelectionSettings) -> Splits:
+    return split_around(
+        test, rows.y, settings, groups=rows.groups, times=rows.times, classes=rows.classes
+    )
+
+
+def _fold_inside(splits: Splits, rows: RowsToDeal, settings: SelectionSettings) -> None:
+    """Fold the training part on trial, where that can fail: each class has rows for every fold."""
+    if not has_folds(settings) or (rows.groups is None and rows.times is None):
+        return
+    train = splits.train
+    groups = None if rows.groups is None else rows.groups[train]
+    times = None if rows.times is None else rows.times[train]
+    try:
+        fold_indices(rows.y[train], settings, groups=groups, times=times)
+    except TooFewError as error:
+        raise TooFewError(f"inside an outer fold, {error.what}", NO_ROLES) from error

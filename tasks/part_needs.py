@@ -16,6 +16,9 @@ PARTS = ("train", "mask_validation", "model_validation", "test")
 
 FEWER_FOLDS = "use fewer folds"
 MORE_ROWS = "give more rows"
+FINER = "name a finer one"
+MERGE_CLASSES = "merge or drop rare classes"
+NO_ROLES = "name no group or time column"
 # why times may be fewer than a person sees
 NOT_FINER = "times finer than a microsecond are not told apart"
 
@@ -40,9 +43,14 @@ class TooFewError(InputError):
         return f"{self.what}: {', or '.join(self.remedies)}"
 
     def without_fewer_folds(self, *others: str) -> TooFewError:
-        """Return it where the number of folds inside is not to be changed, with other remedies."""
+        """Return it where the number of folds is not to be changed, with other remedies."""
         left = [remedy for remedy in self.remedies if remedy != FEWER_FOLDS]
         return TooFewError(self.what, *(*left, *others) or (MORE_ROWS,))
+
+
+def has_folds(settings: SelectionSettings) -> bool:
+    """Return whether the training part is folded, for tuning or by the search."""
+    return settings.model.tuning != "none" or settings.method.kind in FOLDED
 
 
 def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
@@ -52,8 +60,7 @@ def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Inde
     training part needs one for each fold, of tuning or search; in time one more, because the
     earliest stretch is never held out.
     """
-    has_folds = settings.model.tuning != "none" or settings.method.kind in FOLDED
-    folds = settings.model.folds + by_time if has_folds else 0
+    folds = settings.model.folds + by_time if has_folds(settings) else 0
     return np.array([max(1, folds), 1, 1, 1])
 
 
@@ -91,16 +98,19 @@ def require_members(said: str, members: tuple[int, int], least: Index, remedy: s
 
 
 def require_classes(labels: Index, part: Index, least: Index, classes: Sequence[str]) -> None:
-    """Raise InputError unless every part has enough rows of every class."""
+    """Raise TooFewError unless every part has enough rows of every class."""
     n_classes = int(labels.max()) + 1
     cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
     counts = cells.reshape(len(least), n_classes)
     short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
+    within = " inside an outer fold" if len(least) < len(PARTS) else ""
     for number, label in short[:1]:
-        raise InputError(
+        raise TooFewError(
             f"class {name_of_class(label, classes)} has {counts[number, label]} rows in the "
-            f"{PARTS[number]} part but needs {least[number]}, because groups stay whole and times "
-            "in order: merge or drop rare classes, or name no group or time column"
+            f"{PARTS[number]} part{within} but needs {least[number]}, because groups stay whole "
+            "and times in order",
+            MERGE_CLASSES,
+            NO_ROLES,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.outer_folds import OuterFolds
+from chaffinch.tasks.outer_folds import OuterFolds, RowsToDeal
 from chaffinch.tasks.part_needs import FEWER_FOLDS, MORE_ROWS, TooFewError, least_members
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.reselect_settings import Reselect
@@ -73,7 +73,7 @@ def check_parts(
         times = as_keys(column_of(table, columns.time, "time column"))
     with _said_of_the_target(table, settings, len(y), classes):
         if outer_folds is not None:
-            outer_folds.check(y, settings, groups=groups, times=times, classes=classes)
+            outer_folds.check(RowsToDeal(y, groups, times, classes))
             return
         try:
             splits = split_rows(y, settings, groups=groups, times=times, classes=classes)

@@ -17,6 +17,8 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index, cut_times, deal_groups, deal_rows
 from chaffinch.tasks.part_needs import (
     FEWER_FOLDS,
+    FINER,
+    MERGE_CLASSES,
     MORE_ROWS,
     NOT_FINER,
     PARTS,
@@ -159,12 +161,12 @@ def _dealt(
     require_members("the table has {} rows", (len(rows.y), len(whole.y)), least, MORE_ROWS)
     if groups is not None:
         said = f"group column {columns.group or ''!r} has {{}} different values"
-        require_members(said, _distinct(groups, whole.groups), least, "name a finer one")
+        require_members(said, _distinct(groups, whole.groups), least, FINER)
         part = deal_groups(labels, groups, percent, least, np.random.default_rng(settings.seed))
     elif times is not None:
         in_time = least_members(settings, by_time=True)[: len(least)]
         said = f"time column {columns.time or ''!r} has {{}} different values"
-        finer = f"name a finer one ({NOT_FINER})"
+        finer = f"{FINER} ({NOT_FINER})"
         require_members(said, _distinct(times, whole.times), in_time, finer)
         part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
@@ -174,7 +176,7 @@ def _dealt(
         for label, n_all in enumerate(n_of_each):
             said = f"class {name_of_class(label, classes)} has {{}} row{'' if n_all == 1 else 's'}"
             members = int(n_parted[label]), int(n_all)
-            require_members(said, members, least, "merge or drop rare classes")
+            require_members(said, members, least, MERGE_CLASSES)
         part = deal_rows(labels, percent, least, np.random.default_rng(settings.seed))
     if by_class:
         require_classes(labels, part, least, classes)

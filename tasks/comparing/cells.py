@@ -15,9 +15,11 @@ from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.results import NONE
 from chaffinch.tasks.comparison import constant_prediction
 from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.material import Material, Seen
 from chaffinch.tasks.matrix import Roles
+from chaffinch.tasks.outer_folds import RowsToDeal
 from chaffinch.tasks.refit_settings import ParticleSwarm, Sequential
 from chaffinch.tasks.refitting import Refit, refitted_loss
 from chaffinch.tasks.searching import search
@@ -51,14 +53,9 @@ class Compared:
     def splits(self, cell: Cell) -> Splits:
         """Return the parts of a cell's rows: the test part is its outer fold."""
         roles = self.tables[cell.table].roles
-        return self.plan.settings.outer_folds.splits(
-            cell.fold,
-            roles.y,
-            self.plan.selection(cell),
-            groups=roles.groups,
-            times=roles.times,
-            classes=self.plan.sources[cell.table].description.classes,
-        )
+        classes = self.plan.sources[cell.table].description.classes
+        rows = RowsToDeal(roles.y, roles.groups, roles.times, classes)
+        return self.plan.settings.outer_folds.splits(cell.fold, rows, self.plan.selection(cell))
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,11 @@ class _Bench:
         return Refit(fitted, judged, self.schema, self.recipe, self.loss)
 
 
+def number_of(size: int | float, n_features: int) -> int:
+    """Return a number of features, or a share of all, as a number."""
+    return size if isinstance(size, int) else max(1, round(size * n_features))
+
+
 def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
     """Return by method what it selects in a cell, and what that is worth outside.
 
@@ -113,12 +115,14 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
         "n_test": len(splits.test),
     }
     try:
-        bench = _bench(compared, asked.cell, splits)
+        with said_to_the_user():
+            bench = _bench(compared, asked.cell, splits)
     except InputError as error:
         return {name: {**about, "sets": [], "error": str(error)} for name in asked.methods}
     for name in asked.methods:
         try:
-            results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
+            with said_to_the_user():
+                results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
         except InputError as error:
             results[name] = {**about, "sets": [], "error": str(error)}
     return results
@@ -158,7 +162,7 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
     )
     d = len(schema.features)
     asked = compared.plan.settings.sizes
-    sizes = (s if isinstance(s, int) else max(1, round(s * d)) for s in asked)
+    sizes = (number_of(size, d) for size in asked)
     return _Bench(schema, recipe, loss, rows, splits, tuple(sorted(set(sizes))), material)
 
 

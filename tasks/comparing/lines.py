@@ -18,6 +18,7 @@ from chaffinch.tasks.comparing.wording import (
     errors_of,
     gaps_of,
     heading_of,
+    means_of,
     name_of,
     ranks_of,
     sizes_left_out,
@@ -62,6 +63,8 @@ def _of_table(table: TableSummary) -> Iterator[str]:
     cells = cells_of(table)
     yield f"{heading_of(table)}: {loss_in_words(table.loss_name)}, lower is better; {cells}"
     yield from _aligned([_COLUMNS, *map(_row, table.outcomes)])
+    if table.has_further_cells:
+        yield means_of(table)
     if table.n_tested > 1:
         yield (
             f"Verdicts allow for all {table.n_tested} differences that were tested (Holm); "

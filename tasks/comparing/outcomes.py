@@ -113,7 +113,8 @@ class TableSummary:
     errors : tuple of (Contender, str, int)
         What went wrong, and in how many cells.
     constant_loss : float or None
-        Mean loss of a constant, which looks at no feature, over the cells that have one.
+        Mean loss of a constant, which looks at no feature, over the cells that all compared
+        contenders have; where there are none, over those that have one.
     """
 
     table: str
@@ -136,6 +137,11 @@ class TableSummary:
     def rivals(self) -> tuple[Outcome, ...]:
         """What all others came to."""
         return self.outcomes[1:]
+
+    @property
+    def has_further_cells(self) -> bool:
+        """Whether a compared contender has losses in cells that not all of them have."""
+        return any(o.is_compared and o.n_scored > self.n_shared for o in self.outcomes)
 
     @property
     def n_planned(self) -> int:
@@ -179,8 +185,14 @@ def summarise_table(scores: Scores) -> TableSummary:
         outcomes=tuple(_outcomes(scores, compared, used)),
         near_best=tuple(_near_best(scores, compared, shared)),
         errors=scores.errors,
-        constant_loss=_known(_means(scores.constant[None], np.isfinite(scores.constant)[None])[0]),
+        constant_loss=_known(_means(scores.constant[None], _of_constant(scores, shared))[0]),
     )
+
+
+def _of_constant(scores: Scores, shared: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the cells that a constant's loss is averaged over, shape (1, c)."""
+    has_one = np.isfinite(scores.constant)
+    return (has_one & shared if shared.any() else has_one)[None]
 
 
 def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.mask_settings import Gbmo
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
+from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.setting_fields import (
     FEWEST_OUTER_FOLDS,
     MOST_OUTER_FOLDS,
@@ -127,7 +128,9 @@ class ComparisonSettings(Settings):
         """How the rows of every table are dealt out."""
         from chaffinch.tasks.outer_folds import OuterFolds
 
-        return OuterFolds(self.folds, self.n_seeds)
+        folded = next((m for m in self.methods if m.kind in FOLDED), None)
+        selections = (self.selection(model, 0, folded) for model in self.models)
+        return OuterFolds(self.folds, self.n_seeds, tuple(selections))
 
     def selection(
         self, model: ModelSettings, seed: int, method: Method | None = None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from numbers import Real
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -20,11 +21,12 @@ from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source, source_name
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.cluster import open_workers
-from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
+from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure, number_of
 from chaffinch.tasks.comparing.estimate import estimate
 from chaffinch.tasks.comparing.gathering import as_table
 from chaffinch.tasks.comparing.plan import Cell, Plan, Source
 from chaffinch.tasks.comparing.report import render_comparison
+from chaffinch.tasks.comparing.results import NONE
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
@@ -125,7 +127,11 @@ def compare_methods(
 
 def check_time_budget(time_budget: float | None) -> None:
     """Raise InputError unless there is no budget, or one above 0."""
-    if time_budget is not None and not time_budget > 0:
+    if time_budget is None:
+        return
+    if isinstance(time_budget, bool) or not isinstance(time_budget, Real):
+        raise InputError(f"the time budget must be a number of seconds but is {time_budget!r}")
+    if not time_budget > 0:
         raise InputError(f"the time budget must be above 0 but is {time_budget:g}; leave it out")
 
 
@@ -201,12 +207,23 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
         if (record := _found(plan, cell, name, store)) is not None
     }
     results = as_table(plan, found)
+    _require_a_loss(plan, found)
     summary = summarise(results, plan.folds, plan.warnings)
     with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
         writer.write("report.html", render_comparison(summary, title=run.name))
         writer.result = {"warnings": list(plan.warnings)}
     on_progress("conclude", 1, 1)
+
+
+def _require_a_loss(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> None:
+    """Raise InputError where all that was measured failed."""
+    tried = {which: result for which, result in found.items() if which[1] != NONE}
+    if not tried or any(result["sets"] for result in tried.values()):
+        return
+    (cell, _), result = next(iter(tried.items()))
+    where = f"{plan.sources[cell.table].label}, {plan.model(cell).name}"
+    raise InputError(f"nothing could be measured: in {where}, {result['error']}")
 
 
 def _loaded(plan: Plan) -> Compared:
@@ -249,6 +266,11 @@ def _check_sizes(label: str, settings: ComparisonSettings, description: TableDes
             raise InputError(
                 f"sizes must be in {fewest}..{n_features} for table {label!r} but one is {size}; "
                 "a share such as 0.5 goes for every table"
+            )
+        if (n := number_of(size, n_features)) < fewest:
+            raise InputError(
+                f"sizes must be in {fewest}..{n_features} for table {label!r} but {size:g} of its "
+                f"features comes to {n}; give a larger share, or keep fewer columns"
             )
 
 

@@ -61,6 +61,14 @@ def cells_of(table: TableSummary) -> str:
     return said
 
 
+def means_of(table: TableSummary) -> str:
+    """Return which cells losses and differences are means over, where they are not the same."""
+    said = f"Losses are means over the {counted(table.n_shared, 'cell')} that all compared have"
+    if not table.has_further_cells:
+        return f"{said}."
+    return f"{said}, differences over all cells that the two of them have."
+
+
 def reason_of(outcome: Outcome, n_tested: int) -> str:
     """Return why the verdict on a contender is what it is.
 

@@ -182,10 +182,17 @@ def test_several_tables_at_once(source, tmp_path) -> None:
     [
         ({"models": ["forest"]}, "forest"),
         ({"models": [DummyClassifier()]}, "models by name but one is an estimator, DummyC.*; give"),
-        ({"folds": 20, "models": [ModelSettings(name="linear")]}, "19: use 19 outer folds"),
+        ({"folds": 20, "models": [ModelSettings(name="linear")]}, "or use 19 outer folds"),
         ({"time_budget": 0}, "the time budget must be above 0 but is 0; leave it out"),
         ({"time_budget": float("nan")}, "the time budget must be above 0 but is nan"),
+        ({"time_budget": "1"}, "the time budget must be a number of seconds but is '1'"),
+        ({"time_budget": True}, "the time budget must be a number of seconds but is True"),
         ({"loss": "log_loss"}, "log_loss"),
+        (
+            {"sizes": [0.2], "columns": ColumnSettings(keep=("a", "b"))},
+            "sizes must be in 2..6 for table 'small' but 0.2 of its features comes to 1; give a "
+            "larger share, or keep fewer columns",
+        ),
         ({"sizes": [7]}, "sizes must be in 1..6 for table 'small' but one is 7"),
     ],
 )
@@ -195,6 +202,28 @@ def test_what_cannot_be_compared_is_refused_before_any_work(source, tmp_path, gi
     with pytest.raises(InputError, match=message):
         compared(small, tmp_path / "store", **given)
     assert not list((tmp_path / "store").glob("cells/stages/*"))
+
+
+def test_a_loss_that_fails_in_a_cell_fails_there_alone(tmp_path) -> None:
+    """Of logarithms, where a line that goes down ends below -1."""
+    day = np.arange(300.0)
+    y = np.where(day < 245, 100 - day / 2.5, 2.0)
+    table = pd.DataFrame({"day": day, "a": day / 10, "b": np.sin(day), "y": y})
+    of_logarithms = {"loss": "neg_mean_squared_log_error", "methods": ["anova_f"], "folds": 5}
+    asked = {**of_logarithms, "columns": ColumnSettings(time="day"), "models": [LINEAR]}
+    found = compared(table, tmp_path / "store", **asked)
+    by_fold = found[found["method"] == "all"].set_index("fold")["error"]
+    assert by_fold[by_fold.notna()].index.tolist() == [4]
+    assert "cannot score these predictions" in by_fold[4]
+
+
+def test_where_everything_fails_it_says_so(tmp_path) -> None:
+    day = np.arange(200.0)
+    table = pd.DataFrame({"day": day, "a": day, "b": np.sin(day), "y": -100 - day})
+    asked = {"methods": ["anova_f"], "models": [LINEAR], "loss": "neg_mean_squared_log_error"}
+    for _ in range(2):  # and again when the same is asked for
+        with pytest.raises(InputError, match="nothing could be measured: in DataFrame, linear, lo"):
+            compared(table, tmp_path / "store", **asked)
 
 
 def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:

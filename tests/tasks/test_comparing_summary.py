@@ -16,6 +16,7 @@ from chaffinch.tasks.comparing.wording import (
     choices_of,
     errors_of,
     gaps_of,
+    means_of,
     name_of,
     ranks_of,
     reason_of,
@@ -117,6 +118,7 @@ def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
 
 def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
     rows = made_up_rows(methods=THREE, differences=CLEAR)
+    rows += [{**r, "method": "none", "features": []} for r in rows if r["method"] == "all"]
     cut = [r for r in rows if not (r["method"] == "gbmo" and r["seed"] == 2)]
     cut = [r for r in cut if not (r["method"] == "all" and (r["seed"], r["fold"]) == (0, 0))]
     summary = summarise(table_of(cut))
@@ -131,6 +133,13 @@ def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
     for method, name in (("gbmo", "gbmo"), ("mrmr", "mrmr, 5 features")):
         losses = [r["loss"] for r in shared if r["method"] == method]
         assert found[name].mean_loss == pytest.approx(np.mean(losses))
+    constant = [r["loss"] for r in shared if r["method"] == "none"]
+    assert table.constant_loss == pytest.approx(np.mean(constant))
+    assert means_of(table) in lines_of(summary)
+    assert means_of(table) == (
+        "Losses are means over the 9 cells that all compared have, differences over all cells that "
+        "the two of them have."
+    )
     assert gaps_of(summary)[0].startswith("6 of 60 losses were not computed.")
 
 
