@@ -87,19 +87,14 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
     dialect : str
         One of `DIALECTS`.
     """
-    from sqlalchemy import column, select
-    from sqlalchemy import table as sql_table
     from sqlalchemy.dialects import registry
-    from sqlalchemy.sql import quoted_name
 
     spoken = registry.load(dialect)(paramstyle="named")  # or a per cent sign would be doubled
+    quote = spoken.identifier_preparer.quote_identifier
     if table is None:
-        return ", ".join(map(spoken.identifier_preparer.quote_identifier, names))
-    *levels, last = (quoted_name(level, quote=True) for level in table.split("."))
-    schema = ".".join(levels) or None
-    chosen = select(*(column(quoted_name(name, quote=True)) for name in names))
-    of_table = chosen.select_from(sql_table(last, schema=schema))
-    return str(of_table.compile(dialect=spoken)).replace(" \n", "\n")
+        return ", ".join(map(quote, names))
+    levels = ".".join(map(quote, table.split(".")))
+    return f"SELECT {', '.join(map(quote, names))}\nFROM {levels}"
 
 
 def _check_levels(table: str | None) -> None:

@@ -4,6 +4,7 @@ Where a person has to decide, and the settings say that one is waited for, the f
 a form in the UI.
 """
 
+import shlex
 import threading
 from contextlib import suppress
 from contextvars import copy_context
@@ -145,7 +146,8 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         publish(run, result, data_set, _said([stays, *differs]), against.difference)
     else:
         waits = f"Not promoted as {against.name}, for a person to decide: {decision.reason}"
-        by_hand = f"chaffinch promote {run.name} --as {against.name} promotes it."
+        store = shlex.quote(str(run.folder.parent.parent.absolute()))
+        by_hand = f"chaffinch promote {run.name} --as {against.name} --store {store} promotes it."
         said = _said([waits, by_hand, *differs])
         verdict = publish(run, result, data_set, said, against.difference)
         if promotion.wait is not None:

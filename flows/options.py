@@ -3,30 +3,38 @@
 import csv
 import types
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, Literal, Union, get_args, get_origin
 
 import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from chaffinch.storage.errors import InputError
+
 Command = Callable[..., Any]
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
-_quiet = click.option(
-    "--quiet", "verbosity", flag_value="quiet", help="Say nothing on the way but warnings."
-)
+_quiet = click.option("--quiet", is_flag=True, help="Say nothing on the way but warnings.")
 _verbose = click.option(
     "--verbose",
-    "verbosity",
-    flag_value="verbose",
+    is_flag=True,
     help="Say on the way what is decided and why, each line with its run, stage and data set.",
 )
 
 
 def verbosity_flags(command: Command) -> Command:
-    """Give a command --quiet and --verbose."""
-    return _quiet(_verbose(command))
+    """Give a command --quiet and --verbose, of which it is told as its `verbosity`."""
+
+    @wraps(command)
+    def told(*arguments: Any, quiet: bool, verbose: bool, **options: Any) -> Any:
+        if quiet and verbose:
+            raise InputError("--quiet and --verbose go against each other; give one of them")
+        verbosity = "quiet" if quiet else "verbose" if verbose else None
+        return command(*arguments, verbosity=verbosity, **options)
+
+    return _quiet(_verbose(told))
 
 
 class Names(click.ParamType[tuple[str, ...]]):

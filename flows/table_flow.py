@@ -14,7 +14,7 @@ from prefect.blocks.system import Secret
 from pydantic import Field, WithJsonSchema
 
 from chaffinch.flows.cancelling import ended_by_cancelling
-from chaffinch.storage.addresses import LOGIN
+from chaffinch.storage.addresses import SECRET
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
@@ -57,7 +57,7 @@ TablePath = Annotated[
     WithJsonSchema(
         {
             "type": "string",
-            "pattern": f"^(?![A-Za-z0-9+.-]+{LOGIN})",
+            "pattern": f"^(?!{SECRET})",
             "description": "The table: CSV or TSV (plain or .gz), Parquet file or folder of them, "
             "at its path on the machine that runs it or at s3://bucket/key; or "
             "postgresql://host/database#table, where a SELECT may stand in place of the table. "

@@ -26,11 +26,22 @@ TAKEN = (
     "pandas, polars or Arrow"
 )
 
-LOGIN = r"://[^:/?#\s]*:[^@\s]*@"  # a user and a password, behind the scheme of an address
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # a Path makes one slash of two
-_NAMED_SECRET = re.compile(
-    r"(?i)\?.*(password(?!_from\b)|passwd|passphrase|pwd|secret|token|access_?key)\w*\s*(=|%3d)"
+
+def _any_case(word: str) -> str:
+    """Return a pattern of a word, for those who know no flags, as the form in a browser."""
+    return "".join(f"[{letter.upper()}{letter}]" if letter.isalpha() else letter for letter in word)
+
+
+_BARE = ("passwd", "passphrase", "pwd", "secret", "token", "access_?key")
+_NAMES = "|".join([_any_case("password") + r"(?!_from\b)", *map(_any_case, _BARE)])
+# What a text begins with where it holds a secret: a user and a password, behind a scheme or without
+# one; or the name of a secret with its value, before what is asked of a database.
+_SCHEMES = r"(?:[A-Za-z0-9+.-]+:)+/*"
+SECRET = (
+    rf"\s*(?:(?:{_SCHEMES}|//)[^:/?#\s]*:|[^:/?#\s]*:(?!/))[^@\s]*@"
+    rf"|(?:[^#]*\?[^#]*|(?:[^#?]*[;\s])?\w*)(?:{_NAMES})\w*\s*(?:=|%3[dD])"
 )
+_SCHEME = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]+:)+)/")  # a Path makes one slash of two
 _TABLE = re.compile(r"[^\s.@\"'`;()]+(\.[^\s.@\"'`;()]+)?")
 _QUERY = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with)\b", re.IGNORECASE | re.DOTALL)
 _DRIVERS = {"postgresql": "postgresql+psycopg"}  # where SQLAlchemy takes another by itself
@@ -132,16 +143,16 @@ def place_of(source: Any) -> Place | None:
     """
     if not isinstance(source, str | os.PathLike):
         return None
-    text = os.fspath(source)
-    if not text.strip():
+    text = os.fspath(source).strip()  # as pasted addresses have spaces around them
+    if not text:
         raise InputError(f"a source must be named but is empty text; give {TAKEN}")
+    check_no_secret(text, "the address of a source")
     found = _SCHEME.match(text)
     if found is None:
         return Path(source)
     if not isinstance(source, str):
         raise InputError("an address is given as text, but this is a path; leave out Path(...)")
-    check_no_secret(text, "the address of a source")
-    scheme = found[1].lower()
+    scheme = found[1].removesuffix(":").lower()
     if text[found.end() :].startswith("/"):
         place = _s3_address(text) if scheme == "s3" else _sql_address(text)
         if place is not None:
@@ -163,7 +174,7 @@ def from_anywhere(source: str) -> str:
     if isinstance(place, SqlAddress) and place.file is not None:
         url = place.url.set(database=str(place.file.absolute()))
         return f"{url.render_as_string()}#{place.asked}"
-    return source
+    return source.strip()
 
 
 def check_no_secret(text: str, what: str) -> None:
@@ -174,7 +185,7 @@ def check_no_secret(text: str, what: str) -> None:
     InputError
         Which does not repeat the address.
     """
-    if re.search(LOGIN, text) or _NAMED_SECRET.search(text.partition("#")[0]):
+    if re.match(SECRET, text):
         raise InputError(_tells(what))
 
 

@@ -189,3 +189,9 @@ def test_help_and_import_load_nothing_heavy(statement):
 def test_everything_public_can_be_imported():
     for name in chaffinch.__all__:
         assert getattr(chaffinch, name).__doc__
+
+
+def test_quiet_and_verbose_go_against_each_other():
+    done = chaffinch_run("run", "table.csv", "--target", "y", "--quiet", "--verbose")
+    said = "Error: --quiet and --verbose go against each other; give one of them\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)

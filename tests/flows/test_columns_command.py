@@ -87,3 +87,16 @@ def test_a_table_without_a_name_is_refused(run, table):
 def test_what_is_for_sql_is_for_sql_alone(run, option):
     with pytest.raises(InputError, match=f"{option} is for --as sql but this is --as json"):
         said(run, option, "sqlite")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "levels"),
+    [
+        ("postgresql", '"a"."b c"."d"'),
+        ("mysql", "`a`.`b c`.`d`"),
+        ("mssql", "[a].[b c].[d]"),
+        ("oracle", '"a"."b c"."d"'),
+    ],
+)
+def test_each_level_of_a_table_is_quoted(dialect, levels) -> None:
+    assert as_select(["x"], "a.b c.d", dialect).partition("FROM ")[2] == levels

@@ -11,6 +11,8 @@ import pytest
 
 import chaffinch
 import chaffinch.flows
+from chaffinch.storage.addresses import place_of
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.refit_settings import Sequential
 from chaffinch.tasks.selection.rivals.names import SCORES
 from chaffinch.tasks.settings import Method, method_of
@@ -74,10 +76,29 @@ def test_what_can_be_chosen_between_is_named_in_words(flow):
         ("postgresql://host:5432/shop#SELECT * FROM orders WHERE mail LIKE '%@x'\n", True),
         ("postgresql://me:hidden@host/shop#orders", False),
         ("s3://KEY:hid/den@shop/orders.csv", False),
+        ("postgresql://me@h/shop?sslmode=require&password_from=SHOP#orders", True),
+        ("postgresql://h/shop#SELECT token=1 AS a, x::text FROM t WHERE y = ' password='", True),
+        ("tokens/password.csv", True),
+        ("/lake/day=3/my orders.parquet", True),
+        ("postgresql://me@h/shop?password=hidden#orders", False),
+        ("postgresql://me@h/shop?sslmode=require&SSLPassword=hidden#orders", False),
+        (" postgresql://me:hidden@host/shop#orders", False),
+        ("jdbc:postgresql://host/shop?user=me&password=hidden", False),
+        ("jdbc:postgresql://me:hidden@host/shop", False),
+        ("//me:hidden@host/shop#orders", False),
+        ("postgresql:me:hidden@host/shop#orders", False),
+        ("host=h password=hidden dbname=shop", False),
+        ("password=hidden host=h", False),
     ],
 )
 def test_the_form_takes_no_password(schema, data, is_taken):
     assert bool(re.search(schema["properties"]["data"]["pattern"], data)) == is_taken
+    if is_taken:
+        assert place_of(data) is not None
+    else:
+        with pytest.raises(InputError, match="source holds a password") as said:
+            place_of(data)
+        assert "hid" not in str(said.value)
 
 
 def test_every_field_has_a_title_a_description_and_a_position(schema):

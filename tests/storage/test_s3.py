@@ -264,7 +264,7 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> Non
         ("s3:///x.csv", "an address in S3 is s3://bucket/key, with no [?] or #"),
         ("s3://shop/x.csv?versionId=3", "an address in S3 is s3://bucket/key, with no [?] or #"),
         (Path("s3://shop/x.csv"), r"given as text, but this is a path; leave out Path"),
-        (Path("https://me:hidden@host/x.csv"), r"given as text, but this is a path"),
+        (Path("https://me:hidden@host/x.csv"), r"holds a password"),
     ],
 )
 def test_other_addresses_are_refused_before_anyone_is_asked(
