@@ -20,7 +20,7 @@ from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.history_settings import HistorySettings
+from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
@@ -90,8 +90,8 @@ def with_history(
     ------
     InputError
         If a column is missing or cannot be used, holds a number beyond 1e30, a name is taken, or
-        nothing is asked for; if the scales are none of a run, are not those of the series, or the
-        table seems to have been brought to them before.
+        nothing is asked for; if the scales are none of a run, name the time or the series, are not
+        those of the series, or the table seems to have been brought to them before.
 
     Examples
     --------
@@ -104,10 +104,12 @@ def with_history(
     if not asked:
         raise InputError("columns must name at least 1 column of numbers but names none")
     history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
+    whole = None if scales is None else checked_scales(scales)
+    if whole is not None:
+        refuse_scaled_roles(next(iter(whole.values())), [("series", series), ("time", time)])
     table = read_source(data)
-    if scales is not None:
+    if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target
-        whole = checked_scales(scales)
         known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
         _refuse_scaled_before(table, known, history)
         table = scaled(table, series, known)

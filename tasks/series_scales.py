@@ -7,6 +7,7 @@ nothing of later rows is known, and later values may lie outside.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -82,7 +83,7 @@ def fitted_scales(
     -------
     dict
         Series -> column -> ``mean``, and ``reach``, the largest distance from it, or 1 where that
-        is 0.
+        is 0; the same, to the last bit, in whatever order the rows are.
 
     Raises
     ------
@@ -200,6 +201,8 @@ def _scale(values: Floats, column: str, series: str) -> dict[str, float]:
             f"column {column!r}{of} has no value in the training part to be scaled by; leave out "
             "the series, or the scaling"
         )
-    mean = float(known.mean())
+    # a sum that is rounded once is the same in any order, and equal values have themselves as mean
+    lowest = float(known.min())
+    mean = lowest + math.fsum(known - lowest) / len(known)
     reach = float(np.abs(known - mean).max())
     return {"mean": mean, "reach": reach or 1.0}
