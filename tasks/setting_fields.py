@@ -1,6 +1,6 @@
 """What all settings are made of: their base, a field with its words, and numbers of features."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -105,6 +105,13 @@ class Settings(BaseModel):
         if isinstance(value, bool) and kind in (float, float | None):
             raise PydanticKnownError("float_type")
         return value
+
+
+def listed(role: str, given: Any, what: str = "a list") -> tuple[Any, ...]:
+    """Return what a list holds; InputError for one value alone, such as a text."""
+    if isinstance(given, str | bytes) or not isinstance(given, Collection):
+        raise InputError(f"{role} must be {what} but is {given!r}")
+    return tuple(given)
 
 
 SIZES = setting(

@@ -12,6 +12,7 @@ import pytest
 import chaffinch
 from chaffinch import AfsBm, InputError, ModelSettings
 from chaffinch.flows.terminal import show
+from chaffinch.tasks.history_settings import HistorySettings
 from tests.tasks.made_up_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
@@ -372,6 +373,16 @@ def test_a_series_that_begins_after_the_training_part_has_no_scale() -> None:
         ({"history_columns": ["yy"]}, "history column 'yy' is no column of the table"),
         ({"series": "shops"}, "series column 'shops' is no column of the table; did you mean"),
         ({"series": None}, "time column 'day' has the same value in rows 1 and 101, so that neit"),
+        ({"lags": "28"}, "^lags must be a list but is '28'$"),
+        ({"lags": b"28"}, "^lags must be a list but is b'28'$"),
+        ({"lags": 5}, "^lags must be a list but is 5$"),
+        ({"lags": 0}, "^lags must be a list but is 0$"),
+        ({"lags": None}, "^lags must be a list but is None$"),
+        ({"rolling": "28"}, "^rolling must be a list but is '28'$"),
+        ({"rolling": 7}, "^rolling must be a list but is 7$"),
+        ({"history_columns": "y"}, "^history_columns must be a list of column names but is 'y'$"),
+        ({"history_columns": 5}, "^history_columns must be a list of column names but is 5$"),
+        ({"history_columns": [5]}, "^columns must be text but is 5$"),
         ({"shares": (50, 20, 20, 20)}, "shares must add up to 100 but are 50, 20, 20, 20, in all"),
         ({"shares": (100, 0, 0, 0)}, "shares must be"),
         ({"shares": (50, 30, 20)}, "shares must hold at least 4 but is"),
@@ -382,6 +393,25 @@ def test_what_cannot_be_is_refused_in_one_line(options, message) -> None:
     with pytest.raises(InputError, match=message) as error:
         chaffinch.select(two_series(100), "y", **asked)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("role", ["lags", "rolling"])
+@pytest.mark.parametrize("given", ["28", b"28", 5])
+def test_every_door_refuses_a_number_that_is_no_list(role, given) -> None:
+    for door in (
+        lambda: chaffinch.select(DAYS, "y", time="day", **{role: given}),
+        lambda: chaffinch.with_history(DAYS, "y", time="day", **{role: given}),
+        lambda: HistorySettings(**{role: given}),
+    ):
+        with pytest.raises(InputError, match=f"^{role} must be a list but is {given!r}$"):
+            door()
+
+
+@pytest.mark.parametrize("kind", [list, set, range, np.array])
+def test_lags_may_be_any_list(kind) -> None:
+    given = range(2, 5) if kind is range else kind([4, 2, 3])
+    result = chaffinch.select(daily(120), "y", model=LINEAR, time="day", lags=given)
+    assert result.settings["history"]["lags"] == [2, 3, 4]
 
 
 def test_times_that_differ_by_less_than_a_microsecond_are_said_not_to_be_told_apart() -> None:
