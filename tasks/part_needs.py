@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -16,6 +18,7 @@ PARTS = ("train", "mask_validation", "model_validation", "test")
 
 FEWER_FOLDS = "use fewer folds"
 MORE_ROWS = "give more rows"
+FEWER_CLASSES = "merge or drop rare classes"
 # why times may be fewer than a person sees
 NOT_FINER = "times finer than a microsecond are not told apart"
 
@@ -43,6 +46,22 @@ class TooFewError(InputError):
         """Return it where the number of folds inside is not to be changed, with other remedies."""
         left = [remedy for remedy in self.remedies if remedy != FEWER_FOLDS]
         return TooFewError(self.what, *(*left, *others) or (MORE_ROWS,))
+
+    def by_rows_alone(self) -> TooFewError:
+        """Return it where nothing but the rows is to be changed."""
+        left = [remedy for remedy in self.remedies if remedy in (MORE_ROWS, FEWER_CLASSES)]
+        return TooFewError(self.what, *left or (MORE_ROWS,))
+
+
+@contextmanager
+def within_reach(settings: SelectionSettings) -> Iterator[None]:
+    """Let an error inside name no remedy that a reselection, whose folds are given, cannot set."""
+    try:
+        yield
+    except TooFewError as error:
+        if isinstance(settings.method, Reselect):
+            raise error.by_rows_alone() from error
+        raise
 
 
 def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
@@ -91,16 +110,18 @@ def require_members(said: str, members: tuple[int, int], least: Index, remedy: s
 
 
 def require_classes(labels: Index, part: Index, least: Index, classes: Sequence[str]) -> None:
-    """Raise InputError unless every part has enough rows of every class."""
+    """Raise TooFewError unless every part has enough rows of every class."""
     n_classes = int(labels.max()) + 1
     cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
     counts = cells.reshape(len(least), n_classes)
     short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
     for number, label in short[:1]:
-        raise InputError(
+        raise TooFewError(
             f"class {name_of_class(label, classes)} has {counts[number, label]} rows in the "
             f"{PARTS[number]} part but needs {least[number]}, because groups stay whole and times "
-            "in order: merge or drop rare classes, or name no group or time column"
+            "in order",
+            FEWER_CLASSES,
+            "name no group or time column",
         )
 
 

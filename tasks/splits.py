@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index, cut_times, deal_groups, deal_rows
 from chaffinch.tasks.part_needs import (
+    FEWER_CLASSES,
     FEWER_FOLDS,
     MORE_ROWS,
     NOT_FINER,
@@ -26,6 +27,7 @@ from chaffinch.tasks.part_needs import (
     require_classes,
     require_for_folds,
     require_members,
+    within_reach,
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
@@ -92,7 +94,8 @@ def split_rows(
         or if both groups and times are given.
     """
     rows = _Rows(y, groups, times)
-    part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
+    with within_reach(settings):
+        part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
     return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
 
 
@@ -174,7 +177,7 @@ def _dealt(
         for label, n_all in enumerate(n_of_each):
             said = f"class {name_of_class(label, classes)} has {{}} row{'' if n_all == 1 else 's'}"
             members = int(n_parted[label]), int(n_all)
-            require_members(said, members, least, "merge or drop rare classes")
+            require_members(said, members, least, FEWER_CLASSES)
         part = deal_rows(labels, percent, least, np.random.default_rng(settings.seed))
     if by_class:
         require_classes(labels, part, least, classes)
@@ -218,6 +221,18 @@ def fold_indices(
         If the rows of a class, the groups or the times are too few for the folds, or a fold would
         be fitted on one class only.
     """
+    with within_reach(settings):
+        return _folds(y, settings, groups, times, anew)
+
+
+def _folds(
+    y: Floats | Index,
+    settings: SelectionSettings,
+    groups: Keys | None,
+    times: Keys | None,
+    anew: bool,
+) -> list[tuple[Index, Index]]:
+    """Return the folds; see `fold_indices`."""
     from sklearn import model_selection
 
     n_folds, seed = settings.model.folds, settings.seed

@@ -307,6 +307,72 @@ def test_other_classes_and_the_same_rows_are_warned_of() -> None:
     assert chaffinch.reselect(before, newer.assign(y=labels[1])).warnings == ()
 
 
+NOT_SET_HERE = ("fold", "set task", "categorical", "numeric", "column or", "no group", "name a")
+
+
+def in_turn(n=120):
+    """Two classes that take turns, day by day."""
+    return table("x1", n=n, day=np.arange(n), w=1.0).assign(y=np.arange(n) % 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "newer", "said"),
+    [
+        (
+            table("x1", n=200, day=np.arange(200)), {"time": "day", "lags": [1], "scale": "series"},
+            table("x1", n=200, day=np.arange(200) % 3), "time column 'day' has 3 different values ",
+        ),
+        (
+            table("x1", n=200, day=np.arange(200)), {"time": "day"},
+            table("x1", n=200, day=np.arange(200) % 3), "time column 'day' has 3 different values ",
+        ),
+        (
+            table("x1", n=200, shop=np.arange(200)), {"group": "shop"},
+            table("x1", n=200, shop=np.arange(200) % 2), "group column 'shop' has 2 different valu",
+        ),
+        (
+            table("x1", n=200), {},
+            table("x1", n=200).assign(y=["low", "high"] * 100), "holds text but the task is regres",
+        ),
+        (
+            table("x1", n=200), {},
+            table("x1", n=200).assign(y=["07", "08"] * 100), "holds text but the task is regressio",
+        ),
+        (in_turn(), {}, table("x1", n=200), "classes must be at most 50 whole numbers, or text: "),
+        (
+            in_turn(), {"time": "day"},
+            in_turn().assign(y=lambda rows: rows["day"] >= 110), "class .true. has 0 rows in ",
+        ),
+        (
+            in_turn(), {"weight": "w"},
+            in_turn().assign(w="01"), "weight column .w. must hold numbers above 0 but",
+        ),
+        (
+            in_turn(), {"time": "day"},
+            in_turn().assign(day=lambda rows: rows["day"].astype(str).str.zfill(3)),
+            "time column 'day' holds text, which has no order in time: give timestamps or numbers",
+        ),
+    ],
+)  # fmt: skip
+def test_a_remedy_is_one_that_a_reselection_can_set(before, options, newer, said) -> None:
+    with pytest.raises(InputError, match=said) as error:
+        chaffinch.reselect(select(before, **options), newer)
+    remedy = str(error.value).rpartition(":")[2]
+    assert [words for words in NOT_SET_HERE if words in remedy] == []
+    assert any(words in remedy for words in ("give", "drop rare classes", "mend the column"))
+
+
+def test_a_fold_of_one_class_is_said_without_the_folds() -> None:
+    """The first fold of the training part is fitted on its first days, which are of one class."""
+    tuned = ModelSettings(name="linear")
+    before = select(in_turn(400), time="day", model=tuned)
+    newer = in_turn(400).assign(y=lambda rows: (rows["day"] >= 40) * (rows["day"] % 2))
+    with pytest.raises(InputError, match=r"^fold 1 of 5 would be fitted on .*: give more rows$"):
+        chaffinch.reselect(before, newer)
+    with pytest.raises(InputError, match=r"^fold 1 of 5 would be fitted on .*: use fewer folds$"):
+        select(newer, time="day", model=tuned)
+
+
 def test_settings_that_cannot_be() -> None:
     for options, message in (
         ({"slack": -1}, "slack must be at least 0"),
