@@ -31,10 +31,12 @@ from chaffinch.tasks.series_scales import (
     numbers_of,
     scaled,
 )
+from chaffinch.tasks.setting_fields import listed
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import split_rows
 from chaffinch.tasks.target import describe_target
 
+_ONE_OR_MORE = "the name of a column, or a list of names,"
 _NO_ORDER = {"category": "text", "bool": "true and false"}
 
 
@@ -100,7 +102,9 @@ def with_history(
     >>> chaffinch.with_history(days, "y", time="day", lags=(1,))["y_lag_1"].to_pylist()
     [None, 5.0, 7.0]
     """
-    asked = (columns,) if isinstance(columns, str) else tuple(columns)
+    asked = (columns,) if isinstance(columns, str) else listed("columns", columns, _ONE_OR_MORE)
+    if not isinstance(time, str):
+        raise InputError(f"time must be the name of a column but is {time!r}")
     if not asked:
         raise InputError("columns must name at least 1 column of numbers but names none")
     history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
@@ -214,7 +218,11 @@ def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Tabl
 def _made(values: Floats, place: Index, history: HistorySettings) -> list[Floats]:
     """Return the features of a column whose rows are in order, each shape (n,)."""
     made = [_lagged(values, place, lag) for lag in history.lags]
+    longest = int(place.max())
     for window in history.rolling:
+        if window > longest:  # no row has as many before it, however long that would take to find
+            made += [np.full(len(values), np.nan)] * 2
+            continue
         mean = _mean_before(values, place, window)
         squares = np.zeros(len(values))
         for lag in range(1, window + 1):

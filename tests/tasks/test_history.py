@@ -122,6 +122,23 @@ def test_equal_values_have_themselves_as_mean_and_no_deviation(value, window, tm
         assert table[f"y_deviation_{window}"][window] == 0
 
 
+@pytest.mark.parametrize("window", [40, 41, 10**6, 20_240_101, 10**30])
+def test_a_window_longer_than_any_past_is_empty_at_once(window) -> None:
+    """By a loop over the window, the longer ones would take minutes, hours and for ever."""
+    data = two_series(40)
+    table = made(data, rolling=(3, window), series="shop")
+    assert table[f"y_mean_{window}"].isna().all()
+    assert table[f"y_deviation_{window}"].isna().all()
+    assert table["y_mean_3"].notna().sum() == 2 * 37
+
+
+def test_a_window_as_long_as_the_longest_past_is_seen_by_one_row() -> None:
+    data = two_series(40)[:-1]  # the second series is shorter by a row
+    table = made(data, rolling=(39,), series="shop")
+    assert table["y_mean_39"].notna().tolist() == [False] * 39 + [True] + [False] * 39
+    assert table["y_mean_39"][39] == pytest.approx(data["y"][:39].mean())
+
+
 # In a run
 
 
@@ -412,6 +429,28 @@ def test_lags_may_be_any_list(kind) -> None:
     given = range(2, 5) if kind is range else kind([4, 2, 3])
     result = chaffinch.select(daily(120), "y", model=LINEAR, time="day", lags=given)
     assert result.settings["history"]["lags"] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"columns": None},
+            "columns must be the name of a column, or a list of names, but is None",
+        ),
+        ({"columns": 5}, "columns must be the name of a column, or a list of names, but is 5"),
+        ({"columns": [5]}, "columns must be text but is 5"),
+        ({"time": None}, "time must be the name of a column but is None"),
+        ({"time": 5}, "time must be the name of a column but is 5"),
+        ({"series": 5}, "series must be text but is 5"),
+        ({"lags": None}, "lags must be a list but is None"),
+    ],
+)
+def test_with_history_refuses_what_is_no_name(asked, said) -> None:
+    given = {"columns": "y", "time": "day", "lags": (1,), **asked}
+    with pytest.raises(InputError) as error:
+        chaffinch.with_history(DAYS, **given)
+    assert str(error.value) == said
 
 
 def test_times_that_differ_by_less_than_a_microsecond_are_said_not_to_be_told_apart() -> None:

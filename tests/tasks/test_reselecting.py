@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from sklearn.linear_model import LinearRegression
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.storage.errors import StorageError
+from chaffinch.tasks.former import load_contract
 from chaffinch.tasks.paired_bootstrap import paired_error, resampling_units
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Rows
@@ -371,6 +373,14 @@ def test_a_fold_of_one_class_is_said_without_the_folds() -> None:
         chaffinch.reselect(before, newer)
     with pytest.raises(InputError, match=r"^fold 1 of 5 would be fitted on .*: use fewer folds$"):
         select(newer, time="day", model=tuned)
+
+
+@pytest.mark.parametrize("given", [None, 5, ["run"]])
+def test_what_is_no_former_run_is_refused_at_every_door(given) -> None:
+    said = f"a former run must be a result, a name or a path but is {given!r}; give a run's name, "
+    for door in (lambda: chaffinch.reselect(given, table("x1")), lambda: load_contract(given)):
+        with pytest.raises(InputError, match=f"^{re.escape(said)}"):
+            door()
 
 
 def test_settings_that_cannot_be() -> None:
