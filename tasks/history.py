@@ -7,7 +7,7 @@ back that far, or a value in it is missing, the made one is missing; no row is l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ def with_history(
     rolling: tuple[int, ...] = (),
     series: str | None = None,
     scales: Scales | None = None,
+    numeric: Collection[str] = (),
 ) -> pa.Table:
     """Return a table with features made of the past of some columns, as `select` makes them.
 
@@ -81,6 +82,9 @@ def with_history(
         Of a run that scaled its series, as in its ``result.contract["scales"]``: all columns that
         they name are brought to them first, once. Those that the rows lack, such as the target,
         are left out.
+    numeric : collection of str
+        Columns of the table that hold numbers, whole ones with leading zeros among them, as the run
+        was told.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def with_history(
     whole = None if scales is None else checked_scales(scales)
     if whole is not None:
         refuse_scaled_roles(next(iter(whole.values())), [("series", series), ("time", time)])
-    table = read_source(data)
+    table = _with_numbers(read_source(data), listed("numeric", numeric, "a list of column names"))
     if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target
         known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
@@ -153,7 +157,8 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
         raise ValueError("no history is asked for")
     if not history.columns:
         history = history.model_copy(update={"columns": (settings.target,)})
-    table, scales = read_source(source, settings.columns.categorical), None
+    table = read_source(source, settings.columns.categorical)
+    table, scales = _with_numbers(table, settings.columns.numeric), None
     if history.scale == "series":
         _check_target_can_be_scaled(table, settings)
         # the parts hang on times alone, whatever the target
@@ -166,15 +171,20 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
     return add_history(table, history, time), scales
 
 
+def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
+    """Return a table whose columns that are said to be numeric are that."""
+    for name in numeric:
+        column = column_of(table, name, "numeric column")
+        typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
+        table = table.set_column(table.schema.get_field_index(name), name, typed)
+    return table
+
+
 def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) -> None:
     """Refuse to scale classes, which would become a quantity by it."""
     name = settings.target
     column_of(table, name, "target")
-    categorical, numeric = (
-        [n for n in names if n == name]
-        for names in (settings.columns.categorical, settings.columns.numeric)
-    )
-    typed = type_columns(table.select([name]), categorical=categorical, numeric=numeric)
+    typed = type_columns(table.select([name]))  # one that is called categorical is refused before
     target = describe_target(typed.column(0), settings)
     if target.task == "classification":
         raise InputError(

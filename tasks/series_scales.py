@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import quoted
 from chaffinch.storage.tables import type_columns
-from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, kind_of
+from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, if_numbers, kind_of
 from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
@@ -161,7 +161,7 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
     if kind_of(name, column) not in ("float64", "int64"):
         raise InputError(
             f"history column {name!r} must hold numbers; name others with history columns, or "
-            "leave out lags and rolling windows"
+            f"leave out lags and rolling windows{if_numbers(name, column)}"
         )
     numbers = as_numbers(column)
     check_largest(f"history column {name!r}", numbers, ", or leave it empty")

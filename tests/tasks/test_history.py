@@ -195,6 +195,46 @@ def test_a_file_gives_what_a_frame_gives_and_what_is_dropped_may_be_made_of(tmp_
     assert results[0].contract == results[1].contract
 
 
+@pytest.mark.parametrize("scale", ["none", "series"])
+@pytest.mark.parametrize("is_file", [True, False])
+def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(
+    scale, is_file, tmp_path
+) -> None:
+    data = two_series(100)
+    data["price"] = (data["day"] * 7 % 43).where(data["day"] > 2).astype("Int64")
+    padded = data.assign(
+        day=data["day"].astype(str).str.zfill(5),
+        price=data["price"].map("{:05d}".format, na_action="ignore"),
+    )
+    source = padded
+    if is_file:
+        source = tmp_path / "padded.csv"
+        padded.to_csv(source, index=False)
+    asked = {"time": "day", "lags": [1], "rolling": [3], "series": "shop"}
+    run = {**asked, "model": LINEAR, "history_columns": ["price"], "scale": scale}
+    plain = chaffinch.select(data, "y", **run)
+    result = chaffinch.select(source, "y", **run, numeric=["price", "day"])
+    assert result.contract["dataset"]["hash"] == plain.contract["dataset"]["hash"]
+    assert result.contract.get("scales") == plain.contract.get("scales")
+    scales = result.contract.get("scales")
+    of_text = chaffinch.with_history(
+        source, "price", **asked, scales=scales, numeric=["price", "day"]
+    )
+    of_numbers = chaffinch.with_history(data, "price", **asked, scales=scales)
+    for name in ("price_lag_1", "price_mean_3", "price_deviation_3"):
+        assert of_text[name].to_pylist() == of_numbers[name].to_pylist()
+
+
+def test_text_with_leading_zeros_that_is_not_called_numeric_is_no_history() -> None:
+    padded = DAYS.assign(price=["00042", "00043", "00044", "00045"])
+    with pytest.raises(InputError, match=r"must hold numbers; .*, or name 'price' as numeric$"):
+        made(padded, "price", lags=(1,))
+    with pytest.raises(InputError, match="numeric must be a list of column names but is 'price'"):
+        made(padded, "price", lags=(1,), numeric="price")
+    with pytest.raises(InputError, match="numeric column 'prices' is no column of the table; did"):
+        made(padded, "price", lags=(1,), numeric=["prices"])
+
+
 # The scale of a series
 
 
@@ -249,6 +289,39 @@ def test_series_far_apart_are_warned_of_unless_they_are_scaled_or_gaps_are_seen(
     assert chaffinch.select(data, "y", model=LINEAR, scale="series", **asked).warnings == ()
     trees = ModelSettings(name="lightgbm", tuning="none")
     assert chaffinch.select(data, "y", model=trees, **asked).warnings == ()
+
+
+FIRST_ROWS = "in the first rows of each series the features made of earlier ones are missing"
+
+
+def first_rows_said(warnings):
+    return [said for said in warnings if said.startswith(FIRST_ROWS)]
+
+
+def test_where_nothing_can_be_scaled_another_model_is_the_remedy() -> None:
+    data = shops()
+    classes = data.assign(y=(data["noise"] > 0).astype(int))
+    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR}
+    (said,) = first_rows_said(chaffinch.select(classes, "y", **asked).warnings)
+    assert said.endswith("; take a model that sees what is missing, such as lightgbm")
+    trees = {**asked, "model": ModelSettings(name="lightgbm", tuning="none")}
+    assert first_rows_said(chaffinch.select(classes, "y", **trees).warnings) == []
+    former = chaffinch.select(data, "y", **asked, keep=["y_lag_1"])
+    (said,) = first_rows_said(chaffinch.reselect(former, data.assign(noise=0.5)).warnings)
+    assert said.endswith("; take a model that sees what is missing, such as lightgbm")
+
+
+def test_where_no_made_feature_is_in_the_table_nothing_is_said_of_one() -> None:
+    data = shops()
+    asked = {"time": "day", "series": "shop", "model": LINEAR}
+    for rows, options in (
+        (data, {"lags": [1000], "rolling": [1000]}),
+        (data.assign(still=1.0), {"lags": [1000], "history_columns": ["still"]}),
+        (data.assign(shop=np.arange(len(data))), {"lags": [1], "rolling": [2]}),
+    ):
+        result = chaffinch.select(rows, "y", **asked, **options)
+        assert first_rows_said(result.warnings) == []
+        assert not any("_lag_" in name for name in result.candidates)
 
 
 def test_new_rows_are_brought_to_the_scales_of_the_run() -> None:
