@@ -1,15 +1,35 @@
-"""Whether newer rows fit what a former run kept."""
+"""Whether newer rows fit what a former run kept, and what is left to do where they do not."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import nearest, quoted
 from chaffinch.tasks.reselect_settings import Reselect
-from chaffinch.tasks.settings import Method
+from chaffinch.tasks.settings import Method, SelectionSettings
 
 ANEW = "select anew without a former run"
+
+
+class MendableError(InputError):
+    """What cannot be, and is mended by a setting, or by other rows."""
+
+    def by_rows_alone(self) -> InputError:
+        """Return it where nothing but the rows is to be changed."""
+        raise NotImplementedError
+
+
+@contextmanager
+def within_reach(settings: SelectionSettings) -> Iterator[None]:
+    """Let an error inside name no remedy that a reselection cannot set."""
+    try:
+        yield
+    except MendableError as error:
+        if isinstance(settings.method, Reselect):
+            raise error.by_rows_alone() from error
+        raise
 
 
 def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection[str]) -> None:

@@ -20,10 +20,12 @@ from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
+    HistoryError,
     Scales,
     checked_scales,
     complete,
@@ -159,16 +161,17 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
         history = history.model_copy(update={"columns": (settings.target,)})
     table = read_source(source, settings.columns.categorical)
     table, scales = _with_numbers(table, settings.columns.numeric), None
-    if history.scale == "series":
-        _check_target_can_be_scaled(table, settings)
-        # the parts hang on times alone, whatever the target
-        times = _keys(table, time, "time")
-        train = split_rows(np.zeros(len(times)), settings, times=times).train
-        is_train = np.isin(np.arange(len(times)), train)
-        columns = sorted({*history.columns, settings.target})
-        scales = fitted_scales(table, columns, history.series, is_train)
-        table = scaled(table, history.series, scales)
-    return add_history(table, history, time), scales
+    with within_reach(settings):
+        if history.scale == "series":
+            _check_target_can_be_scaled(table, settings)
+            # the parts hang on times alone, whatever the target
+            times = _keys(table, time, "time")
+            train = split_rows(np.zeros(len(times)), settings, times=times).train
+            is_train = np.isin(np.arange(len(times)), train)
+            columns = sorted({*history.columns, settings.target})
+            scales = fitted_scales(table, columns, history.series, is_train)
+            table = scaled(table, history.series, scales)
+        return add_history(table, history, time), scales
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
@@ -275,9 +278,11 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
         first, second = sorted(int(row) + 1 for row in order[twice[0] : twice[0] + 2])
         among = "name the series column" if series is None else "name a finer series or time column"
         finer = f" ({NOT_FINER})" if pa.types.is_timestamp(table[time].type) else ""
-        raise InputError(
+        raise HistoryError(
             f"time column {time!r} has the same value in rows {first} and {second}, so that "
-            f"neither comes before the other in a history{finer}; {among}, or drop one"
+            f"neither comes before the other in a history{finer}",
+            f"{among}, or drop one",
+            "drop one",
         )
     begins = np.flatnonzero(np.concatenate([[True], ~is_same]))
     lengths = np.diff(np.concatenate([begins, [len(order)]]))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.former_fit import MendableError
 from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -23,7 +21,7 @@ FEWER_CLASSES = "merge or drop rare classes"
 NOT_FINER = "times finer than a microsecond are not told apart"
 
 
-class TooFewError(InputError):
+class TooFewError(MendableError):
     """There is too little to part, or to fold, with what may be done about it.
 
     Parameters
@@ -51,17 +49,6 @@ class TooFewError(InputError):
         """Return it where nothing but the rows is to be changed."""
         left = [remedy for remedy in self.remedies if remedy in (MORE_ROWS, FEWER_CLASSES)]
         return TooFewError(self.what, *left or (MORE_ROWS,))
-
-
-@contextmanager
-def within_reach(settings: SelectionSettings) -> Iterator[None]:
-    """Let an error inside name no remedy that a reselection, whose folds are given, cannot set."""
-    try:
-        yield
-    except TooFewError as error:
-        if isinstance(settings.method, Reselect):
-            raise error.by_rows_alone() from error
-        raise
 
 
 def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:

@@ -9,13 +9,13 @@ from typing import Any
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.outer_folds import OuterFolds
 from chaffinch.tasks.part_needs import (
     FEWER_FOLDS,
     MORE_ROWS,
     TooFewError,
     least_members,
-    within_reach,
 )
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.selection.vocabulary import Floats

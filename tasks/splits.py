@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index, cut_times, deal_groups, deal_rows
+from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.part_needs import (
     FEWER_CLASSES,
     FEWER_FOLDS,
@@ -27,7 +28,6 @@ from chaffinch.tasks.part_needs import (
     require_classes,
     require_for_folds,
     require_members,
-    within_reach,
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
