@@ -25,7 +25,10 @@ _verbose = click.option(
 
 
 def verbosity_flags(command: Command) -> Command:
-    """Give a command --quiet and --verbose, of which it is told as its `verbosity`."""
+    """Give a command --quiet and --verbose, of which it is told as its `verbosity`.
+
+    The command raises InputError where both are given.
+    """
 
     @wraps(command)
     def told(*arguments: Any, quiet: bool, verbose: bool, **options: Any) -> Any:

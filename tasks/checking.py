@@ -109,7 +109,7 @@ def describe_table(
     require_rows(table.num_rows, settings, outer_folds)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
-    check_roles(table, settings.columns)
+    check_roles(table, settings)
     y = encode_target(target_column, settings.target, target.task, target.classes)
     if target.task == "regression":
         check_magnitude(f"target {settings.target!r}", y.astype(np.float64, copy=False))

@@ -16,6 +16,7 @@ from chaffinch.tasks.history import made_names
 from chaffinch.tasks.leakage import PerfectPredictors
 from chaffinch.tasks.magnitudes import badly_seen
 from chaffinch.tasks.profiling import ColumnProfile
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -62,6 +63,13 @@ class Findings:
             and history.scale == "none"
             and self._model in _FILLING_GAPS
         )
+        self._has_made = False
+        can_be_scaled = not classes and not isinstance(settings.method, Reselect)
+        self._other_filling = (
+            "bring the series to one scale, by --scale series"
+            if can_be_scaled
+            else "take a model that sees what is missing, such as lightgbm"
+        )
         self._rows = self._hash(y.astype(np.float64))
         self._columns: dict[bytes, list[str]] = {}
         self._telling: list[str] = []
@@ -94,6 +102,7 @@ class Findings:
         content = hashlib.sha256(repr(categories).encode())
         content.update((numbers + 0.0).data)
         self._columns.setdefault(content.digest(), []).append(row.name)
+        self._has_made = self._has_made or row.name in self._made
         if row.name not in self._made and self._predictors.tells(numbers, len(categories)):
             self._telling.append(row.name)
         if categories and row.distinct > _NEARLY_ALL * (row.rows - row.missing):
@@ -129,11 +138,11 @@ class Findings:
             )
         if self._badly_seen_target:
             found.append(self._badly_seen_target)
-        if self._fills_across_series:
+        if self._fills_across_series and self._has_made:
             found.append(
                 "in the first rows of each series the features made of earlier ones are missing, "
-                f"and the model {self._model} takes the mean over all series for them; bring the "
-                "series to one scale, by --scale series"
+                f"and the model {self._model} takes the mean over all series for them; "
+                f"{self._other_filling}"
             )
         n_rows = len(self._rows)
         duplicates = n_rows - len(np.unique(self._rows))

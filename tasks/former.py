@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,6 +85,10 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
     """
     if isinstance(given, SelectionResult):
         return Former(given.run, given.contract, given.folder)
+    if not isinstance(given, str | PathLike):
+        raise InputError(
+            f"a former run must be a result, a name or a path but is {given!r}; {_GIVE}"
+        )
     path = Path(given)
     if path.is_dir():
         home = path.absolute()

@@ -1,15 +1,35 @@
-"""Whether newer rows fit what a former run kept."""
+"""Whether newer rows fit what a former run kept, and what is left to do where they do not."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import nearest, quoted
 from chaffinch.tasks.reselect_settings import Reselect
-from chaffinch.tasks.settings import Method
+from chaffinch.tasks.settings import Method, SelectionSettings
 
-_ANEW = "select anew without a former run"
+ANEW = "select anew without a former run"
+
+
+class MendableError(InputError):
+    """What cannot be, and is mended by a setting, or by other rows."""
+
+    def by_rows_alone(self) -> InputError:
+        """Return it where nothing but the rows is to be changed."""
+        raise NotImplementedError
+
+
+@contextmanager
+def within_reach(settings: SelectionSettings) -> Iterator[None]:
+    """Let an error inside name no remedy that a reselection cannot set."""
+    try:
+        yield
+    except MendableError as error:
+        if isinstance(settings.method, Reselect):
+            raise error.by_rows_alone() from error
+        raise
 
 
 def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection[str]) -> None:
@@ -34,7 +54,7 @@ def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection
         near = nearest(missing[0], names) if len(missing) == 1 else ""
         raise InputError(
             f"the newer rows lack {quoted(missing, limit=20)}, which the former run kept{near}; "
-            f"add what is missing, or {_ANEW}"
+            f"add what is missing, or {ANEW}"
         )
 
 
@@ -61,7 +81,7 @@ def check_kinds_fit(
     if not of_use:
         raise InputError(
             f"none of the features that the former run kept, {quoted(list(method.former))}, "
-            f"varies in the newer rows; {_ANEW}"
+            f"varies in the newer rows; {ANEW}"
         )
     for name in of_use:
         kind = "category" if name in categories else "number"
@@ -76,8 +96,13 @@ def check_kinds_fit(
 def instead_of_keeping(method: Method | Reselect) -> str:
     """Return what to do about a column that is to be kept and is no use as a feature."""
     if isinstance(method, Reselect):
-        return f"the former run was told to keep it, so mend the column, or {_ANEW}"
+        return f"the former run was told to keep it, so mend the column, or {ANEW}"
     return "take it off the keep list"
+
+
+def unless_given(method: Method | Reselect, remedy: str, instead: str) -> str:
+    """Return a remedy that is a setting, or what to do where the former run has set it."""
+    return instead if isinstance(method, Reselect) else remedy
 
 
 def odd_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:

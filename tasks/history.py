@@ -7,7 +7,7 @@ back that far, or a value in it is missing, the made one is missing; no row is l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,12 @@ from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.history_settings import HistorySettings
+from chaffinch.tasks.former_fit import within_reach
+from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
+    HistoryError,
     Scales,
     checked_scales,
     complete,
@@ -31,10 +33,12 @@ from chaffinch.tasks.series_scales import (
     numbers_of,
     scaled,
 )
+from chaffinch.tasks.setting_fields import listed
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import split_rows
 from chaffinch.tasks.target import describe_target
 
+_ONE_OR_MORE = "the name of a column, or a list of names,"
 _NO_ORDER = {"category": "text", "bool": "true and false"}
 
 
@@ -54,6 +58,7 @@ def with_history(
     rolling: tuple[int, ...] = (),
     series: str | None = None,
     scales: Scales | None = None,
+    numeric: Collection[str] = (),
 ) -> pa.Table:
     """Return a table with features made of the past of some columns, as `select` makes them.
 
@@ -79,6 +84,9 @@ def with_history(
         Of a run that scaled its series, as in its ``result.contract["scales"]``: all columns that
         they name are brought to them first, once. Those that the rows lack, such as the target,
         are left out.
+    numeric : collection of str
+        Columns of the table that hold numbers, whole ones with leading zeros among them, as the run
+        was told.
 
     Returns
     -------
@@ -90,8 +98,8 @@ def with_history(
     ------
     InputError
         If a column is missing or cannot be used, holds a number beyond 1e30, a name is taken, or
-        nothing is asked for; if the scales are none of a run, are not those of the series, or the
-        table seems to have been brought to them before.
+        nothing is asked for; if the scales are none of a run, name the time or the series, are not
+        those of the series, or the table seems to have been brought to them before.
 
     Examples
     --------
@@ -100,14 +108,18 @@ def with_history(
     >>> chaffinch.with_history(days, "y", time="day", lags=(1,))["y_lag_1"].to_pylist()
     [None, 5.0, 7.0]
     """
-    asked = (columns,) if isinstance(columns, str) else tuple(columns)
+    asked = (columns,) if isinstance(columns, str) else listed("columns", columns, _ONE_OR_MORE)
+    if not isinstance(time, str):
+        raise InputError(f"time must be the name of a column but is {time!r}")
     if not asked:
         raise InputError("columns must name at least 1 column of numbers but names none")
     history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
-    table = read_source(data)
-    if scales is not None:
+    whole = None if scales is None else checked_scales(scales)
+    if whole is not None:
+        refuse_scaled_roles(next(iter(whole.values())), [("series", series), ("time", time)])
+    table = _with_numbers(read_source(data), listed("numeric", numeric, "a list of column names"))
+    if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target
-        whole = checked_scales(scales)
         known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
         _refuse_scaled_before(table, known, history)
         table = scaled(table, series, known)
@@ -147,28 +159,35 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
         raise ValueError("no history is asked for")
     if not history.columns:
         history = history.model_copy(update={"columns": (settings.target,)})
-    table, scales = read_source(source, settings.columns.categorical), None
-    if history.scale == "series":
-        _check_target_can_be_scaled(table, settings)
-        # the parts hang on times alone, whatever the target
-        times = _keys(table, time, "time")
-        train = split_rows(np.zeros(len(times)), settings, times=times).train
-        is_train = np.isin(np.arange(len(times)), train)
-        columns = sorted({*history.columns, settings.target})
-        scales = fitted_scales(table, columns, history.series, is_train)
-        table = scaled(table, history.series, scales)
-    return add_history(table, history, time), scales
+    table = read_source(source, settings.columns.categorical)
+    table, scales = _with_numbers(table, settings.columns.numeric), None
+    with within_reach(settings):
+        if history.scale == "series":
+            _check_target_can_be_scaled(table, settings)
+            # the parts hang on times alone, whatever the target
+            times = _keys(table, time, "time")
+            train = split_rows(np.zeros(len(times)), settings, times=times).train
+            is_train = np.isin(np.arange(len(times)), train)
+            columns = sorted({*history.columns, settings.target})
+            scales = fitted_scales(table, columns, history.series, is_train)
+            table = scaled(table, history.series, scales)
+        return add_history(table, history, time), scales
+
+
+def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
+    """Return a table whose columns that are said to be numeric are that."""
+    for name in numeric:
+        column = column_of(table, name, "numeric column")
+        typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
+        table = table.set_column(table.schema.get_field_index(name), name, typed)
+    return table
 
 
 def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) -> None:
     """Refuse to scale classes, which would become a quantity by it."""
     name = settings.target
     column_of(table, name, "target")
-    categorical, numeric = (
-        [n for n in names if n == name]
-        for names in (settings.columns.categorical, settings.columns.numeric)
-    )
-    typed = type_columns(table.select([name]), categorical=categorical, numeric=numeric)
+    typed = type_columns(table.select([name]))  # one that is called categorical is refused before
     target = describe_target(typed.column(0), settings)
     if target.task == "classification":
         raise InputError(
@@ -212,7 +231,11 @@ def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Tabl
 def _made(values: Floats, place: Index, history: HistorySettings) -> list[Floats]:
     """Return the features of a column whose rows are in order, each shape (n,)."""
     made = [_lagged(values, place, lag) for lag in history.lags]
+    longest = int(place.max())
     for window in history.rolling:
+        if window > longest:  # no row has as many before it, however long that would take to find
+            made += [np.full(len(values), np.nan)] * 2
+            continue
         mean = _mean_before(values, place, window)
         squares = np.zeros(len(values))
         for lag in range(1, window + 1):
@@ -255,9 +278,11 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
         first, second = sorted(int(row) + 1 for row in order[twice[0] : twice[0] + 2])
         among = "name the series column" if series is None else "name a finer series or time column"
         finer = f" ({NOT_FINER})" if pa.types.is_timestamp(table[time].type) else ""
-        raise InputError(
+        raise HistoryError(
             f"time column {time!r} has the same value in rows {first} and {second}, so that "
-            f"neither comes before the other in a history{finer}; {among}, or drop one"
+            f"neither comes before the other in a history{finer}",
+            f"{among}, or drop one",
+            "drop one",
         )
     begins = np.flatnonzero(np.concatenate([[True], ~is_same]))
     lengths = np.diff(np.concatenate([begins, [len(order)]]))

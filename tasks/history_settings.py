@@ -1,9 +1,11 @@
 """What can be made of the past of a series: lags, and means and deviations of the rows before."""
 
+from collections.abc import Collection, Iterable
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.setting_fields import Count, Settings, setting
 
 
@@ -57,3 +59,26 @@ class HistorySettings(Settings):
                 "of; name it once"
             )
         return self
+
+
+def refuse_scaled_roles(scaled: Collection[str], roles: Iterable[tuple[str, str | None]]) -> None:
+    """Refuse columns that are to be brought to the scale of their series and are something else.
+
+    Parameters
+    ----------
+    scaled : collection of str
+        Columns that are to be scaled.
+    roles : iterable of (str, str or None)
+        What else there is, such as ``"time"``, and the column that is named for it, if any.
+
+    Raises
+    ------
+    InputError
+        Naming the first such column.
+    """
+    for role, name in roles:
+        if name in scaled:
+            raise InputError(
+                f"column {name!r} is said to be both {role} and one that is brought to the scale "
+                "of its series; name it once"
+            )

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.former_fit import MendableError
 from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -23,7 +23,7 @@ NO_ROLES = "name no group or time column"
 NOT_FINER = "times finer than a microsecond are not told apart"
 
 
-class TooFewError(InputError):
+class TooFewError(MendableError):
     """There is too little to part, or to fold, with what may be done about it.
 
     Parameters
@@ -46,6 +46,11 @@ class TooFewError(InputError):
         """Return it where the number of folds is not to be changed, with other remedies."""
         left = [remedy for remedy in self.remedies if remedy != FEWER_FOLDS]
         return TooFewError(self.what, *(*left, *others) or (MORE_ROWS,))
+
+    def by_rows_alone(self) -> TooFewError:
+        """Return it where nothing but the rows is to be changed."""
+        left = [remedy for remedy in self.remedies if remedy in (MORE_ROWS, MERGE_CLASSES)]
+        return TooFewError(self.what, *left or (MORE_ROWS,))
 
 
 def has_folds(settings: SelectionSettings) -> bool:

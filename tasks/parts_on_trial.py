@@ -9,10 +9,10 @@ from typing import Any
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.outer_folds import OuterFolds, RowsToDeal
 from chaffinch.tasks.part_needs import FEWER_FOLDS, MORE_ROWS, TooFewError, least_members
 from chaffinch.tasks.pefs_settings import Pefs
-from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import split_rows
@@ -36,7 +36,8 @@ def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFol
         MORE_ROWS,
         FEWER_FOLDS,
     )
-    raise few.without_fewer_folds() if outer_folds or _is_given(settings) else few
+    with within_reach(settings):
+        raise few.without_fewer_folds() if outer_folds else few
 
 
 def check_parts(
@@ -75,17 +76,9 @@ def check_parts(
         if outer_folds is not None:
             outer_folds.check(RowsToDeal(y, groups, times, classes))
             return
-        try:
-            splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
-        except TooFewError as error:
-            raise error.without_fewer_folds() if _is_given(settings) else error from error
+        splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
     if isinstance(settings.method, Pefs):
         settings.method.check_batch(len(splits.train))
-
-
-def _is_given(settings: SelectionSettings) -> bool:
-    """Whether the number of folds is a former run's."""
-    return isinstance(settings.method, Reselect)
 
 
 @contextmanager

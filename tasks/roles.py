@@ -14,41 +14,43 @@ from chaffinch.tasks.arrow_columns import (
     if_numbers,
     kind_of,
 )
-from chaffinch.tasks.column_settings import ColumnSettings
+from chaffinch.tasks.former_fit import ANEW, unless_given
 from chaffinch.tasks.magnitudes import LARGEST
+from chaffinch.tasks.settings import SelectionSettings
 
 _IN_WORDS = {"category": "text", "bool": "true and false", "timestamp": "timestamps"}
 
 
-def check_roles(table: Any, columns: ColumnSettings) -> None:
+def check_roles(table: Any, settings: SelectionSettings) -> None:
     """Check the columns of weights, groups and times, those of them that are named.
 
     Parameters
     ----------
     table : pyarrow.Table
         Typed columns.
-    columns : ColumnSettings
-        Names the columns.
+    settings : SelectionSettings
+        Name the columns, and say whether a former run did.
 
     Raises
     ------
     InputError
         If one is not there, is missing in a row, or cannot weigh or order rows.
     """
-    _check_weight(table, columns)
-    _check_order(table, columns)
+    _check_weight(table, settings)
+    _check_order(table, settings)
 
 
-def _check_weight(table: Any, columns: ColumnSettings) -> None:
-    name = columns.weight
+def _check_weight(table: Any, settings: SelectionSettings) -> None:
+    name = settings.columns.weight
     if name is None:
         return
     column = column_of(table, name, "weight column")
     kind = kind_of(name, column)
     if kind not in ("float64", "int64"):
+        remedy = f"name another{if_numbers(name, column)}"
         raise InputError(
             f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}: "
-            f"name another{if_numbers(name, column)}"
+            f"{unless_given(settings.method, remedy, f'mend the column, or {ANEW}')}"
         )
     _refuse_missing("weight", name, column)
     weights = as_numbers(column)
@@ -66,8 +68,9 @@ def _check_weight(table: Any, columns: ColumnSettings) -> None:
         )
 
 
-def _check_order(table: Any, columns: ColumnSettings) -> None:
+def _check_order(table: Any, settings: SelectionSettings) -> None:
     """Check the group column and the time column."""
+    columns = settings.columns
     if columns.group is not None:
         column = column_of(table, columns.group, "group column")
         _refuse_missing("group", columns.group, column)
@@ -75,9 +78,10 @@ def _check_order(table: Any, columns: ColumnSettings) -> None:
         column = column_of(table, columns.time, "time column")
         kind = kind_of(columns.time, column)
         if kind in ("category", "bool"):
+            if_named = if_numbers(columns.time, column)
             raise InputError(
                 f"time column {columns.time!r} holds {_IN_WORDS[kind]}, which has no order in "
-                f"time: give timestamps or numbers{if_numbers(columns.time, column)}"
+                f"time: give timestamps or numbers{unless_given(settings.method, if_named, '')}"
             )
         _refuse_missing("time", columns.time, column)
 

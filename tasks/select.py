@@ -15,6 +15,7 @@ from chaffinch.tasks.ranking_settings import ByScore
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.selection.rivals.names import SCORES
+from chaffinch.tasks.setting_fields import listed
 from chaffinch.tasks.settings import (
     PERCENT,
     AtMost,
@@ -170,7 +171,11 @@ def select(
         baseline=baseline,
         seed=seed,
         history=_history(
-            lags, rolling, names_of("history_columns", history_columns), series, scale
+            listed("lags", lags),
+            listed("rolling", rolling),
+            names_of("history_columns", history_columns),
+            series,
+            scale,
         ),
         shares=shares,
     )
@@ -178,8 +183,8 @@ def select(
 
 
 def _history(
-    lags: Collection[int],
-    rolling: Collection[int],
+    lags: tuple[int, ...],
+    rolling: tuple[int, ...],
     columns: tuple[str, ...],
     series: str | None,
     scale: Literal["none", "series"],
@@ -187,9 +192,7 @@ def _history(
     """Return what is to be made of earlier rows; None where nothing of it is asked for."""
     if not (lags or rolling or columns or series or scale != "none"):
         return None
-    return HistorySettings(
-        lags=tuple(lags), rolling=tuple(rolling), columns=columns, series=series, scale=scale
-    )
+    return HistorySettings(lags=lags, rolling=rolling, columns=columns, series=series, scale=scale)
 
 
 def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:
@@ -275,6 +278,4 @@ def _counted(named: int | tuple[float, ...]) -> str:
 
 def names_of(role: str, given: Collection[str]) -> tuple[str, ...]:
     """Return the columns named for a role; InputError for a text alone, which is no list."""
-    if isinstance(given, str) or not isinstance(given, Collection):
-        raise InputError(f"{role} must be a list of column names but is {given!r}")
-    return tuple(given)
+    return listed(role, given, "a list of column names")

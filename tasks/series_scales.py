@@ -7,6 +7,7 @@ nothing of later rows is known, and later values may lie outside.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -17,7 +18,8 @@ from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import quoted
 from chaffinch.storage.tables import type_columns
-from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, kind_of
+from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, if_numbers, kind_of
+from chaffinch.tasks.former_fit import ANEW, MendableError
 from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
@@ -28,6 +30,32 @@ Scales = Mapping[str, Mapping[str, Mapping[str, float]]]
 class _Scale(BaseModel):
     mean: FiniteFloat
     reach: Annotated[FiniteFloat, Field(gt=0)]
+
+
+class HistoryError(MendableError):
+    """No history can be made of the rows, with what may be done about it.
+
+    Parameters
+    ----------
+    what : str
+        What cannot be.
+    remedy : str
+        What to set, or to do.
+    by_rows : str
+        What to do where nothing can be set.
+    """
+
+    def __init__(self, what: str, remedy: str, by_rows: str) -> None:
+        super().__init__(what, remedy, by_rows)  # what it is made of, so that it can be sent
+        self.what, self.remedy, self.by_rows = what, remedy, by_rows
+
+    def __str__(self) -> str:
+        """Return the line that a person sees."""
+        return f"{self.what}; {self.remedy}"
+
+    def by_rows_alone(self) -> InputError:
+        """Return it where nothing but the rows is to be changed."""
+        return InputError(f"{self.what}; {self.by_rows}")
 
 
 _SCALES = TypeAdapter(Annotated[dict[str, dict[str, _Scale]], Field(min_length=1)])
@@ -82,7 +110,7 @@ def fitted_scales(
     -------
     dict
         Series -> column -> ``mean``, and ``reach``, the largest distance from it, or 1 where that
-        is 0.
+        is 0; the same, to the last bit, in whatever order the rows are.
 
     Raises
     ------
@@ -158,9 +186,11 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
     column_of(table, name, "history column")
     column = type_columns(table.select([name])).column(0)
     if kind_of(name, column) not in ("float64", "int64"):
-        raise InputError(
-            f"history column {name!r} must hold numbers; name others with history columns, or "
-            "leave out lags and rolling windows"
+        raise HistoryError(
+            f"history column {name!r} must hold numbers",
+            "name others with history columns, or leave out lags and rolling windows"
+            f"{if_numbers(name, column)}",
+            f"give a column of numbers, or {ANEW}",
         )
     numbers = as_numbers(column)
     check_largest(f"history column {name!r}", numbers, ", or leave it empty")
@@ -196,10 +226,14 @@ def _scale(values: Floats, column: str, series: str) -> dict[str, float]:
     known = values[~np.isnan(values)]
     if not len(known):
         of = f" of series {series!r}" if series else ""
-        raise InputError(
-            f"column {column!r}{of} has no value in the training part to be scaled by; leave out "
-            "the series, or the scaling"
+        leave_out = "leave out the series"
+        raise HistoryError(
+            f"column {column!r}{of} has no value in the training part to be scaled by",
+            f"{leave_out}, or the scaling",
+            f"{leave_out}, or {ANEW}",
         )
-    mean = float(known.mean())
+    # a sum that is rounded once is the same in any order, and equal values have themselves as mean
+    lowest = float(known.min())
+    mean = lowest + math.fsum(known - lowest) / len(known)
     reach = float(np.abs(known - mean).max())
     return {"mean": mean, "reach": reach or 1.0}

@@ -1,8 +1,8 @@
 """What all settings are made of: their base, a field with its words, and numbers of features."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Collection, Mapping
+from types import MappingProxyType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -14,7 +14,6 @@ from pydantic import (
     WithJsonSchema,
     field_validator,
 )
-from pydantic_core import PydanticKnownError
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.refusals import refusal
@@ -77,6 +76,19 @@ def _choices_in_words(schema: dict[str, Any]) -> None:
                 choice.setdefault("title", _IN_WORDS[choice["type"]])
 
 
+def _kinds(annotation: Any) -> tuple[set[Any], set[Any]]:
+    """Return the types that a field may have, but None, and those of what a list in it holds."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kinds(inner[0])
+    if origin is tuple:
+        return set(), _kinds(inner[0])[0]
+    if origin not in (Union, UnionType):
+        return {annotation} - {type(None)}, set()
+    ones, in_lists = zip(*map(_kinds, inner), strict=True)
+    return set().union(*ones), set().union(*in_lists)
+
+
 class Settings(BaseModel):
     """Settings that never change, know every name they are given, and refuse in one line."""
 
@@ -98,13 +110,24 @@ class Settings(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _true_is_no_number(cls, value: Any, about: ValidationInfo) -> Any:
-        """Refuse what pydantic takes for 1 or 0."""
-        kind = cls.model_fields[str(about.field_name)].annotation
-        if isinstance(value, bool) and kind in (int, int | None):
-            raise PydanticKnownError("int_type")
-        if isinstance(value, bool) and kind in (float, float | None):
-            raise PydanticKnownError("float_type")
+        """Refuse what pydantic takes for 1 or 0, in a list of numbers too."""
+        name = str(about.field_name)
+        ones, in_list = _kinds(cls.model_fields[name].annotation)
+        many = value if isinstance(value, Collection) and not isinstance(value, str) else ()
+        for given, kinds in ((value, ones), *((one, in_list) for one in many)):
+            # numpy has a truth of its own, and is not loaded for settings
+            is_truth = isinstance(given, bool) or str(getattr(given, "dtype", "")) == "bool"
+            if is_truth and kinds in ({int}, {float}):
+                must = "a whole number" if kinds == {int} else "a number"
+                raise ValueError(f"{cls.said.get(name, name)} must be {must} but is {given}")
         return value
+
+
+def listed(role: str, given: Any, what: str = "a list") -> tuple[Any, ...]:
+    """Return what a list holds; InputError for one value alone, such as a text."""
+    if isinstance(given, str | bytes) or not isinstance(given, Collection):
+        raise InputError(f"{role} must be {what} but is {given!r}")
+    return tuple(given)
 
 
 SIZES = setting(

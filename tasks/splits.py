@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index, cut_times, deal_groups, deal_rows
+from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.part_needs import (
     FEWER_FOLDS,
     FINER,
@@ -94,7 +95,8 @@ def split_rows(
         or if both groups and times are given.
     """
     rows = _Rows(y, groups, times)
-    part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
+    with within_reach(settings):
+        part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
     return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
 
 
@@ -220,6 +222,18 @@ def fold_indices(
         If the rows of a class, the groups or the times are too few for the folds, or a fold would
         be fitted on one class only.
     """
+    with within_reach(settings):
+        return _folds(y, settings, groups, times, anew)
+
+
+def _folds(
+    y: Floats | Index,
+    settings: SelectionSettings,
+    groups: Keys | None,
+    times: Keys | None,
+    anew: bool,
+) -> list[tuple[Index, Index]]:
+    """Return the folds; see `fold_indices`."""
     from sklearn import model_selection
 
     n_folds, seed = settings.model.folds, settings.seed

@@ -15,6 +15,7 @@ from chaffinch.tasks.arrow_columns import (
     if_numbers,
     kind_of,
 )
+from chaffinch.tasks.former_fit import ANEW, unless_given
 from chaffinch.tasks.selection.vocabulary import Floats, Task
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -93,9 +94,11 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
             "give rows with at least 2 different values, or another target"
         )
     if kind == "category" and settings.task == "regression":
+        numbers = "give a column of numbers"
+        remedy = f"set task to classification, or {numbers}{if_numbers(name, column)}"
         raise InputError(
-            f"target {name!r} holds text but the task is regression: set task to classification, "
-            f"or give a column of numbers{if_numbers(name, column)}"
+            f"target {name!r} holds text but the task is regression: "
+            f"{unless_given(settings.method, remedy, f'{numbers}, or {ANEW}')}"
         )
     task, reason = _task(kind, values, n_distinct, settings)
     if task == "regression":
@@ -181,10 +184,11 @@ def _task(
     if settings.task == "classification":
         if kind == "float64" and not (whole and n_distinct <= _MOST_FLOAT_CLASSES):
             what = "different values" if whole else "different values, not all whole numbers"
+            remedy = f"set task to regression, or name {name!r} as categorical"
             raise InputError(
                 f"target {name!r} has {n_distinct} {what}, but classes must be at most "
-                f"{_MOST_FLOAT_CLASSES} whole numbers, or text: set task to regression, or name "
-                f"{name!r} as categorical"
+                f"{_MOST_FLOAT_CLASSES} whole numbers, or text: "
+                f"{unless_given(settings.method, remedy, f'give such a column, or {ANEW}')}"
             )
         return "classification", "the settings say so"
     if values is None:

@@ -175,6 +175,7 @@ def summarise_table(scores: Scores) -> TableSummary:
     scored = np.isfinite(scores.losses)
     compared, shared = cells_in_common(scored)
     used = np.where(compared[:, None], shared, scored)
+    of_constant = np.isfinite(scores.constant) & (shared | ~shared.any())
     return TableSummary(
         table=scores.table,
         model=scores.model,
@@ -185,14 +186,8 @@ def summarise_table(scores: Scores) -> TableSummary:
         outcomes=tuple(_outcomes(scores, compared, used)),
         near_best=tuple(_near_best(scores, compared, shared)),
         errors=scores.errors,
-        constant_loss=_known(_means(scores.constant[None], _of_constant(scores, shared))[0]),
+        constant_loss=_known(_means(scores.constant[None], of_constant[None])[0]),
     )
-
-
-def _of_constant(scores: Scores, shared: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the cells that a constant's loss is averaged over, shape (1, c)."""
-    has_one = np.isfinite(scores.constant)
-    return (has_one & shared if shared.any() else has_one)[None]
 
 
 def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -6,7 +6,6 @@ soon as it is there, so that a comparison that was stopped goes on where it was.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -15,15 +14,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from chaffinch.storage.addresses import place_of
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import Run, StageRecord, Store
-from chaffinch.storage.sources import check_source, source_name
+from chaffinch.storage.sources import check_source
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure, number_of
 from chaffinch.tasks.comparing.estimate import estimate
 from chaffinch.tasks.comparing.gathering import as_table
+from chaffinch.tasks.comparing.naming import labels_of, name_of, refuse_copies
 from chaffinch.tasks.comparing.plan import Cell, Plan, Source
 from chaffinch.tasks.comparing.report import render_comparison
 from chaffinch.tasks.comparing.results import NONE
@@ -99,7 +98,7 @@ def compare_methods(
         If the workers die again and again.
     """
     check_time_budget(time_budget)
-    labels = _labels(sources)
+    labels = labels_of(sources)
     for model in settings.models:
         for method in settings.methods:
             check_settings(settings.selection(model, 0, method))
@@ -108,10 +107,10 @@ def compare_methods(
         through(read_table)(source, label, settings, store, on_progress)
         for source, label in zip(sources, labels, strict=True)
     ]
-    _refuse_copies(read)
+    refuse_copies(read)
     plan = Plan(settings, tuple(read))
     warn(plan.warnings)
-    run = store.comparison(_name(plan))
+    run = store.comparison(name_of(plan))
     with run.lock():
         run.describe(
             {
@@ -272,52 +271,3 @@ def _check_sizes(label: str, settings: ComparisonSettings, description: TableDes
                 f"sizes must be in {fewest}..{n_features} for table {label!r} but {size:g} of its "
                 f"features comes to {n}; give a larger share, or keep fewer columns"
             )
-
-
-def _refuse_copies(read: Sequence[Source]) -> None:
-    """Refuse tables of the same content: they are no independent evidence."""
-    label_of: dict[str, str] = {}
-    for source in read:
-        other = label_of.setdefault(source.dataset.hash, source.label)
-        if other != source.label:
-            raise InputError(
-                f"tables {other!r} and {source.label!r} hold the same rows; give one of them"
-            )
-
-
-def _labels(sources: Sequence[Any]) -> list[str]:
-    """Return what each table is called; InputError if there is none, or two are called the same."""
-    if not sources:
-        raise InputError("there is no table to compare on; name one")
-    labels = [_label(source_name(source)) for source in sources]
-    in_memory = [i for i, source in enumerate(sources) if place_of(source) is None]
-    if len(in_memory) > 1:  # these have no names
-        for n, i in enumerate(in_memory, start=1):
-            labels[i] = f"{labels[i]} {n}"
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InputError(
-                f"{labels.count(label)} tables are called {label!r}; rename them, since a report "
-                "tells tables apart by their names"
-            )
-    return labels
-
-
-def _label(name: str) -> str:
-    """Return a file's name without the endings that say how it is written."""
-    bare = re.sub(r"(\.(csv|tsv|txt|parquet|pq|gz))+$", "", name, flags=re.IGNORECASE)
-    return bare.strip(".") or name
-
-
-def _name(plan: Plan) -> str:
-    """Return the name of a comparison: what a person recognises, then what makes it this one."""
-    sources = plan.sources
-    words = [source.label for source in sources[:3]] + ["and_more"] * (len(sources) > 3)
-    clean = (re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
-    readable = "-".join(word or "table" for word in clean)
-    same = {
-        "tables": [(source.label, source.dataset.hash) for source in sources],
-        "settings": plan.settings.model_dump(mode="json"),
-        "versions": versions(),
-    }
-    return f"{readable}-{digest(same)[:10]}"

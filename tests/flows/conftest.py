@@ -56,7 +56,7 @@ class Server:
         self.env = {**env, "PREFECT_API_URL": self.url}
         # a connection that is kept may be closed by a busy server just when it is asked again
         anew = httpx.Limits(max_keepalive_connections=0)
-        self._http = httpx.Client(base_url=self.url, timeout=30, limits=anew)
+        self._http = httpx.Client(base_url=self.url, timeout=120, limits=anew)
 
     def close(self) -> None:
         """Close the connection."""

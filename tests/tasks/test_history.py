@@ -12,6 +12,7 @@ import pytest
 import chaffinch
 from chaffinch import AfsBm, InputError, ModelSettings
 from chaffinch.flows.terminal import show
+from chaffinch.tasks.history_settings import HistorySettings
 from tests.tasks.made_up_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
@@ -121,6 +122,23 @@ def test_equal_values_have_themselves_as_mean_and_no_deviation(value, window, tm
         assert table[f"y_deviation_{window}"][window] == 0
 
 
+@pytest.mark.parametrize("window", [40, 41, 10**6, 20_240_101, 10**30])
+def test_a_window_longer_than_any_past_is_empty_at_once(window) -> None:
+    """By a loop over the window, the longer ones would take minutes, hours and for ever."""
+    data = two_series(40)
+    table = made(data, rolling=(3, window), series="shop")
+    assert table[f"y_mean_{window}"].isna().all()
+    assert table[f"y_deviation_{window}"].isna().all()
+    assert table["y_mean_3"].notna().sum() == 2 * 37
+
+
+def test_a_window_as_long_as_the_longest_past_is_seen_by_one_row() -> None:
+    data = two_series(40)[:-1]  # the second series is shorter by a row
+    table = made(data, rolling=(39,), series="shop")
+    assert table["y_mean_39"].notna().tolist() == [False] * 39 + [True] + [False] * 39
+    assert table["y_mean_39"][39] == pytest.approx(data["y"][:39].mean())
+
+
 # In a run
 
 
@@ -177,6 +195,46 @@ def test_a_file_gives_what_a_frame_gives_and_what_is_dropped_may_be_made_of(tmp_
     assert results[0].contract == results[1].contract
 
 
+@pytest.mark.parametrize("scale", ["none", "series"])
+@pytest.mark.parametrize("is_file", [True, False])
+def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(
+    scale, is_file, tmp_path
+) -> None:
+    data = two_series(100)
+    data["price"] = (data["day"] * 7 % 43).where(data["day"] > 2).astype("Int64")
+    padded = data.assign(
+        day=data["day"].astype(str).str.zfill(5),
+        price=data["price"].map("{:05d}".format, na_action="ignore"),
+    )
+    source = padded
+    if is_file:
+        source = tmp_path / "padded.csv"
+        padded.to_csv(source, index=False)
+    asked = {"time": "day", "lags": [1], "rolling": [3], "series": "shop"}
+    run = {**asked, "model": LINEAR, "history_columns": ["price"], "scale": scale}
+    plain = chaffinch.select(data, "y", **run)
+    result = chaffinch.select(source, "y", **run, numeric=["price", "day"])
+    assert result.contract["dataset"]["hash"] == plain.contract["dataset"]["hash"]
+    assert result.contract.get("scales") == plain.contract.get("scales")
+    scales = result.contract.get("scales")
+    of_text = chaffinch.with_history(
+        source, "price", **asked, scales=scales, numeric=["price", "day"]
+    )
+    of_numbers = chaffinch.with_history(data, "price", **asked, scales=scales)
+    for name in ("price_lag_1", "price_mean_3", "price_deviation_3"):
+        assert of_text[name].to_pylist() == of_numbers[name].to_pylist()
+
+
+def test_text_with_leading_zeros_that_is_not_called_numeric_is_no_history() -> None:
+    padded = DAYS.assign(price=["00042", "00043", "00044", "00045"])
+    with pytest.raises(InputError, match=r"must hold numbers; .*, or name 'price' as numeric$"):
+        made(padded, "price", lags=(1,))
+    with pytest.raises(InputError, match="numeric must be a list of column names but is 'price'"):
+        made(padded, "price", lags=(1,), numeric="price")
+    with pytest.raises(InputError, match="numeric column 'prices' is no column of the table; did"):
+        made(padded, "price", lags=(1,), numeric=["prices"])
+
+
 # The scale of a series
 
 
@@ -231,6 +289,39 @@ def test_series_far_apart_are_warned_of_unless_they_are_scaled_or_gaps_are_seen(
     assert chaffinch.select(data, "y", model=LINEAR, scale="series", **asked).warnings == ()
     trees = ModelSettings(name="lightgbm", tuning="none")
     assert chaffinch.select(data, "y", model=trees, **asked).warnings == ()
+
+
+FIRST_ROWS = "in the first rows of each series the features made of earlier ones are missing"
+
+
+def first_rows_said(warnings):
+    return [said for said in warnings if said.startswith(FIRST_ROWS)]
+
+
+def test_where_nothing_can_be_scaled_another_model_is_the_remedy() -> None:
+    data = shops()
+    classes = data.assign(y=(data["noise"] > 0).astype(int))
+    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR}
+    (said,) = first_rows_said(chaffinch.select(classes, "y", **asked).warnings)
+    assert said.endswith("; take a model that sees what is missing, such as lightgbm")
+    trees = {**asked, "model": ModelSettings(name="lightgbm", tuning="none")}
+    assert first_rows_said(chaffinch.select(classes, "y", **trees).warnings) == []
+    former = chaffinch.select(data, "y", **asked, keep=["y_lag_1"])
+    (said,) = first_rows_said(chaffinch.reselect(former, data.assign(noise=0.5)).warnings)
+    assert said.endswith("; take a model that sees what is missing, such as lightgbm")
+
+
+def test_where_no_made_feature_is_in_the_table_nothing_is_said_of_one() -> None:
+    data = shops()
+    asked = {"time": "day", "series": "shop", "model": LINEAR}
+    for rows, options in (
+        (data, {"lags": [1000], "rolling": [1000]}),
+        (data.assign(still=1.0), {"lags": [1000], "history_columns": ["still"]}),
+        (data.assign(shop=np.arange(len(data))), {"lags": [1], "rolling": [2]}),
+    ):
+        result = chaffinch.select(rows, "y", **asked, **options)
+        assert first_rows_said(result.warnings) == []
+        assert not any("_lag_" in name for name in result.candidates)
 
 
 def test_new_rows_are_brought_to_the_scales_of_the_run() -> None:
@@ -372,6 +463,16 @@ def test_a_series_that_begins_after_the_training_part_has_no_scale() -> None:
         ({"history_columns": ["yy"]}, "history column 'yy' is no column of the table"),
         ({"series": "shops"}, "series column 'shops' is no column of the table; did you mean"),
         ({"series": None}, "time column 'day' has the same value in rows 1 and 101, so that neit"),
+        ({"lags": "28"}, "^lags must be a list but is '28'$"),
+        ({"lags": b"28"}, "^lags must be a list but is b'28'$"),
+        ({"lags": 5}, "^lags must be a list but is 5$"),
+        ({"lags": 0}, "^lags must be a list but is 0$"),
+        ({"lags": None}, "^lags must be a list but is None$"),
+        ({"rolling": "28"}, "^rolling must be a list but is '28'$"),
+        ({"rolling": 7}, "^rolling must be a list but is 7$"),
+        ({"history_columns": "y"}, "^history_columns must be a list of column names but is 'y'$"),
+        ({"history_columns": 5}, "^history_columns must be a list of column names but is 5$"),
+        ({"history_columns": [5]}, "^columns must be text but is 5$"),
         ({"shares": (50, 20, 20, 20)}, "shares must add up to 100 but are 50, 20, 20, 20, in all"),
         ({"shares": (100, 0, 0, 0)}, "shares must be"),
         ({"shares": (50, 30, 20)}, "shares must hold at least 4 but is"),
@@ -382,6 +483,47 @@ def test_what_cannot_be_is_refused_in_one_line(options, message) -> None:
     with pytest.raises(InputError, match=message) as error:
         chaffinch.select(two_series(100), "y", **asked)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("role", ["lags", "rolling"])
+@pytest.mark.parametrize("given", ["28", b"28", 5])
+def test_every_door_refuses_a_number_that_is_no_list(role, given) -> None:
+    for door in (
+        lambda: chaffinch.select(DAYS, "y", time="day", **{role: given}),
+        lambda: chaffinch.with_history(DAYS, "y", time="day", **{role: given}),
+        lambda: HistorySettings(**{role: given}),
+    ):
+        with pytest.raises(InputError, match=f"^{role} must be a list but is {given!r}$"):
+            door()
+
+
+@pytest.mark.parametrize("kind", [list, set, range, np.array])
+def test_lags_may_be_any_list(kind) -> None:
+    given = range(2, 5) if kind is range else kind([4, 2, 3])
+    result = chaffinch.select(daily(120), "y", model=LINEAR, time="day", lags=given)
+    assert result.settings["history"]["lags"] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"columns": None},
+            "columns must be the name of a column, or a list of names, but is None",
+        ),
+        ({"columns": 5}, "columns must be the name of a column, or a list of names, but is 5"),
+        ({"columns": [5]}, "columns must be text but is 5"),
+        ({"time": None}, "time must be the name of a column but is None"),
+        ({"time": 5}, "time must be the name of a column but is 5"),
+        ({"series": 5}, "series must be text but is 5"),
+        ({"lags": None}, "lags must be a list but is None"),
+    ],
+)
+def test_with_history_refuses_what_is_no_name(asked, said) -> None:
+    given = {"columns": "y", "time": "day", "lags": (1,), **asked}
+    with pytest.raises(InputError) as error:
+        chaffinch.with_history(DAYS, **given)
+    assert str(error.value) == said
 
 
 def test_times_that_differ_by_less_than_a_microsecond_are_said_not_to_be_told_apart() -> None:

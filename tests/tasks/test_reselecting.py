@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from sklearn.linear_model import LinearRegression
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.storage.errors import StorageError
+from chaffinch.tasks.former import load_contract
 from chaffinch.tasks.paired_bootstrap import paired_error, resampling_units
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Rows
@@ -305,6 +307,106 @@ def test_other_classes_and_the_same_rows_are_warned_of() -> None:
         "'no'); make sure that the labels mean the same"
     )
     assert chaffinch.reselect(before, newer.assign(y=labels[1])).warnings == ()
+
+
+NOT_SET_HERE = (
+    "fold",
+    "set task",
+    "categorical",
+    "numeric",
+    "column or",
+    "no group",
+    "name",
+    "scaling",
+)
+
+
+def in_turn(n=120):
+    """Two classes that take turns, day by day."""
+    return table("x1", n=n, day=np.arange(n), w=1.0).assign(y=np.arange(n) % 2)
+
+
+SHOPS = table("x1", n=200, day=[*range(100)] * 2, shop=["a"] * 100 + ["b"] * 100)
+SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "newer", "said"),
+    [
+        (
+            table("x1", n=200, day=np.arange(200)), {"time": "day", "lags": [1], "scale": "series"},
+            table("x1", n=200, day=np.arange(200) % 3), "time column 'day' has 3 different values ",
+        ),
+        (
+            table("x1", n=200, day=np.arange(200)), {"time": "day"},
+            table("x1", n=200, day=np.arange(200) % 3), "time column 'day' has 3 different values ",
+        ),
+        (
+            table("x1", n=200, shop=np.arange(200)), {"group": "shop"},
+            table("x1", n=200, shop=np.arange(200) % 2), "group column 'shop' has 2 different valu",
+        ),
+        (
+            table("x1", n=200), {},
+            table("x1", n=200).assign(y=["low", "high"] * 100), "holds text but the task is regres",
+        ),
+        (
+            table("x1", n=200), {},
+            table("x1", n=200).assign(y=["07", "08"] * 100), "holds text but the task is regressio",
+        ),
+        (in_turn(), {}, table("x1", n=200), "classes must be at most 50 whole numbers, or text: "),
+        (
+            in_turn(), {"time": "day"},
+            in_turn().assign(y=lambda rows: rows["day"] >= 110), "class .true. has 0 rows in ",
+        ),
+        (
+            in_turn(), {"weight": "w"},
+            in_turn().assign(w="01"), "weight column .w. must hold numbers above 0 but",
+        ),
+        (
+            in_turn(), {"time": "day"},
+            in_turn().assign(day=lambda rows: rows["day"].astype(str).str.zfill(3)),
+            "time column 'day' holds text, which has no order in time: give timestamps or numbers",
+        ),
+        (
+            SHOPS, {**SCALED, "history_columns": ["x2"]}, SHOPS.assign(x2="low"),
+            "history column 'x2' must hold numbers; give a column of numbers, or select anew",
+        ),
+        (
+            SHOPS, SCALED, SHOPS.assign(shop="one"),
+            "so that neither comes before the other in a history; drop one",
+        ),
+        (
+            SHOPS, SCALED,
+            SHOPS.assign(shop=SHOPS["shop"].where(SHOPS["day"] < 70, "late" + SHOPS["shop"])),
+            "column 'y' of series 'latea' has no value in .*; leave out the series, or select anew",
+        ),
+    ],
+)  # fmt: skip
+def test_a_remedy_is_one_that_a_reselection_can_set(before, options, newer, said) -> None:
+    with pytest.raises(InputError, match=said) as error:
+        chaffinch.reselect(select(before, **options), newer)
+    remedy = re.split("[:;]", str(error.value))[-1]
+    assert [words for words in NOT_SET_HERE if words in remedy] == []
+    assert re.search("give|drop rare classes|drop one|leave out the series|mend the col", remedy)
+
+
+def test_a_fold_of_one_class_is_said_without_the_folds() -> None:
+    """The first fold of the training part is fitted on its first days, which are of one class."""
+    tuned = ModelSettings(name="linear")
+    before = select(in_turn(400), time="day", model=tuned)
+    newer = in_turn(400).assign(y=lambda rows: (rows["day"] >= 40) * (rows["day"] % 2))
+    with pytest.raises(InputError, match=r"^fold 1 of 5 would be fitted on .*: give more rows$"):
+        chaffinch.reselect(before, newer)
+    with pytest.raises(InputError, match=r"^fold 1 of 5 would be fitted on .*: use fewer folds$"):
+        select(newer, time="day", model=tuned)
+
+
+@pytest.mark.parametrize("given", [None, 5, ["run"]])
+def test_what_is_no_former_run_is_refused_at_every_door(given) -> None:
+    said = f"a former run must be a result, a name or a path but is {given!r}; give a run's name, "
+    for door in (lambda: chaffinch.reselect(given, table("x1")), lambda: load_contract(given)):
+        with pytest.raises(InputError, match=f"^{re.escape(said)}"):
+            door()
 
 
 def test_settings_that_cannot_be() -> None:
