@@ -34,12 +34,15 @@ class Solved:
         No such sets are worth more; -inf if there are none.
     complete : bool
         Whether the search came to its end, so that these are best, or there are none.
+    rounding : float
+        By how much others may be better all the same.
     """
 
     sets: NDArray[np.integer] | None
     value: float
     bound: float
     complete: bool
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class FeatureSet:
         Nothing in its place is worth more: given the sets before it, where they are searched for
         one by one. inf where nothing is known.
     status : "optimal", "feasible", "infeasible" or "not_solved"
-        The best there is; a set, with a bound; proven that there is none; none found, and not
+        The best there is, but for a billionth at most that rounding may hide; a set, with a
+        bound; proven that there is none; none found, and not
         proven that there is none: time was over, or a search without proofs got stuck.
     seconds : float
         How long it was searched for; for sets found at once, all of them.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from chaffinch.tasks.selection.alternatives import (
 )
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
 from chaffinch.tasks.selection.alternatives.greedy import (
     Sets,
@@ -34,7 +36,13 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_depth_search,
     greedy_replacement,
 )
-from chaffinch.tasks.selection.alternatives.quality import Quality, QualityWithForm, Univariate
+from chaffinch.tasks.selection.alternatives.narrowing import Narrowed, Outcome, capped
+from chaffinch.tasks.selection.alternatives.quality import (
+    Form,
+    Quality,
+    QualityWithForm,
+    Univariate,
+)
 from chaffinch.tasks.selection.alternatives.sets import (
     Aggregate,
     Alternatives,
@@ -95,19 +103,54 @@ def best_together(
             "search simultaneous needs a quality that is Univariate, FCBF or MRMR but is "
             f"{type(quality).__name__}; use sequential"
         )
-    if isinstance(quality, Univariate) and is_free(limits, constraints):
-        search = multiplicities.best_sum if aggregate == "sum" else balanced.best_min
-        return search(quality.values, k, n_sets, overlap, deadline=deadline)
-    of_form = price_and_enumerate.best_sum if aggregate == "sum" else price_and_enumerate.best_min
-    return of_form(
-        quality.form(k),
-        k,
-        n_sets,
-        overlap,
-        limits=limits,
-        constraints=constraints,
-        deadline=deadline,
-    )
+    is_alone = isinstance(quality, Univariate) and is_free(limits, constraints)
+    designs = Designs.checked(quality.form(k), k, n_sets, overlap, limits, constraints)
+    counts = math.fsum if aggregate == "sum" else min
+    others = (n_sets - 1) * highest_worth(designs.form, k, constraints)
+
+    def search(form: Form, constraints: Constraints, deadline: float | None) -> Solved:
+        if is_alone:
+            return _by_values(form, k, n_sets, overlap, aggregate, constraints, deadline)
+        by_form = price_and_enumerate.best_sum, price_and_enumerate.best_min
+        return by_form[aggregate == "min"](
+            form, k, n_sets, overlap, limits=limits, constraints=constraints, deadline=deadline
+        )
+
+    def outcome_of(solved: Solved) -> Outcome:
+        if solved.sets is None:
+            return Outcome((), -math.inf, 0.0, solved.complete)
+        least = counts([designs.form.value(one) for one in solved.sets.tolist()])
+        if aggregate == "sum":  # a set has to make up for what the others can be worth at most
+            least -= others + designs.rounding
+        return Outcome(solved.sets.tolist(), least, solved.rounding, solved.complete)
+
+    def lowered(form: Form, constraints: Constraints) -> Form:
+        if aggregate == "sum":
+            return form
+        return capped(form, k, n_sets, designs.most_uses(1), constraints)
+
+    narrowed = Narrowed(designs.form, k, limits, constraints, search, outcome_of, lowered, counts)
+    solved, is_hidden = narrowed.run(deadline, time.monotonic())
+    if solved.sets is not None:
+        value = counts([designs.form.value(one) for one in solved.sets.tolist()])
+        solved = replace(solved, value=value, bound=max(value, solved.bound))
+    return replace(solved, complete=False) if is_hidden else solved
+
+
+def _by_values(
+    form: Form,
+    k: int,
+    n_sets: int,
+    overlap: int,
+    aggregate: Aggregate,
+    constraints: Constraints,
+    deadline: float | None,
+) -> Solved:
+    """Return the best sets of features that are not excluded, by what each is worth."""
+    search = multiplicities.best_sum if aggregate == "sum" else balanced.best_min
+    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
+    solved = search(form.gains[left], k, n_sets, overlap, deadline=deadline)
+    return solved if solved.sets is None else replace(solved, sets=left[solved.sets])
 
 
 def greedily(
@@ -164,6 +207,17 @@ def greedily(
         quality.values, k, n_sets, overlap, deadline=time.monotonic()
     ).bound
     return Solved(sets if len(sets) else None, value, max(value, bound), complete=False)
+
+
+def highest_worth(form: Form, k: int, constraints: Constraints) -> float:
+    """Return what no set of k features that are not excluded can exceed."""
+    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
+    highest = math.fsum(np.sort(form.gains[left])[-k:])
+    if form.pair_costs is None or k < 2:
+        return highest
+    costs = form.pair_costs[np.ix_(left, left)][np.triu_indices(len(left), 1)]
+    least = float(costs.min(where=np.isfinite(costs), initial=math.inf))
+    return highest if least == math.inf else highest - math.comb(k, 2) * least
 
 
 def is_free(limits: Limits, constraints: Constraints) -> bool:
