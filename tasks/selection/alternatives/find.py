@@ -31,6 +31,7 @@ from chaffinch.tasks.selection.alternatives.together import (
     as_alternatives,
     best_together,
     greedily,
+    highest_worth,
     is_free,
 )
 
@@ -268,8 +269,9 @@ class _Asked:
                 deadline=deadline,
             )
         seconds = time.monotonic() - start
+        highest = highest_worth(self.quality, k, self.constraints)
         return as_alternatives(
-            solved, self.quality, len(sizes), seconds, aggregate, apart.dissimilarity
+            solved, self.quality, len(sizes), seconds, aggregate, apart.dissimilarity, highest
         )
 
 

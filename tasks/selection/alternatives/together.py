@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -53,6 +53,8 @@ from chaffinch.tasks.selection.alternatives.sets import (
 from chaffinch.tasks.selection.vocabulary import Floats
 
 GreedyName = Literal["greedy_replacement", "greedy_balancing", "greedy_depth_search"]
+
+_ROUNDING = 1e-15  # of three operations
 
 GREEDY: dict[GreedyName, Callable[[Floats, int, int, int], Sets]] = {
     "greedy_replacement": greedy_replacement,
@@ -106,7 +108,7 @@ def best_together(
     is_alone = isinstance(quality, Univariate) and is_free(limits, constraints)
     designs = Designs.checked(quality.form(k), k, n_sets, overlap, limits, constraints)
     counts = math.fsum if aggregate == "sum" else min
-    others = (n_sets - 1) * highest_worth(designs.form, k, constraints)
+    others = (n_sets - 1) * highest_worth(quality, k, constraints)
 
     def search(form: Form, constraints: Constraints, deadline: float | None) -> Solved:
         if is_alone:
@@ -209,15 +211,35 @@ def greedily(
     return Solved(sets if len(sets) else None, value, max(value, bound), complete=False)
 
 
-def highest_worth(form: Form, k: int, constraints: Constraints) -> float:
-    """Return what no set of k features that are not excluded can exceed."""
+def _bound_in_place(
+    worth: float, worths: Sequence[float], complete: bool, aggregate: Aggregate, highest: float
+) -> float:
+    """Return what no set is worth more than in the place of one among others.
+
+    In the best sum none can be better in its place; by the smallest, the one that is worse than all
+    others cannot. Of any other set it is known what no set at all can exceed.
+    """
+    is_smallest = worth == min(worths) and worths.count(worth) == 1
+    if complete and (aggregate == "sum" or is_smallest):
+        return worth
+    return max(worth, highest)
+
+
+def highest_worth(quality: Quality, k: int, constraints: Constraints) -> float:
+    """Return what no set of k features that are not excluded can exceed; inf if not known."""
+    if not isinstance(quality, QualityWithForm):
+        return math.inf
+    form = quality.form(k)
     left = np.delete(np.arange(len(form.gains)), constraints.excluded)
     highest = math.fsum(np.sort(form.gains[left])[-k:])
     if form.pair_costs is None or k < 2:
         return highest
     costs = form.pair_costs[np.ix_(left, left)][np.triu_indices(len(left), 1)]
     least = float(costs.min(where=np.isfinite(costs), initial=math.inf))
-    return highest if least == math.inf else highest - math.comb(k, 2) * least
+    if least == math.inf:
+        return highest
+    rest = math.comb(k, 2) * least
+    return highest - rest + _ROUNDING * (abs(highest) + abs(rest))
 
 
 def is_free(limits: Limits, constraints: Constraints) -> bool:
@@ -232,6 +254,7 @@ def as_alternatives(
     seconds: float,
     aggregate: Aggregate,
     dissimilarity: Dissimilarity,
+    highest: float,
 ) -> Alternatives:
     """Return sets that were found at once, each with what is known of it.
 
@@ -249,25 +272,28 @@ def as_alternatives(
         What their worth in all is.
     dissimilarity : "dice" or "jaccard"
         What is to differ.
+    highest : float
+        No set is worth more.
     """
     status: Status = "optimal" if solved.complete else "feasible"
     if solved.sets is None or len(solved.sets) < n_asked:
         status = "infeasible" if solved.complete else "not_solved"
     sets = () if solved.sets is None else tuple(map(tuple, np.sort(solved.sets, axis=1).tolist()))
     worths = [quality.value(one) for one in sets]
-    # in the best sum none can be better in its place; else all that is known is the whole's bound
-    is_settled = solved.complete and (aggregate == "sum" or len(sets) == 1)
+    bounds = [
+        _bound_in_place(worth, worths, solved.complete, aggregate, highest) for worth in worths
+    ]
     return Alternatives(
         sets=tuple(
             FeatureSet(
                 features=one if quality.names is None else tuple(quality.names[j] for j in one),
                 indices=one,
                 quality=worth,
-                bound=worth if is_settled else math.inf,
-                status="optimal" if solved.complete else "feasible",
+                bound=bound,
+                status="optimal" if bound == worth else "feasible",
                 seconds=seconds,
             )
-            for one, worth in zip(sets, worths, strict=True)
+            for one, worth, bound in zip(sets, worths, bounds, strict=True)
         ),
         total=solved.value,
         bound=solved.value if solved.complete else solved.bound,
