@@ -187,3 +187,12 @@ def test_optimal_is_the_best_and_no_set_is_above_a_bound(search, aggregate, prob
 
 def _singles(quality):
     return quality.values if isinstance(quality, Univariate) else quality.relevance
+
+
+@pytest.mark.parametrize(("search", "aggregate"), SEARCHES)
+def test_where_all_is_worth_nothing_that_is_proven(search, aggregate) -> None:
+    for quality in (Univariate([0.0] * 6), MRMR([0.0] * 6, np.zeros((6, 6)))):
+        found = find_alternatives(
+            quality, k=2, n_alternatives=1, tau=1, search=search, aggregate=aggregate
+        )
+        assert (found.status, found.total, found.gap) == ("optimal", 0, 0)

@@ -250,7 +250,7 @@ def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality
     assert len(kept()) == 2
 
 
-@pytest.mark.parametrize("model", ["mlp", "SVR"])
+@pytest.mark.parametrize("model", ["mlp", "SVC"])
 def test_a_model_without_gains_is_refused_in_the_name_of_the_quality(model) -> None:
-    with pytest.raises(InputError, match="^quality model_gain needs a model with gains or coef"):
+    with pytest.raises(InputError, match=r"^quality model_gain needs a model with .*"):
         select(model=model, alternatives=AlternativeSettings(number=1, quality="model_gain"))

@@ -126,9 +126,12 @@ class Narrowed(Generic[Result]):
         return is_open
 
     def _usual(self) -> float:
-        """Return the median of the gains that are not 0, in absolute value; 0 if all are."""
-        sizes = np.abs(self.form.gains[self._is_open()])
-        sizes = sizes[sizes > 0]
+        """Return the median size of the gains that are not 0, or else of pair costs; or 0."""
+        is_open, costs = self._is_open(), self.form.pair_costs
+        gains = self.form.gains[is_open]
+        if costs is not None and not gains.any():
+            gains = costs[np.ix_(is_open, is_open)].ravel()
+        sizes = np.abs(gains[(gains != 0) & np.isfinite(gains)])
         return float(np.partition(sizes, len(sizes) // 2)[len(sizes) // 2]) if len(sizes) else 0.0
 
     def _largest(self) -> tuple[float, float]:
@@ -157,7 +160,7 @@ class Narrowed(Generic[Result]):
 
     def _hides(self, outcome: Outcome) -> bool:
         """Return whether rounding hides more than a small share of what sets are made of."""
-        if not outcome.sets:
+        if not outcome.sets or not self._size():
             return False
         terms = self.counts([_terms(self.form, features) for features in outcome.sets])
         return outcome.rounding > _HIDDEN * max(terms, self._usual())
