@@ -25,6 +25,7 @@ from chaffinch.tasks.selection.rivals.binned import (
 )
 from chaffinch.tasks.selection.rivals.fcbf import uncertainties
 from chaffinch.tasks.selection.rivals.filters import mutual_information_with
+from chaffinch.tasks.selection.rivals.importances import select_from_model
 from chaffinch.tasks.selection.rivals.names import RankingName
 from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.stage import digest, versions
@@ -34,8 +35,9 @@ _RANKINGS: dict[QualityName, RankingName] = {
     "mutual_information": "mutual_information",
     "relieff": "relieff",
     "permutation": "permutation",
-    "model_gain": "select_from_model",
 }
+
+MODEL_GAIN = "quality model_gain"  # as it is named where a model is refused
 
 _OF_PAIRS: dict[QualityName, type[MRMR] | type[FCBF] | type[CFS]] = {
     "mrmr": MRMR,
@@ -67,6 +69,8 @@ def quality_of(name: QualityName, material: Material, store: Store | None = None
         If the model or the rows have no such quality.
     """
     names = material.schema.features
+    if name == "model_gain":
+        return Univariate(select_from_model(material.model, MODEL_GAIN), names)
     if name in _RANKINGS:
         return Univariate(scores_of(_RANKINGS[name], material), names)
     if name == "masked_loss":

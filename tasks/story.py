@@ -14,6 +14,7 @@ from typing import Any
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source, is_elsewhere, read_source, source_name
 from chaffinch.storage.tables import Dataset
+from chaffinch.tasks.alternative_qualities import MODEL_GAIN
 from chaffinch.tasks.alternatives import score_alternatives, search_alternatives
 from chaffinch.tasks.changes import judge_changes
 from chaffinch.tasks.cluster import open_workers
@@ -221,6 +222,9 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
         if kind in ("select_from_model", *BY_IMPORTANCE):
             fit = recipe_of(settings, estimator).fit
             check_importances(model.name, schema.n_classes, fit, kind)
+        if settings.alternatives is not None and settings.alternatives.quality == "model_gain":
+            fit = recipe_of(settings, estimator).fit
+            check_importances(model.name, schema.n_classes, fit, MODEL_GAIN)
         if kind == "tree_shap":
             check_tree_shap(model.name, model.parameters)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -194,6 +195,12 @@ def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
 def _set(
     size: int | None, features: list[str], loss: float, selection: float, training: float
 ) -> dict[str, Any]:
+    """Return what is kept of a set; InputError where its loss is no number, as of one class."""
+    if not math.isfinite(loss):
+        raise InputError(
+            f"the loss on the rows outside is {loss}, as where they are few or of one class; "
+            "choose another loss, or fewer outer folds"
+        )
     return {
         "size": size,
         "features": features,
@@ -217,7 +224,7 @@ def _chosen(bench: _Bench, method: Method | None) -> tuple[Mask, dict[int, Mask]
         return standing[0], of_size
     refit = bench.refit(bench.part("train"), bench.part("model_validation"))
     losses = [refitted_loss(refit, mask) for mask in standing]
-    return standing[int(np.argmin(losses))], of_size
+    return standing[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))], of_size
 
 
 def _with_sizes(method: Method, sizes: tuple[int, ...]) -> Method:

@@ -140,8 +140,8 @@ class TableSummary:
 
     @property
     def has_further_cells(self) -> bool:
-        """Whether a compared contender has losses in cells that not all of them have."""
-        return any(o.is_compared and o.n_scored > self.n_shared for o in self.outcomes)
+        """Whether a contender has losses in other cells than all that are compared have."""
+        return any(o.n_scored and o.n_scored != self.n_shared for o in self.outcomes)
 
     @property
     def n_planned(self) -> int:

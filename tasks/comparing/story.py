@@ -206,19 +206,20 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
         if (record := _found(plan, cell, name, store)) is not None
     }
     results = as_table(plan, found)
-    _require_a_loss(plan, found)
     summary = summarise(results, plan.folds, plan.warnings)
     with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
         writer.write("report.html", render_comparison(summary, title=run.name))
         writer.result = {"warnings": list(plan.warnings)}
+    _require_a_loss(plan, found)
     on_progress("conclude", 1, 1)
 
 
 def _require_a_loss(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> None:
-    """Raise InputError where all that was measured failed."""
+    """Raise InputError where all is measured and all has failed."""
     tried = {which: result for which, result in found.items() if which[1] != NONE}
-    if not tried or any(result["sets"] for result in tried.values()):
+    n_planned = len(plan.cells) * (len(plan.methods) - 1)
+    if len(tried) < n_planned or any(result["sets"] for result in tried.values()):
         return
     (cell, _), result = next(iter(tried.items()))
     where = f"{plan.sources[cell.table].label}, {plan.model(cell).name}"

@@ -64,9 +64,13 @@ def cells_of(table: TableSummary) -> str:
 def means_of(table: TableSummary) -> str:
     """Return which cells losses and differences are means over, where they are not the same."""
     said = f"Losses are means over the {counted(table.n_shared, 'cell')} that all compared have"
+    alone = [o for o in table.outcomes if o.n_scored and not o.is_compared]
+    if alone:
+        own = listed(f"{name_of(o.contender)} over its own {number(o.n_scored)}" for o in alone)
+        said += f", of {own}"
     if not table.has_further_cells:
         return f"{said}."
-    return f"{said}, differences over all cells that the two of them have."
+    return f"{said}; differences over all cells that the two of them have."
 
 
 def reason_of(outcome: Outcome, n_tested: int) -> str:
@@ -202,9 +206,10 @@ def sizes_of(ranking: Ranking) -> str:
 def gaps_of(summary: Summary) -> list[str]:
     """Return what is not there, and why as far as the results say."""
     said = []
-    if summary.n_missing:
+    n_lacking = summary.n_missing + summary.n_failed
+    if n_lacking:
         said.append(
-            f"{number(summary.n_missing)} of {number(summary.n_planned)} losses were not "
+            f"{number(n_lacking)} of {number(summary.n_planned)} losses were not "
             "computed. What is compared is compared over the cells that all concerned have."
         )
     for table in summary.tables:

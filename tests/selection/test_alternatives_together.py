@@ -1,5 +1,6 @@
 """All at once: the paper's worked examples by the public call, against every design tried."""
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -169,3 +170,26 @@ def test_a_quality_that_a_search_cannot_use_is_refused(search) -> None:
     quality = CFS(np.ones(5), np.ones((5, 5)) / 2)
     with pytest.raises(ValueError, match=f"search {search} needs a quality that is Univariate"):
         find_alternatives(quality, k=2, n_alternatives=1, tau=0.5, search=search)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_of_the_smallest_no_set_is_called_best_that_can_be_bettered_in_its_place(seed) -> None:
+    """Each set is compared with all that go with the others."""
+    random = np.random.default_rng(seed)
+    values, redundancy = random.integers(0, 9, 8) / 8, random.random((8, 8)) / 8
+    for quality in (Univariate(values), MRMR(values, redundancy)):
+        found = find_alternatives(
+            quality, k=3, n_alternatives=2, tau=0.6, search="simultaneous", aggregate="min"
+        )
+        assert found.status == "optimal"
+        for one in found:
+            others = [set(other.indices) for other in found if other is not one]
+            best = max(
+                quality.value(features)
+                for features in combinations(range(8), 3)
+                if all(len(other & set(features)) <= 1 for other in others)
+            )
+            assert one.quality <= best <= one.bound < math.inf
+            assert (one.status == "optimal") == (one.gap == 0)
+        worst = [one for one in found if one.quality == found.total]
+        assert len(worst) > 1 or (worst[0].status, worst[0].bound) == ("optimal", found.total)

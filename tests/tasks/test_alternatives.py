@@ -248,3 +248,9 @@ def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality
     assert kept() != measured
     run(seed=1)
     assert len(kept()) == 2
+
+
+@pytest.mark.parametrize("model", ["mlp", "KNeighborsClassifier"])
+def test_a_model_without_gains_is_refused_in_the_name_of_the_quality(model) -> None:
+    with pytest.raises(InputError, match=r"^quality model_gain needs a model with .*"):
+        select(model=model, alternatives=AlternativeSettings(number=1, quality="model_gain"))

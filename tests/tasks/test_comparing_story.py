@@ -217,6 +217,22 @@ def test_a_loss_that_fails_in_a_cell_fails_there_alone(tmp_path) -> None:
     assert "cannot score these predictions" in by_fold[4]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_a_loss_that_is_no_number_fails_in_its_cell_alone(tmp_path) -> None:
+    """The area under a curve, where the rows outside are of one class."""
+    rows = np.arange(160)
+    group = rows // 20
+    y = np.where(group == 0, 1, rows % 2)
+    table = pd.DataFrame({"a": np.sin(rows), "b": rows % 7, "g": group, "y": y})
+    asked = {"methods": ["anova_f"], "models": [LINEAR], "loss": "roc_auc", "folds": 8}
+    by_group = {**asked, "columns": ColumnSettings(group="g"), "seeds": 1}
+    found = compared(table, tmp_path / "store", **by_group)
+    of_all = found[found["method"] == "all"]
+    assert of_all["error"].notna().sum() == 1
+    assert of_all["error"].dropna().item().startswith("the loss on the rows outside is nan")
+    assert of_all["loss"].notna().sum() == 7
+
+
 def test_where_everything_fails_it_says_so(tmp_path) -> None:
     day = np.arange(200.0)
     table = pd.DataFrame({"day": day, "a": day, "b": np.sin(day), "y": -100 - day})

@@ -137,7 +137,7 @@ def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
     assert table.constant_loss == pytest.approx(np.mean(constant))
     assert means_of(table) in lines_of(summary)
     assert means_of(table) == (
-        "Losses are means over the 9 cells that all compared have, differences over all cells that "
+        "Losses are means over the 9 cells that all compared have; differences over all cells that "
         "the two of them have."
     )
     assert gaps_of(summary)[0].startswith("6 of 60 losses were not computed.")
@@ -153,6 +153,10 @@ def test_a_method_with_few_cells_does_not_take_them_from_the_others() -> None:
     assert not found.is_compared
     assert not found.is_on_front
     assert found.difference.n_pairs == 3
+    assert means_of(table) == (
+        "Losses are means over the 15 cells that all compared have, of mrmr, 5 features over its "
+        "own 3; differences over all cells that the two of them have."
+    )
     assert summary.rankings[0].left_out == ("mrmr",)
     assert gaps_of(summary)[1] == (
         "wine, linear: too few cells to be ranked or on the Pareto front: mrmr (5 features)."

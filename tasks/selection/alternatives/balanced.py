@@ -19,7 +19,7 @@ Two ways lead to the best design, and they are tried in turn, for longer and lon
   by feature (`balance_kernels.py`). This is fast where a few features are worth so much that the
   bound is out of reach.
 
-Sets of many places are annealed for longer, and prices of subsets (`by_prices.py`) lower the bound.
+Sets of many places are annealed for longer; prices of subsets (`by_prices.py`) lower the bound.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class _Search:
         n_best = min(len(values), n_sets * k)
         self.whole = whole_values(values, n_best, 4 * n_sets * k * (n_sets + self.n_pairs + 1))
         self.units = self.whole.units - self.whole.units[-1]
-        self.blur = self.whole.blur(k)
+        self.blur, self.rounding = self.whole.blur(k), self.whole.rounding(k)
         self.sums = sums_of_sets(self.units, k, _MOST_SUMS)
         self.best: Integers | None = None  # places in the order of value, shape (m, k)
         self.worth = -1
@@ -141,7 +141,7 @@ class _Search:
             return Solved(None, -math.inf, upper, complete=False)
         sets = in_order(self.values, self.whole.order[self.best])
         value = min(math.fsum(self.values[features]) for features in sets)
-        return Solved(sets, value, max(upper, value), is_proven)
+        return Solved(sets, value, max(upper, value), is_proven, self.rounding)
 
     def _start(self) -> bool:
         """Take any sets to start from; return whether there may be some."""
@@ -219,13 +219,12 @@ class _Search:
         """Lower the bound by prices of subsets; return whether the best sets are proven by it."""
         if self.best is None or self.upper <= self.worth + self.blur:
             return self.best is not None
-        if self.deadline is None:  # no end to prices is known
+        is_over = self.deadline is None or is_late(self.deadline)  # prices know no end
+        if is_over or not is_priced(len(self.units), self.k, self.overlap):
             return False
-        if is_late(self.deadline) or not is_priced(len(self.units), self.k, self.overlap):
-            return False
-        values = self.values[self.whole.order]
-        deadline = share_of_time(self.deadline, _OF_PRICES)
-        found = by_prices(values, self.best, self.overlap, "min", deadline)
+        values, until = self.values[self.whole.order], share_of_time(self.deadline, _OF_PRICES)
+        found = by_prices(values, self.best, self.overlap, "min", until)
+        self.rounding = max(self.rounding, found.rounding)
         if found.sets is not None:
             self._take(found.sets.astype(np.int64))
         lost = self.k * int(self.whole.units[-1])

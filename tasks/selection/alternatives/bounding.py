@@ -58,7 +58,8 @@ def charged_within(
     """Return the charged sets that count for `least`, up to `most`, and whether these are all."""
     constraints, charges = designs.constraints, prices.layers[0].prices
     if designs.cap < math.inf and constraints.costs is None:
-        budget = designs.cap - least  # a set counts for no more than the cap less its charges
+        # a set counts for no more than the cap less its charges
+        budget = designs.cap - least + prices.rounding(designs)
         constraints = replace(constraints, costs=tuple(charges.tolist()), budget=budget)
     sets, is_all = sets_within(
         prices.charged(designs.form),

@@ -6,39 +6,27 @@ each row the weights of its features sum to the row's cap at most. The search kn
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.constraints_given import (
+    Feature,
+    Group,
+    costs_of,
+    groups_of,
+    indices_of,
+    is_number,
+    is_whole,
+)
 from chaffinch.tasks.selection.vocabulary import Floats
 
-_ROUNDING = 1e-9  # costs of 0.1 and 0.2 are within a budget of 0.3
+__all__ = ["Constraints", "Feature", "Group", "Rows", "indices_of"]
 
-Feature = int | str
-
-
-@dataclass(frozen=True)
-class Group:
-    """Features of which a set has neither too few nor too many.
-
-    Attributes
-    ----------
-    features : sequence of int or str
-        Indices or names.
-    at_least : int, at least 0
-        A set has at least this many of them.
-    at_most : int, optional
-        A set has at most this many of them.
-    all_or_none : bool
-        A set has all of them or none.
-    """
-
-    features: Sequence[Feature]
-    at_least: int = 0
-    at_most: int | None = None
-    all_or_none: bool = False
+_EPSILON = float(np.finfo(np.float64).eps)
+_LARGEST_WHOLE = 2**53  # sums up to here are exact
 
 
 @dataclass(frozen=True)
@@ -68,7 +56,7 @@ class Constraints:
     costs : sequence of float, or mapping from features to float, optional
         Of each feature, at least 0; a feature that a mapping leaves out costs nothing.
     budget : float, optional
-        The costs of a set sum to this at most; goes with `costs`.
+        The costs of a set sum to this at most, but for rounding; goes with `costs`.
     max_sets_per_feature : int, at least 1, optional
         How many of the sets that are searched for may have one feature; sets given from outside
         do not count.
@@ -113,9 +101,9 @@ class Constraints:
             must_exclude=indices(self.must_exclude, "must_exclude"),
             groups=tuple(
                 replace(group, features=indices(group.features, "a group's features"))
-                for group in self.groups
+                for group in groups_of(self.groups)
             ),
-            costs=_costs(self.costs, names, n_features),
+            costs=costs_of(self.costs, names, n_features),
         )
         _check_choice(done, n_features, k, n_sets)
         for group in done.groups:
@@ -149,73 +137,8 @@ class Constraints:
         )
 
 
-def indices_of(
-    features: Sequence[Feature], n_features: int, names: Sequence[str] | None, said: str
-) -> tuple[int, ...]:
-    """Return features given by index or by name as sorted indices.
-
-    Parameters
-    ----------
-    features : sequence of int or str
-    n_features : int
-        n, how many features there are.
-    names : sequence of str, length n, or None
-    said : str
-        What they are, to be named in an error.
-
-    Raises
-    ------
-    ValueError
-        If one of them is not there.
-    """
-    if isinstance(features, str) or not isinstance(features, Iterable):
-        raise ValueError(f"{said} must be a sequence of features but is {features!r}")
-    if isinstance(features, np.ndarray) and features.dtype == bool:
-        if features.shape != (n_features,):
-            raise ValueError(
-                f"{said} must be a mask of shape ({n_features},) but has {features.shape}"
-            )
-        return tuple(np.flatnonzero(features).tolist())
-    places = {name: index for index, name in enumerate(names or ())}
-    found = set()
-    for feature in features:
-        if isinstance(feature, str) and feature not in places:
-            raise ValueError(f"{said} must name features but names {feature!r}, which is none")
-        if isinstance(feature, bool) or not isinstance(feature, str | Integral):
-            raise ValueError(f"{said} must be indices or names of features but has {feature!r}")
-        index = places[feature] if isinstance(feature, str) else int(feature)
-        if not 0 <= index < n_features:
-            raise ValueError(f"{said} must have indices in 0..{n_features - 1} but has {index}")
-        found.add(index)
-    return tuple(sorted(found))
-
-
 def _as_indices(features: Sequence[Feature]) -> list[int]:
     return [int(feature) for feature in features]
-
-
-def _costs(
-    costs: Sequence[float] | Mapping[Feature, float] | None,
-    names: Sequence[str] | None,
-    n_features: int,
-) -> Sequence[float] | None:
-    if costs is None:
-        return None
-    if isinstance(costs, Mapping):
-        of_each = np.zeros(n_features)
-        for feature, cost in costs.items():
-            of_each[list(indices_of([feature], n_features, names, "costs"))] = cost
-    else:
-        of_each = np.asarray(costs, dtype=np.float64)
-    if of_each.shape != (n_features,):
-        raise ValueError(f"costs must be {n_features}, one for each feature, but are {len(costs)}")
-    wrong = np.flatnonzero(~(of_each >= 0) | ~np.isfinite(of_each))
-    if len(wrong):
-        raise ValueError(
-            f"costs must be finite and at least 0 but that of feature {wrong[0]} is "
-            f"{of_each[wrong[0]]}"
-        )
-    return tuple(of_each.tolist())
 
 
 def _check_choice(done: Constraints, n_features: int, k: int, n_sets: int) -> None:
@@ -237,12 +160,14 @@ def _check_choice(done: Constraints, n_features: int, k: int, n_sets: int) -> No
         raise ValueError(
             f"costs and a budget go together but only {given} is given; give {missing}"
         )
+    if done.budget is not None and not is_number(done.budget):
+        raise ValueError(f"budget must be a number but is {done.budget!r}; give a float")
     if done.budget is not None and not done.budget >= 0:
         raise ValueError(f"budget must be at least 0 but is {done.budget}")
     most = done.max_sets_per_feature
     if most is None:
         return
-    if not isinstance(most, Integral):
+    if not is_whole(most):
         raise ValueError(f"max_sets_per_feature must be a whole number but is {most!r}")
     if most < 1:
         raise ValueError(f"max_sets_per_feature must be at least 1 but is {most}")
@@ -286,5 +211,15 @@ def _rows_of(done: Constraints, n_features: int) -> Rows:
                 add([features[place], features[place - 1]], [1.0, -1.0], 0.0)
     if done.costs is not None and done.budget is not None:
         costs = [float(cost) for cost in done.costs]
-        add(range(n_features), costs, done.budget + _ROUNDING * max(1.0, abs(done.budget)))
+        add(range(n_features), costs, done.budget + _rounding_of(costs, done.budget))
     return Rows(np.reshape(weights, (len(weights), n_features)), np.array(caps))
+
+
+def _rounding_of(costs: Sequence[float], budget: float) -> float:
+    """Return by how much sums may exceed a budget for rounding alone: 0.1 and 0.2 are 0.3.
+
+    Each cost, the budget, and each addition is rounded; whole numbers are not.
+    """
+    if all(cost.is_integer() for cost in costs) and math.fsum(costs) <= _LARGEST_WHOLE:
+        return 0.0
+    return (len(costs) + 4) * _EPSILON * abs(budget)

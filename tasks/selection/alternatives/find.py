@@ -10,10 +10,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Literal, get_args
 
+import numpy as np
+
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Feature, indices_of
+from chaffinch.tasks.selection.alternatives.constraints_given import is_number, is_whole
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.quality import Quality
 from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
@@ -28,6 +31,7 @@ from chaffinch.tasks.selection.alternatives.together import (
     as_alternatives,
     best_together,
     greedily,
+    highest_worth,
     is_free,
 )
 
@@ -206,16 +210,16 @@ class _Asked:
         if not isinstance(constraints, Constraints | None):
             raise ValueError(f"constraints must be Constraints but are {constraints!r}")
         n = quality.n_features
-        if not _is_number(tau) or not 0 < tau <= 1:
+        if not is_number(tau) or not 0 < tau <= 1:
             raise ValueError(f"tau must be above 0 and at most 1 but is {tau!r}")
         if dissimilarity not in get_args(Dissimilarity):
             raise ValueError(f"dissimilarity must be 'dice' or 'jaccard' but is {dissimilarity!r}")
-        if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
+        if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
             raise ValueError(f"time_limit must be above 0 seconds but is {time_limit!r}")
         if isinstance(previous, str) or not isinstance(previous, Iterable):
             raise ValueError(f"previous must be a sequence of sets but is {previous!r}")
         for size in sizes:
-            if not _is_whole(size) or not 1 <= size <= n:
+            if not is_whole(size) or not 1 <= size <= n:
                 raise ValueError(f"k must be in 1..{n}, the number of features, but is {size!r}")
         rules = constraints or Constraints()
         for size in sorted(set(sizes)):
@@ -265,20 +269,21 @@ class _Asked:
                 deadline=deadline,
             )
         seconds = time.monotonic() - start
+        highest = highest_worth(self.quality, k, self.constraints)
         return as_alternatives(
-            solved, self.quality, len(sizes), seconds, aggregate, apart.dissimilarity
+            solved, self.quality, len(sizes), seconds, aggregate, apart.dissimilarity, highest
         )
 
 
 def _sizes(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, ...]:
     """Return the size of each set; ValueError if they do not fit the number of sets."""
-    if n_alternatives is not None and not (_is_whole(n_alternatives) and n_alternatives >= 0):
+    if n_alternatives is not None and not (is_whole(n_alternatives) and n_alternatives >= 0):
         raise ValueError(
             f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"
         )
-    if isinstance(k, Integral) and _is_whole(k):
+    if isinstance(k, Integral) and is_whole(k):
         return (int(k),) * (1 + (n_alternatives or 0))
-    if isinstance(k, str) or not isinstance(k, Iterable):
+    if isinstance(k, str) or not isinstance(k, Iterable) or not np.ndim(k):
         raise ValueError(f"k must be a whole number, or one for each set, but is {k!r}")
     sizes = tuple(k)
     if not sizes or n_alternatives not in (None, len(sizes) - 1):
@@ -287,14 +292,6 @@ def _sizes(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, ...
             f"{len(sizes)} sizes"
         )
     return sizes
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:

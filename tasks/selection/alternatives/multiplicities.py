@@ -123,6 +123,7 @@ class _Search:
         self.whole: WholeValues = whole_values(
             values, min(len(values), self.n_places), self.n_places * self.scale
         )
+        self.rounding = self.whole.rounding(self.n_places)
         self.best: Integers | None = None  # places in the order of value, shape (m, k)
         self.worth = NONE
 
@@ -142,7 +143,7 @@ class _Search:
             return Solved(None, -math.inf, upper, complete=False)
         sets = in_order(self.values, self.whole.order[self.best])
         value = math.fsum(self.values[sets].ravel())
-        return Solved(sets, value, max(upper, value), is_proven)
+        return Solved(sets, value, max(upper, value), is_proven, self.rounding)
 
     def _improve(self, uses: Uses) -> tuple[int, bool]:
         """Search until it is proven or too late; return a bound, and whether it is proven."""
@@ -279,6 +280,7 @@ class _Search:
         values = self.values[self.whole.order]
         deadline = share_of_time(self.deadline, _OF_PRICES)
         found = by_prices(values, self.best, self.overlap, "sum", deadline)
+        self.rounding = max(self.rounding, found.rounding)
         if found.sets is not None:
             self._take(found.sets.astype(np.int64))
         bound = min(bound, self.whole.units_at_most(found.bound, self.n_places))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from numbers import Real
 
@@ -78,10 +78,16 @@ def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]
     Raises
     ------
     ValueError
-        If they are not as many as features, or not distinct.
+        If they are not strings, not as many as features, or not distinct.
     """
     if names is None:
         return None
+    if not isinstance(names, Iterable):
+        raise ValueError(f"names must be one for each of {n_features} features but is {names!r}")
+    names = list(names)
+    wrong = next((name for name in names if not isinstance(name, str)), None)
+    if wrong is not None or None in names:
+        raise ValueError(f"names must be strings but hold {wrong!r}; name features by strings")
     if len(names) != n_features or len(set(names)) != n_features:
         raise ValueError(
             f"names must be {n_features} different ones, one for each feature, but are "

@@ -169,7 +169,8 @@ class _Search:
         share = self.designs.n_sets if self.is_smallest_counted else 1
         ceiling = self.value if is_proven else max(self.ceiling / share, self.value)
         in_order = None if self.best is None else best_first(self.designs.form, self.best)
-        return Solved(in_order, self.value, ceiling + bound.slack / share, is_proven)
+        rounding = bound.slack / share
+        return Solved(in_order, self.value, ceiling + rounding, is_proven, rounding)
 
     def _first_step(self, bound: Bound, enough: int) -> float:
         """Return what to lose for enough sets to find a good design among; look for one."""

@@ -17,7 +17,8 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import Found, Limit
 from chaffinch.tasks.selection.alternatives.cfs import best_cfs_set
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
-from chaffinch.tasks.selection.alternatives.quality import CFS, Quality, QualityWithForm
+from chaffinch.tasks.selection.alternatives.narrowing import Narrowed, Outcome
+from chaffinch.tasks.selection.alternatives.quality import CFS, Form, Quality, QualityWithForm
 from chaffinch.tasks.selection.alternatives.sets import FeatureSet, Status
 from chaffinch.tasks.selection.alternatives.wrapper import Wrapper
 
@@ -99,8 +100,7 @@ def _best(
     if quality.n_features - len(constraints.must_exclude) < k:
         return Found(None, -math.inf, -math.inf, complete=True)
     if isinstance(quality, QualityWithForm):
-        form = quality.form(k)
-        return best_set(form, k, limits=limits, constraints=constraints, deadline=deadline)
+        return _best_by_form(quality.form(k), k, limits, constraints, deadline)
     if isinstance(quality, CFS):
         return best_cfs_set(quality, k, limits=limits, constraints=constraints, deadline=deadline)
     if isinstance(quality, Wrapper):
@@ -108,6 +108,24 @@ def _best(
     raise ValueError(
         f"quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is {type(quality).__name__}"
     )
+
+
+def _best_by_form(
+    form: Form, k: int, limits: Limits, constraints: Constraints, deadline: float | None
+) -> Found:
+    """Return the best set; it is not proven where rounding may hide a better one."""
+
+    def search(form: Form, constraints: Constraints, deadline: float | None) -> Found:
+        return best_set(form, k, limits=limits, constraints=constraints, deadline=deadline)
+
+    def outcome_of(found: Found) -> Outcome:
+        if found.indices is None:
+            return Outcome((), -math.inf, 0.0, found.complete)
+        return Outcome([found.indices], found.value, found.bound - found.value, found.complete)
+
+    narrowed = Narrowed(form, k, limits, constraints, search, outcome_of)
+    found, is_hidden = narrowed.run(deadline, time.monotonic())
+    return replace(found, complete=False) if is_hidden else found
 
 
 def _without_worn_out(

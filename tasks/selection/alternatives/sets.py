@@ -34,12 +34,15 @@ class Solved:
         No such sets are worth more; -inf if there are none.
     complete : bool
         Whether the search came to its end, so that these are best, or there are none.
+    rounding : float
+        By how much others may be better all the same.
     """
 
     sets: NDArray[np.integer] | None
     value: float
     bound: float
     complete: bool
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,11 @@ class FeatureSet:
         What it is worth; -inf for a set that is not there.
     bound : float
         Nothing in its place is worth more: given the sets before it, where they are searched for
-        one by one. inf where nothing is known.
+        one by one; given all others, where they are found at once. inf where nothing is known.
     status : "optimal", "feasible", "infeasible" or "not_solved"
-        The best there is; a set, with a bound; proven that there is none; none found, and not
-        proven that there is none: time was over, or a search without proofs got stuck.
+        The best there is in its place, but for a billionth at most that rounding may hide; a set,
+        with a bound; proven that there is none; none found, and not proven that there is none:
+        time was over, or a search without proofs got stuck.
     seconds : float
         How long it was searched for; for sets found at once, all of them.
     """
@@ -95,10 +99,12 @@ class Alternatives(Sequence[FeatureSet]):
         No sets of this search are worth more; sets that were searched for one by one, each given
         those before it. inf where nothing is known.
     status : "optimal", "feasible", "infeasible" or "not_solved"
-        All are the best there are; all are there, with a bound; proven that there are not as many
-        as asked for, after those that are here; not all were found, which proves nothing: time was
-        over, or a search without proofs got stuck. So do the greedy ones where they have used up
-        the features that they would add, and a climb where every set on its way is worth -inf.
+        All are the best there are, by `total`: where that is the smallest, a set that is worth
+        more may be bettered in its place, and is feasible; all are there, with a bound; proven
+        that there are not as many as asked for, after those that are here; not all were found,
+        which proves nothing: time was over, or a search without proofs got stuck. So do the greedy
+        ones where they have used up the features that they would add, and a climb where every set
+        on its way is worth -inf.
     seconds : float
         How long it all took.
     aggregate : "sum" or "min"

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from chaffinch.tasks.selection.alternatives import (
 )
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
 from chaffinch.tasks.selection.alternatives.greedy import (
     Sets,
@@ -34,7 +36,13 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_depth_search,
     greedy_replacement,
 )
-from chaffinch.tasks.selection.alternatives.quality import Quality, QualityWithForm, Univariate
+from chaffinch.tasks.selection.alternatives.narrowing import Narrowed, Outcome, capped
+from chaffinch.tasks.selection.alternatives.quality import (
+    Form,
+    Quality,
+    QualityWithForm,
+    Univariate,
+)
 from chaffinch.tasks.selection.alternatives.sets import (
     Aggregate,
     Alternatives,
@@ -45,6 +53,8 @@ from chaffinch.tasks.selection.alternatives.sets import (
 from chaffinch.tasks.selection.vocabulary import Floats
 
 GreedyName = Literal["greedy_replacement", "greedy_balancing", "greedy_depth_search"]
+
+_ROUNDING = 1e-15  # of three operations
 
 GREEDY: dict[GreedyName, Callable[[Floats, int, int, int], Sets]] = {
     "greedy_replacement": greedy_replacement,
@@ -95,19 +105,54 @@ def best_together(
             "search simultaneous needs a quality that is Univariate, FCBF or MRMR but is "
             f"{type(quality).__name__}; use sequential"
         )
-    if isinstance(quality, Univariate) and is_free(limits, constraints):
-        search = multiplicities.best_sum if aggregate == "sum" else balanced.best_min
-        return search(quality.values, k, n_sets, overlap, deadline=deadline)
-    of_form = price_and_enumerate.best_sum if aggregate == "sum" else price_and_enumerate.best_min
-    return of_form(
-        quality.form(k),
-        k,
-        n_sets,
-        overlap,
-        limits=limits,
-        constraints=constraints,
-        deadline=deadline,
-    )
+    is_alone = isinstance(quality, Univariate) and is_free(limits, constraints)
+    designs = Designs.checked(quality.form(k), k, n_sets, overlap, limits, constraints)
+    counts = math.fsum if aggregate == "sum" else min
+    others = (n_sets - 1) * highest_worth(quality, k, constraints)
+
+    def search(form: Form, constraints: Constraints, deadline: float | None) -> Solved:
+        if is_alone:
+            return _by_values(form, k, n_sets, overlap, aggregate, constraints, deadline)
+        by_form = price_and_enumerate.best_sum, price_and_enumerate.best_min
+        return by_form[aggregate == "min"](
+            form, k, n_sets, overlap, limits=limits, constraints=constraints, deadline=deadline
+        )
+
+    def outcome_of(solved: Solved) -> Outcome:
+        if solved.sets is None:
+            return Outcome((), -math.inf, 0.0, solved.complete)
+        least = counts([designs.form.value(one) for one in solved.sets.tolist()])
+        if aggregate == "sum":  # a set has to make up for what the others can be worth at most
+            least -= others + designs.rounding
+        return Outcome(solved.sets.tolist(), least, solved.rounding, solved.complete)
+
+    def lowered(form: Form, constraints: Constraints) -> Form:
+        if aggregate == "sum":
+            return form
+        return capped(form, k, n_sets, designs.most_uses(1), constraints)
+
+    narrowed = Narrowed(designs.form, k, limits, constraints, search, outcome_of, lowered, counts)
+    solved, is_hidden = narrowed.run(deadline, time.monotonic())
+    if solved.sets is not None:
+        value = counts([designs.form.value(one) for one in solved.sets.tolist()])
+        solved = replace(solved, value=value, bound=max(value, solved.bound))
+    return replace(solved, complete=False) if is_hidden else solved
+
+
+def _by_values(
+    form: Form,
+    k: int,
+    n_sets: int,
+    overlap: int,
+    aggregate: Aggregate,
+    constraints: Constraints,
+    deadline: float | None,
+) -> Solved:
+    """Return the best sets of features that are not excluded, by what each is worth."""
+    search = multiplicities.best_sum if aggregate == "sum" else balanced.best_min
+    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
+    solved = search(form.gains[left], k, n_sets, overlap, deadline=deadline)
+    return solved if solved.sets is None else replace(solved, sets=left[solved.sets])
 
 
 def greedily(
@@ -166,6 +211,37 @@ def greedily(
     return Solved(sets if len(sets) else None, value, max(value, bound), complete=False)
 
 
+def _bound_in_place(
+    worth: float, worths: Sequence[float], complete: bool, aggregate: Aggregate, highest: float
+) -> float:
+    """Return what no set is worth more than in the place of one among others.
+
+    In the best sum none can be better in its place; by the smallest, the one that is worse than all
+    others cannot. Of any other set it is known what no set at all can exceed.
+    """
+    is_smallest = worth == min(worths) and worths.count(worth) == 1
+    if complete and (aggregate == "sum" or is_smallest):
+        return worth
+    return max(worth, highest)
+
+
+def highest_worth(quality: Quality, k: int, constraints: Constraints) -> float:
+    """Return what no set of k features that are not excluded can exceed; inf if not known."""
+    if not isinstance(quality, QualityWithForm):
+        return math.inf
+    form = quality.form(k)
+    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
+    highest = math.fsum(np.sort(form.gains[left])[-k:])
+    if form.pair_costs is None or k < 2:
+        return highest
+    costs = form.pair_costs[np.ix_(left, left)][np.triu_indices(len(left), 1)]
+    least = float(costs.min(where=np.isfinite(costs), initial=math.inf))
+    if least == math.inf:
+        return highest
+    rest = math.comb(k, 2) * least
+    return highest - rest + _ROUNDING * (abs(highest) + abs(rest))
+
+
 def is_free(limits: Limits, constraints: Constraints) -> bool:
     """Return whether sets have to obey nothing but their distance from each other."""
     return not len(limits.at_most) and constraints == Constraints()
@@ -178,6 +254,7 @@ def as_alternatives(
     seconds: float,
     aggregate: Aggregate,
     dissimilarity: Dissimilarity,
+    highest: float,
 ) -> Alternatives:
     """Return sets that were found at once, each with what is known of it.
 
@@ -195,25 +272,28 @@ def as_alternatives(
         What their worth in all is.
     dissimilarity : "dice" or "jaccard"
         What is to differ.
+    highest : float
+        No set is worth more.
     """
     status: Status = "optimal" if solved.complete else "feasible"
     if solved.sets is None or len(solved.sets) < n_asked:
         status = "infeasible" if solved.complete else "not_solved"
     sets = () if solved.sets is None else tuple(map(tuple, np.sort(solved.sets, axis=1).tolist()))
     worths = [quality.value(one) for one in sets]
-    # in the best sum none can be better in its place; else all that is known is the whole's bound
-    is_settled = solved.complete and (aggregate == "sum" or len(sets) == 1)
+    bounds = [
+        _bound_in_place(worth, worths, solved.complete, aggregate, highest) for worth in worths
+    ]
     return Alternatives(
         sets=tuple(
             FeatureSet(
                 features=one if quality.names is None else tuple(quality.names[j] for j in one),
                 indices=one,
                 quality=worth,
-                bound=worth if is_settled else math.inf,
-                status="optimal" if solved.complete else "feasible",
+                bound=bound,
+                status="optimal" if bound == worth else "feasible",
                 seconds=seconds,
             )
-            for one, worth in zip(sets, worths, strict=True)
+            for one, worth, bound in zip(sets, worths, bounds, strict=True)
         ),
         total=solved.value,
         bound=solved.value if solved.complete else solved.bound,

@@ -59,6 +59,10 @@ class WholeValues:
         """Return by how many units sums of so many values may differ and yet be equal."""
         return math.floor(2 * self.error * n_values)
 
+    def rounding(self, n_values: int) -> float:
+        """Return by how much sums of so many values may differ and have equal units."""
+        return math.ldexp(2 * self.error * n_values, self.exponent)
+
 
 def sums_of_sets(units: Integers, k: int, most: int) -> Integers | None:
     """Return all that sets of k of some whole numbers come to, ascending.
