@@ -117,7 +117,11 @@ def with_history(
     whole = None if scales is None else checked_scales(scales)
     if whole is not None:
         refuse_scaled_roles(next(iter(whole.values())), [("series", series), ("time", time)])
-    table = _with_numbers(read_source(data), listed("numeric", numeric, "a list of column names"))
+    named = listed("numeric", numeric, "a list of column names")
+    for name in named:
+        if not isinstance(name, str):
+            raise InputError(f"numeric must be text but is {name!r}")
+    table = _with_numbers(read_source(data), named)
     if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target
         known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}

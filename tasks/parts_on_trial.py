@@ -28,13 +28,14 @@ def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFol
     InputError
         Names how many rows there are and how many are needed.
     """
-    needed = int(least_members(settings).sum())
+    least = least_members(settings)
+    needed, is_folded = int(least.sum()), bool(least[0] > 1)
     if n_rows >= (1 if outer_folds else needed):
         return
+    what = "parts and the folds" if is_folded else "parts"
     few = TooFewError(
-        f"the table has {n_rows} rows but the parts and the folds need {needed}",
-        MORE_ROWS,
-        FEWER_FOLDS,
+        f"the table has {n_rows} rows but the {what} need {needed}",
+        *((MORE_ROWS, FEWER_FOLDS) if is_folded else (MORE_ROWS,)),
     )
     with within_reach(settings):
         raise few.without_fewer_folds() if outer_folds else few

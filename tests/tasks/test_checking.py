@@ -667,3 +667,10 @@ def test_texts_that_are_as_many_as_rows_are_no_classes() -> None:
     texts = pa.array([f"{n / 7:.3f} EUR" for n in range(300)]).dictionary_encode()
     prices = pa.table({"a": np.arange(300.0), "y": texts})
     refused("target 'y' has 300 different texts in 300 rows, too many to be classes: give", prices)
+
+
+def test_fewer_folds_are_no_remedy_where_nothing_is_folded() -> None:
+    settings = SelectionSettings(target="y", model=ModelSettings(name="linear", tuning="none"))
+    with pytest.raises(InputError) as refusal:
+        describe_table(pa.table({"a": [1.0, 2.0, 3.0], "y": [1.5, 2.5, 0.5]}), settings)
+    assert str(refusal.value) == "the table has 3 rows but the parts need 4: give more rows"

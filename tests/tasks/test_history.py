@@ -231,6 +231,8 @@ def test_text_with_leading_zeros_that_is_not_called_numeric_is_no_history() -> N
         made(padded, "price", lags=(1,))
     with pytest.raises(InputError, match="numeric must be a list of column names but is 'price'"):
         made(padded, "price", lags=(1,), numeric="price")
+    with pytest.raises(InputError, match="numeric must be text but is 5"):
+        made(padded, "price", lags=(1,), numeric=[5])
     with pytest.raises(InputError, match="numeric column 'prices' is no column of the table; did"):
         made(padded, "price", lags=(1,), numeric=["prices"])
 
