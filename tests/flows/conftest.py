@@ -15,6 +15,7 @@ from tests.flows.programs import PREFECT, environment, eventually, free_port, st
 
 # Started once per xdist worker, which is why every test that uses it is in one group.
 SERVER_SECONDS = 90
+BUSY = 503  # Service Unavailable
 ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 ON_DEMAND = {
     f"{flow}/on-demand"
@@ -71,20 +72,30 @@ class Server:
         except httpx.TransportError:
             return False
 
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Return the response, once the server is not too busy to give one."""
+
+        def answered() -> Any:
+            response = self._http.request(method, path, json=body)
+            # SQLite that is busy makes the server say 503; Prefect's own clients ask again too
+            return None if response.status_code == BUSY else response
+
+        return eventually(answered)
+
     def get(self, path: str) -> Any:
         """Return one thing."""
-        return self._http.get(path).raise_for_status().json()
+        return self.ask("GET", path).raise_for_status().json()
 
     def find(self, kind: str, **wanted: Any) -> list[dict[str, Any]]:
         """Return the things of a kind that a filter lets through."""
-        found = self._http.post(f"/{kind}/filter", json=wanted).raise_for_status().json()
+        found = self.ask("POST", f"/{kind}/filter", wanted).raise_for_status().json()
         assert isinstance(found, list)
         return found
 
     def events(self, resource: str) -> list[dict[str, Any]]:
         """Return the events of a resource, the oldest first."""
         wanted = {"resource": {"id": [resource]}, "order": "ASC"}
-        found = self._http.post("/events/filter", json={"filter": wanted}).raise_for_status()
+        found = self.ask("POST", "/events/filter", {"filter": wanted}).raise_for_status()
         return list(found.json()["events"])
 
     def deployments(self, *data_sets: str) -> dict[str, dict[str, Any]]:
@@ -101,9 +112,7 @@ class Server:
     def forget(self, kind: str, things: Iterable[dict[str, Any]]) -> None:
         """Delete things of a kind."""
         for thing in things:
-            # a server on SQLite that is busy says 503, which Prefect's own clients try again
-            path = f"/{kind}/{thing['id']}"
-            eventually(lambda path=path: self._http.delete(path).is_success)
+            self.ask("DELETE", f"/{kind}/{thing['id']}").raise_for_status()
 
     def artifacts(self, flow_run: str) -> dict[str, dict[str, Any]]:
         """Return a flow run's artifacts by their keys."""
@@ -112,28 +121,19 @@ class Server:
 
     def start(self, deployment: str, parameters: dict[str, Any]) -> Any:
         """Ask for a run of a deployment, as the UI's form does; return the server's response."""
-        return self._http.post(
-            f"/deployments/{deployment}/create_flow_run",
-            json={"parameters": parameters, "state": {"type": "SCHEDULED"}},
-        )
+        path = f"/deployments/{deployment}/create_flow_run"
+        return self.ask("POST", path, {"parameters": parameters, "state": {"type": "SCHEDULED"}})
 
     def accepted(self, deployment: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Ask for a run until the server is not too busy to answer; return the run."""
-
-        def ask() -> dict[str, Any]:
-            response = self.start(deployment, parameters)
-            if response.status_code == 503:  # SQLite is; Prefect's own clients ask again too
-                return {}
-            assert response.status_code == 201, response.text
-            return dict(response.json())
-
-        return eventually(ask)
+        """Ask for a run that the server takes; return the run."""
+        response = self.start(deployment, parameters)
+        assert response.status_code == 201, response.text
+        return dict(response.json())
 
     def cancel(self, flow_run: str) -> None:
         """Ask for the end of a flow run, as the UI's button does."""
         state = {"type": "CANCELLING", "name": "Cancelling"}
-        path = f"/flow_runs/{flow_run}/set_state"
-        self._http.post(path, json={"state": state}).raise_for_status()
+        self.ask("POST", f"/flow_runs/{flow_run}/set_state", {"state": state}).raise_for_status()
 
     def ended(self, flow_run: str) -> dict[str, Any]:
         """Return a flow run once it has come to an end."""

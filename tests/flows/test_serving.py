@@ -88,9 +88,8 @@ def test_a_run_started_from_the_form_gives_the_features(
         "settings": small,
         "execution": {"store": str(store), "cluster": "none", "workers": None},
     }
-    response = server.start(deployments["feature_selection/on-demand"]["id"], parameters)
-    assert response.status_code == 201, response.text
-    run = server.ended(response.json()["id"])
+    accepted = server.accepted(deployments["feature_selection/on-demand"]["id"], parameters)
+    run = server.ended(accepted["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     assert run["name"] == "harvest.csv gbmo lightgbm"
     (contract,) = store.glob("runs/*/selection.json")
