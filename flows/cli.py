@@ -18,7 +18,7 @@ import click
 
 from chaffinch.flows.columns_command import columns
 from chaffinch.flows.descent_commands import descend, shuffle
-from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, WORKERS
+from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE
 from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
 from chaffinch.flows.promotion_commands import diff, promote, promoted, rollback
 from chaffinch.flows.reselect_command import reselect
@@ -175,7 +175,8 @@ def compare(
 @cli.command(
     short_help="Run a published experiment again.",
     help="Run a published experiment again with many seeds, and set its figures beside ours. "
-    f"One that is stopped begins anew. PAPER_TABLE is one of: {IN_WORDS}.",
+    "One that was stopped goes on where it was when the same command is given again, and one with "
+    f"more seeds measures only these. PAPER_TABLE is one of: {IN_WORDS}.",
 )
 @click.argument("paper_table")
 @click.option(
@@ -191,7 +192,7 @@ def compare(
     metavar="FOLDER",
     help="Folder that holds the real tables which some need; synthetic ones are made.",
 )
-@settings_options(ExecutionSettings, WORKERS)
+@settings_options(ExecutionSettings, EXECUTION)
 @verbosity_flags
 @json_flag
 def reproduce(
@@ -207,7 +208,7 @@ def reproduce(
     from chaffinch.flows.reproduction_table import show_reproduction
     from chaffinch.tasks import reproduce as reproducing
 
-    execution = ExecutionSettings(**nested(given, WORKERS))
+    execution = ExecutionSettings(**nested(given, EXECUTION))
     with terminal.progress(reproducing.STEPS, verbosity) as (on_progress, _, _):
         found = reproducing.reproduce(
             paper_table,
@@ -215,6 +216,7 @@ def reproduce(
             data=data,
             cluster=execution.cluster,
             workers=execution.workers,
+            store=execution.store,
             on_progress=on_progress,
         )
     show_reproduction(found, as_json=as_json)

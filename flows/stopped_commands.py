@@ -9,7 +9,7 @@ _GOES_ON, _MAY_BE_DONE = (
     "`chaffinch promoted` says whether it was done.",
 )
 _AFTER_A_STOP = {
-    **dict.fromkeys(("run", "reselect", "compare"), _GOES_ON),
+    **dict.fromkeys(("run", "reselect", "compare", "reproduce"), _GOES_ON),
     "descend": "The same command goes on where it was seconds ago.",
     **dict.fromkeys(("promote", "rollback"), _MAY_BE_DONE),
     "serve": "The same command serves again.",

@@ -43,8 +43,10 @@ __all__ = ["Run", "StageRecord", "StageWriter", "Store"]
 logger = logging.getLogger(__name__)
 
 _STORE, _RUN = "store.json", "run.json"
+_RUNS, _COMPARISONS = "runs", "comparisons"
 # Folders that many processes write to at once, each another file, so that they have no lock.
-_SHARED = ("", "datasets", "cells/stages", "dependencies", "dependencies/stages")
+_STAGES = tuple(f"{name}/stages" for name in ("cells", "experiments", "dependencies"))
+_SHARED = ("", "datasets", *_STAGES, "dependencies")
 
 
 @dataclass(frozen=True)
@@ -125,29 +127,30 @@ class Store:
         StorageError
             If the device is full or fails.
         """
-        run = Run(path_in(self._runs, check_name(name)))
+        run = Run(path_in(self.path / _RUNS, check_name(name)))
         make_folder(run.folder)
         return run
 
     def comparison(self, name: str) -> Run:
         """Return the comparison of that name, made where there is none; see `run`."""
-        comparison = Run(path_in(self._comparisons, check_name(name)))
+        comparison = Run(path_in(self.path / _COMPARISONS, check_name(name)))
         make_folder(comparison.folder)
         return comparison
 
     @property
     def cells(self) -> Run:
         """What all comparisons have measured, each a stage that is named after its key."""
-        cells = Run(self.path / "cells")
-        make_folder(cells.folder)
-        return cells
+        return self._of_all("cells")
+
+    @property
+    def experiments(self) -> Run:
+        """What published experiments gave again, each a stage that is named after its key."""
+        return self._of_all("experiments")
 
     @property
     def dependencies(self) -> Run:
         """How features depend on each other, each a stage that is named after its key."""
-        dependencies = Run(self.path / "dependencies")
-        make_folder(dependencies.folder)
-        return dependencies
+        return self._of_all("dependencies")
 
     @property
     def promotions(self) -> Promotions:
@@ -165,7 +168,7 @@ class Store:
         StorageError
             If the device is full or fails.
         """
-        path = self._runs / f".{check_name(data_set)}.lock"
+        path = self.path / _RUNS / f".{check_name(data_set)}.lock"
         with locked(path, f"data set {data_set}"):
             yield
 
@@ -177,7 +180,7 @@ class Store:
         InputError
             If there is none.
         """
-        run = Run(path_in(self._runs, check_name(name)))
+        run = Run(path_in(self.path / _RUNS, check_name(name)))
         if not run.exists:
             known = [other.name for other in self.runs()]
             raise InputError(f"there is no run {name!r} in {self.path}{nearest(name, known)}")
@@ -191,19 +194,16 @@ class Store:
         StorageError
             If a ``run.json`` is damaged.
         """
-        return _described(self._runs)
+        return _described(self.path / _RUNS)
 
     def comparisons(self) -> list[Run]:
         """Return every comparison that was described, newest first; see `runs`."""
-        return _described(self._comparisons)
+        return _described(self.path / _COMPARISONS)
 
-    @property
-    def _runs(self) -> Path:
-        return self.path / "runs"
-
-    @property
-    def _comparisons(self) -> Path:
-        return self.path / "comparisons"
+    def _of_all(self, name: str) -> Run:
+        shared = Run(self.path / name)
+        make_folder(shared.folder)
+        return shared
 
 
 def _described(folder: Path) -> list[Run]:

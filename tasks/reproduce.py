@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.runs import Store
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.reproducing.experiment import Measured
 from chaffinch.tasks.reproducing.experiments import experiment_named
+from chaffinch.tasks.reproducing.memory import Item, Memory
 from chaffinch.tasks.reproducing.outcome import Reproduction, beside
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.stage import OnProgress, tell_nobody
@@ -26,6 +29,7 @@ def reproduce(
     data: str | Path | None = None,
     cluster: str = "none",
     workers: int | None = None,
+    store: str | Path | None = None,
     on_progress: OnProgress = tell_nobody,
 ) -> Reproduction:
     """Run a published experiment again with many seeds, and set its figures beside ours.
@@ -45,6 +49,9 @@ def reproduce(
         Who computes; never changes the result.
     workers : int, optional
         Processes of a local cluster; by default one per core.
+    store : path, optional
+        Folder that keeps what each seed gave as soon as it is there, so that a reproduction that
+        was stopped goes on, and one with more seeds measures only these. None keeps nothing.
     on_progress : callable, optional
         Called with a step's name, its items done, and their number in all.
 
@@ -55,7 +62,10 @@ def reproduce(
     Raises
     ------
     InputError
-        If there is no such table, its data are not there, or there are no seeds.
+        If there is no such table, its data are not there, there are no seeds, or the store cannot
+        be used.
+    StorageError
+        If the store fails on the way, such as a full disk.
 
     Examples
     --------
@@ -72,23 +82,26 @@ def reproduce(
     if experiment.authors_seed is not None and experiment.authors_seed not in wanted:
         wanted.append(experiment.authors_seed)
     items = [(number, seed) for number in range(len(experiment.measures)) for seed in wanted]
-    on_progress(MEASURE, 0, len(items))
-    with open_workers(execution.cluster, execution.workers) as those:
-        parts = those.map(
-            partial(_measured, experiment.measures),
-            shared,
-            items,
-            lambda done, total: on_progress(MEASURE, done, total),
-        )
+    memory = Memory(None if store is None else Store.open(store), experiment.name, shared)
+    measured = {item: there for item in items if (there := memory.recall(item)) is not None}
+    lacking = [item for item in items if item not in measured]
+    on_progress(MEASURE, len(measured), len(items))
+    if lacking:
+        with open_workers(execution.cluster, execution.workers) as those:
+            results = those.as_done(partial(_measured, experiment.measures), shared, lacking)
+            with closing(results):
+                for number, result in results:
+                    measured[lacking[number]] = memory.keep(lacking[number], result)
+                    on_progress(MEASURE, len(measured), len(items))
     on_progress(MEASURE, 1, 1)
     by_seed: dict[int, Measured] = {seed: {} for seed in wanted}
-    for (_, seed), measured in zip(items, parts, strict=True):
-        by_seed[seed] = {**by_seed[seed], **measured}
+    for item in items:
+        by_seed[item[1]] = {**by_seed[item[1]], **measured[item]}
     return beside(experiment, by_seed, seeds)
 
 
 def _measured(
-    measures: Sequence[Callable[[Any, int], Measured]], shared: Any, item: tuple[int, int]
+    measures: Sequence[Callable[[Any, int], Measured]], shared: Any, item: Item
 ) -> Measured:
     """Return what a part of a run with one seed gives."""
     number, seed = item

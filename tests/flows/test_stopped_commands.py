@@ -14,11 +14,11 @@ GOES_ON = "The same command goes on where it was."
 DONE_OR_NOT = "`chaffinch promoted` says whether it was done."
 ANEW = "The same command begins anew."
 SAID = {
-    **dict.fromkeys(("run", "reselect", "compare"), GOES_ON),
+    **dict.fromkeys(("run", "reselect", "compare", "reproduce"), GOES_ON),
     **dict.fromkeys(("promote", "rollback"), DONE_OR_NOT),
     "serve": "The same command serves again.",
     "descend": "The same command goes on where it was seconds ago.",
-    **dict.fromkeys(("reproduce", "diff", "columns", "promoted", "runs", "show"), ANEW),
+    **dict.fromkeys(("diff", "columns", "promoted", "runs", "show"), ANEW),
     **dict.fromkeys(("announce", "automations", "shuffle"), ANEW),
 }
 

@@ -103,14 +103,15 @@ def test_told_to_stop_while_it_checks_it_leaves_nothing(tmp_path, table, number,
     assert not any("train" in line or "Traceback" in line for line in before)
 
 
-def test_a_reproduction_that_is_stopped_says_that_it_begins_anew(tmp_path):
-    command = (*CHAFFINCH, "reproduce", "gbmo-table-2", "--seeds", "500", "--cluster", "none")
+def test_a_reproduction_that_is_stopped_says_that_it_goes_on(tmp_path):
+    here = ("--cluster", "none", "--store", str(tmp_path / "store"))
+    command = (*CHAFFINCH, "reproduce", "gbmo-table-2", "--seeds", "500", *here)
     log = tmp_path / "log"
     with started(*command, env=environment(tmp_path), log=log) as program:
         eventually(lambda: "measure" in log.read_text())
         send_to_it_alone(program, signal.SIGINT)
         assert program.wait(SECONDS_TO_STOP) == 130
-    assert log.read_text().splitlines()[-1] == "Stopped. The same command begins anew."
+    assert log.read_text().splitlines()[-1] == "Stopped. The same command goes on where it was."
 
 
 def test_killed_it_leaves_nothing_and_goes_on_where_it_was(home, slow_run, tmp_path):

@@ -279,7 +279,10 @@ def test_what_a_killed_writer_left_is_no_manifest(finished: Run) -> None:
 
 
 def test_what_a_killed_writer_left_where_nobody_has_a_lock_goes_a_day_later(store: Store) -> None:
-    shared = ("", "datasets", "cells/stages", "dependencies", "dependencies/stages")
+    shared = (
+        *("", "datasets", "cells/stages", "experiments/stages"),
+        *("dependencies", "dependencies/stages"),
+    )
     for old, folder in enumerate((*shared, *shared)):
         left = store.path / folder / f".aside-{old}.npy"
         left.parent.mkdir(parents=True, exist_ok=True)
@@ -288,7 +291,9 @@ def test_what_a_killed_writer_left_where_nobody_has_a_lock_goes_a_day_later(stor
             os.utime(left, (0, time.time() - 25 * 3600))
     Store.open(store.path)
     left_over = {path.relative_to(store.path) for path in store.path.rglob(".aside-*")}
-    assert left_over == {Path(folder, f".aside-{i}.npy") for i, folder in enumerate(shared, 5)}
+    assert left_over == {
+        Path(folder, f".aside-{i}.npy") for i, folder in enumerate(shared, len(shared))
+    }
 
 
 def test_a_file_is_read_only_as_it_was_written(finished: Run) -> None:

@@ -34,6 +34,11 @@ HERE = ["--cluster", "none"]
 SLACKS, SIZES = (0.001, 0.1), (2, 4)
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where the command keeps its store by default
+
+
 def made_up_parts(seed=0) -> Parts:
     random = np.random.default_rng(seed)
     X = random.uniform(size=(160, 8))
