@@ -89,7 +89,8 @@ def find_alternatives(
         In seconds, for all of it. When it is over the best sets so far come back, with a bound on
         what is better than they are. What a search needs is compiled the first time that it is
         called for after an installation: some seconds, which no limit cuts short. It is kept on the
-        disk, so that from then on a limit holds to a fraction of a second.
+        disk, so that from then on a limit holds to a fraction of a second. A simultaneous search
+        ends before it, with its bound, where a proof takes more sets than memory should hold.
 
     Returns
     -------
