@@ -1,5 +1,6 @@
 """Deployments that one process serves: on demand from the UI, every night, and on new data."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, cast
 from zoneinfo import available_timezones
@@ -10,6 +11,7 @@ from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLi
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events import DeploymentEventTrigger
 from prefect.schedules import Cron, Schedule
+from prefect.server.schemas.schedules import CronSchedule
 from prefect.types.entrypoint import EntrypointType
 
 from chaffinch.flows.automations import TAG, make_missing
@@ -146,7 +148,7 @@ def _name_that_can_be_served(data: str, name: str | None) -> str:
 
 
 def _schedule(cron: str, timezone: str) -> Schedule:
-    """Return the schedule; InputError if there is none such, which Prefect finds out in two steps.
+    """Return the schedule; InputError if there is none such, or Prefect finds no date for it.
 
     What Prefect says of a time zone takes four lines.
     """
@@ -157,9 +159,16 @@ def _schedule(cron: str, timezone: str) -> Schedule:
             "Europe/Vienna"
         )
     try:
-        return Cron(cron, timezone=timezone)
+        schedule = Cron(cron, timezone=timezone)
     except ValueError as error:
         raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
+    try:
+        asyncio.run(CronSchedule(cron=cron, timezone=timezone).get_dates(1))
+    except ValueError as error:
+        raise InputError(
+            f"schedule {cron!r} never comes, as on a 31st of February; give a day that there is"
+        ) from error
+    return schedule
 
 
 def _of_data_set(

@@ -256,6 +256,7 @@ def test_a_password_in_the_form_is_refused(deployments, server, small):
         (["--timezone", "Mars/Base"], "there is no time zone 'Mars/Base'"),
         (["--timezone", "Europe/Viena"], "there is no time zone 'Europe/Viena'; nearest: Europe/V"),
         (["--cron", "zork"], "schedule 'zork' in 'UTC' cannot be read"),
+        (["--cron", "0 2 31 2 *"], "schedule '0 2 31 2 *' never comes, as on a 31st of February"),
         (["--name", "harvest.py"], "data set 'harvest.py' cannot be served, as Prefect takes .py"),
         (["--data", ""], "a source must be named but is empty text"),
     ],
