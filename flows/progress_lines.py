@@ -5,6 +5,8 @@ A log of a run in the night reads
     4/9 train base model
     4/9 train base model: 12 of 60 after 30 s
     4/9 train base model: done after 71.3 s
+
+and of an hour not a line for each half minute.
 """
 
 import time
@@ -15,6 +17,7 @@ from chaffinch.tasks.steps import STEPS
 
 # Steps that only look at what was given; if they refuse it, that is the only line.
 _CHECKING = ("ingest", "describe")
+_LONGER = 1.1  # times as long as when it last told of itself is what a step takes to do so again
 
 
 def numbered(step: str, steps: Sequence[str]) -> str:
@@ -47,6 +50,7 @@ class ProgressLines:
         self._lock = Lock()  # `tell` comes from a thread of its own
         self._held: list[str] | None = []
         self._begun: dict[str, float] = {}
+        self._told: dict[str, float] = {}
         self._ended: set[str] = set()
         self._now: tuple[str, int, int] | None = None
 
@@ -68,13 +72,16 @@ class ProgressLines:
                 self._ended.add(step)
 
     def tell(self) -> None:
-        """Say where the step is that goes on."""
+        """Say where the step is that goes on, but seldom of one that takes long."""
         with self._lock:
             self._release()
             if self._now is not None:
                 step, done, total = self._now
                 items = f"{done} of {total} " if total > 1 else ""
                 seconds = self._clock() - self._begun[step]
+                if seconds < _LONGER * self._told.get(step, 0.0):
+                    return
+                self._told[step] = seconds
                 self._line(f"{numbered(step, self._steps)}: {items}after {seconds:.0f} s")
 
     def _line(self, line: str) -> None:

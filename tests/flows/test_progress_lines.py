@@ -36,6 +36,18 @@ def test_a_long_step_says_now_and_then_where_it_is(night):
     assert night.lines == ["5/9 optimise mask", "5/9 optimise mask: 120 of 500 after 30 s"]
 
 
+def test_the_longer_a_step_takes_the_more_seldom_it_says_where_it_is(night):
+    night.progress("optimise_mask", 0, 1)
+    for half_minutes in range(1, 241):
+        night.seconds = 30.0 * half_minutes
+        night.progress.tell()
+    told = [int(line.split()[-2]) for line in night.lines[1:]]
+    assert told[:10] == [30 * times for times in range(1, 11)]
+    assert all(after <= before * 1.1 + 30 for before, after in zip(told, told[1:], strict=False))
+    assert len(told) < 60
+    assert told[-1] > 6000
+
+
 def test_a_step_that_counts_nothing_shows_that_it_lives(night):
     night.progress("retrain", 0, 1)
     night.seconds = 60
