@@ -1,5 +1,7 @@
 """What a log says of a run while it goes on."""
 
+from itertools import pairwise
+
 import pytest
 
 from chaffinch.flows.progress_lines import ProgressLines
@@ -43,7 +45,7 @@ def test_the_longer_a_step_takes_the_more_seldom_it_says_where_it_is(night):
         night.progress.tell()
     told = [int(line.split()[-2]) for line in night.lines[1:]]
     assert told[:10] == [30 * times for times in range(1, 11)]
-    assert all(after <= before * 1.1 + 30 for before, after in zip(told, told[1:], strict=False))
+    assert all(after <= before * 1.1 + 30 for before, after in pairwise(told))
     assert len(told) < 60
     assert told[-1] > 6000
 
