@@ -14,11 +14,12 @@ Measured:
 Concluded, from the results alone:
 
 =====================  ================================================================
+`planned`              what was meant to be measured
 `scores`               the results as arrays, for a table and a model
 `statistics`           paired differences, corrected for shared rows and many methods
 `rank_statistics`      Friedman's test and Nemenyi's critical difference
 `stability`            how much the sets of a method have in common
 `outcomes`, `ranking`  what each method came to; put together by `summary`
-`report`, `lines`      the page, and the lines of a terminal
+`report`, `lines`      the page, and the lines of a terminal; `gaps` has what is missing
 =====================  ================================================================
 """

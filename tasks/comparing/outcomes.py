@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.comparing.scores import Contender, Scores
+from chaffinch.tasks.comparing.planned import Contender
+from chaffinch.tasks.comparing.scores import Scores
 from chaffinch.tasks.comparing.stability import Stability, stability_of
 from chaffinch.tasks.comparing.statistics import (
     PairedDifference,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from chaffinch.tasks.column_settings import ColumnSettings
-from chaffinch.tasks.mask_settings import Gbmo
+from chaffinch.tasks.mask_settings import AfsBm, Gbmo
+from chaffinch.tasks.refit_settings import ParticleSwarm
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
 from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.setting_fields import (
@@ -146,6 +147,14 @@ class ComparisonSettings(Settings):
             baseline=self.baseline,
             seed=seed,
         )
+
+
+def takes_sizes(method: Method) -> bool:
+    """Return whether a method can be asked for a number of features.
+
+    Of those that move or draw whole masks, that one of some size came by says nothing of that size.
+    """
+    return not isinstance(method, ParticleSwarm | AfsBm)
 
 
 def _several(value: Any) -> list[Any]:

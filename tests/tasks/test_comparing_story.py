@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 import chaffinch
+from chaffinch.flows.terminal import show_comparison
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.column_settings import ColumnSettings
@@ -149,6 +151,36 @@ def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path) -> None:
     whole = compared(source, tmp_path / "store")
     assert_same(whole.iloc[: len(some)], some)
     assert len(whole) == 8 * 4
+
+
+def test_what_the_time_did_not_reach_is_told_by_the_result(source, tmp_path, capsys) -> None:
+    """Of 2 tables, 2 models, 2 seeds and 2 folds, one cell: all, 2 methods, one of them sized."""
+    other = tmp_path / "other.csv"
+    pd.read_csv(source).head(80).to_csv(other, index=False)
+    run = compare_methods(
+        [source, other],
+        settings(methods=["anova_f", "particle_swarm"], sizes=[0.5, 3]),  # one size
+        ExecutionSettings(store=tmp_path / "store", cluster="none"),
+        time_budget=1e-9,
+    )
+    result = load_comparison(run)
+    assert result.not_reached == (
+        *(("made_up", "lightgbm"), ("other", "linear"), ("other", "lightgbm")),
+    )
+    n_planned = 2 * 2 * 2 * 2 * 4
+    assert (result.summary.n_planned, result.summary.n_missing) == (n_planned, n_planned - 4)
+    page = html.unescape((run.folder / "report.html").read_text())
+    for said in (
+        f"{n_planned - 4} of {n_planned} losses were not computed.",
+        "Tables not reached with any model: other.",
+        "Models not reached on any table: lightgbm.",
+    ):
+        assert any(line.startswith(said) for line in result.lines)
+        assert said in page
+    show_comparison(result, as_json=True)
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["losses_planned"], shown["losses_missing"]) == (n_planned, n_planned - 4)
+    assert [tuple(pair.values()) for pair in shown["not_reached"]] == list(result.not_reached)
 
 
 def test_without_a_store_nothing_goes_on(source) -> None:

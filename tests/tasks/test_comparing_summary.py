@@ -9,18 +9,17 @@ import pyarrow as pa
 import pytest
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.comparing.gaps import errors_of, gaps_of, sizes_left_out
 from chaffinch.tasks.comparing.lines import lines_of
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary, cells_in_common
+from chaffinch.tasks.comparing.planned import Contender, Planned
 from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.comparing.wording import (
     choices_of,
-    errors_of,
-    gaps_of,
     means_of,
     name_of,
     ranks_of,
     reason_of,
-    sizes_left_out,
     sizes_of,
     verdict_over,
     verdicts_of,
@@ -236,8 +235,43 @@ def test_a_model_that_was_never_reached_on_a_table_is_missing_there() -> None:
     cut = [r for r in rows if (r["table"], r["model"]) != ("b", "mlp")]
     summary = summarise(table_of(cut))
     assert [(t.table, t.model, t.n_missing) for t in summary.tables] == [
-        *(("a", "linear", 0), ("a", "mlp", 0), ("b", "linear", 0), ("b", "mlp", 30)),
+        *(("a", "linear", 0), ("a", "mlp", 0), ("b", "linear", 0)),
     ]
+    assert summary.not_reached == (("b", "mlp"),)
+    assert (summary.n_planned, summary.n_missing) == (120, 30)
+    assert gaps_of(summary)[1] == "Tables not reached with some model: b with mlp."
+
+
+def test_what_was_not_reached_is_named_and_counts_as_planned() -> None:
+    """Of 3 tables, 2 models, 6 cells and 3 contenders each, 2 cells are there."""
+    rows = made_up_rows(tables=("a",), methods=("gbmo", "mrmr"), n_seeds=1, n_folds=2)
+    cells = tuple((seed, fold) for seed in range(3) for fold in range(2))
+    contenders = (Contender("all", None), Contender("gbmo", None), Contender("mrmr", 5))
+    meant = Planned(dict.fromkeys("abc", contenders), ("linear", "mlp"), cells)
+    summary = summarise(table_of(rows), meant)
+    assert (summary.n_planned, summary.n_missing) == (3 * 2 * 6 * 3, 3 * 2 * 6 * 3 - 2 * 3)
+    assert len(summary.not_reached) == 5
+    said = [
+        "102 of 108 losses were not computed. What is compared is compared over the cells that all "
+        "concerned have.",
+        "Tables not reached with any model: b, c.",
+        "Models not reached on any table: mlp.",
+    ]
+    assert gaps_of(summary) == said
+    assert lines_of(summary)[-3:] == said
+
+
+def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> None:
+    rows = made_up_rows(methods=("mrmr",), sizes=(5, 10))
+    of_all = [row for row in rows if row["method"] == "all"]
+    failed = failing([{**row, "method": "mrmr"} for row in of_all], lambda row: True, "no")
+    sizes = (None, 5, 10)
+    contenders = (Contender("all", None), *(Contender("mrmr", size) for size in sizes))
+    meant = Planned(
+        {"wine": contenders}, ("linear",), tuple((s, f) for s in range(3) for f in range(5))
+    )
+    (table,) = summarise(table_of(of_all + failed), meant).tables
+    assert [(o.n_failed, o.n_missing) for o in table.rivals] == [(15, 0)] * 3
 
 
 def test_ranks_over_tables_have_a_critical_difference() -> None:
@@ -339,7 +373,8 @@ def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
 def test_where_the_time_was_up_the_heading_says_how_much_was_measured() -> None:
     rows = [row for row in made_up_rows(methods=THREE) if (row["seed"], row["fold"]) < (0, 2)]
     cells = [(seed, fold) for seed in range(3) for fold in range(5)]
-    (heading, *_) = lines_of(summarise(table_of(rows), cells))
+    meant = Planned({"wine": ()}, ("linear",), tuple(cells))
+    (heading, *_) = lines_of(summarise(table_of(rows), meant))
     assert heading.endswith("; 3 seeds, 5 outer folds, of which 2 of 15 cells were measured")
 
 
