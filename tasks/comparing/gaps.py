@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chaffinch.tasks.comparing.outcomes import TableSummary
+from chaffinch.tasks.comparing.ranking import is_ranked
 from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.comparing.summary import Summary
-from chaffinch.tasks.comparing.wording import counted, grouped, heading_of
+from chaffinch.tasks.comparing.wording import counted, grouped, heading_of, name_of
 from chaffinch.tasks.reporting.wording import listed, number
 
 
@@ -33,7 +34,17 @@ def gaps_of(summary: Summary) -> list[str]:
                 f"{heading_of(table)}: too few cells to be ranked or on the Pareto front: "
                 f"{grouped(few, everyone)}."
             )
+        if not is_ranked(table) and table.rivals:
+            said.append(f"{heading_of(table)}: not in the ranks, {_why_not_ranked(table)}.")
     return said
+
+
+def _why_not_ranked(table: TableSummary) -> str:
+    """Return why a table has no part in the ranks."""
+    alone = [outcome.contender for outcome in table.outcomes if outcome.n_scored]
+    if alone:
+        return f"since losses are there of {name_of(alone[0])} alone"
+    return "since everything failed there" if table.n_failed else "since nothing was measured there"
 
 
 def _not_reached(summary: Summary) -> Iterator[str]:
@@ -64,7 +75,7 @@ def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
         n_sizes = {
             len({o.contender.size for o in table.outcomes} - {None})
             for table in tables
-            if table.model == model
+            if table.model == model and is_ranked(table)
         }
         if len(n_sizes) > 1:
             yield (

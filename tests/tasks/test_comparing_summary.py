@@ -438,6 +438,26 @@ def test_who_was_not_asked_for_sizes_is_told() -> None:
     assert not told(alone + [r for r in sized if r["method"] == "all"])
 
 
+def test_of_a_table_that_failed_wholly_it_is_said_that_it_failed() -> None:
+    rows = made_up_rows(tables=("a", "b"), methods=("mrmr", "relieff"), sizes=(2, 5))
+    own = [{**r, "size": None} for r in rows if r["size"] == 2]  # how a method fails
+    failed = failing([r for r in own + rows if r["size"] is None], lambda r: True, "no")
+    summary = summarise(table_of([r for r in rows if r["table"] == "a"] + [
+        r for r in failed if r["table"] == "b"
+    ]))  # fmt: skip
+    assert not list(sizes_left_out(summary.tables))
+    assert gaps_of(summary)[1:] == ["b, linear: not in the ranks, since everything failed there."]
+    assert [ranking.sizes for ranking in summary.rankings] == [(2,), (5,)]
+
+
+def test_a_table_on_which_all_features_alone_have_losses_is_said_to_be_out_of_the_ranks() -> None:
+    rows = made_up_rows(tables=("a", "b"), methods=("mrmr",))
+    failed = failing(rows, lambda r: r["table"] == "b" and r["method"] == "mrmr", "no")
+    assert gaps_of(summarise(table_of(failed)))[1:] == [
+        "b, linear: not in the ranks, since losses are there of all features alone."
+    ]
+
+
 def test_sizes_that_are_not_ranked_because_tables_have_unlike_numbers_of_them_are_told() -> None:
     many = made_up_rows(methods=("mrmr",), sizes=(2, 5))
     few = [{**r, "table": "narrow"} for r in made_up_rows(methods=("mrmr",), sizes=(2,))]
