@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from chaffinch.tasks.comparing.outcomes import TableSummary
+from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.ranking import is_ranked
 from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import counted, grouped, heading_of, name_of
 from chaffinch.tasks.reporting.wording import listed, number
+
+# a number by itself; what is quoted, or part of a word, tells things apart and is no figure
+_QUOTED = r"(?<!\w)'[^']*'"
+_FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
+_QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 
 def gaps_of(summary: Summary) -> list[str]:
@@ -86,15 +93,25 @@ def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
 
 
 def errors_of(summary: Summary) -> Iterator[str]:
-    """Yield what went wrong, one line for each error on a table with a model."""
+    """Yield what went wrong, one line for each error on a table with a model.
+
+    Errors that differ in their figures alone are one, of which the first is shown.
+    """
     for table in summary.tables:
         everyone = [outcome.contender for outcome in table.outcomes]
-        for error in dict.fromkeys(error for _, error, _ in table.errors):
-            hit = [contender for contender, said, _ in table.errors if said == error]
-            n_cells = [n for _, said, n in table.errors if said == error]
+        alike: dict[str, list[tuple[Contender, str, int]]] = {}
+        for found in table.errors:
+            without = _QUOTED_OR_FIGURE.sub(lambda match: match[1] or "#", found[1])
+            alike.setdefault(without, []).append(found)
+        for errors in alike.values():
+            n_cells: dict[Contender, int] = {}
+            for contender, _, n in errors:
+                n_cells[contender] = n_cells.get(contender, 0) + n
+            others = {said for _, said, _ in errors} - {errors[0][1]}
+            such_as = ", for reasons that differ in figures alone, such as" if others else ""
             yield (
-                f"{heading_of(table)}: {grouped(hit, everyone)} failed in "
-                f"{_cells_each(n_cells)}: {error}"
+                f"{heading_of(table)}: {grouped(list(n_cells), everyone)} failed in "
+                f"{_cells_each(list(n_cells.values()))}{such_as}: {errors[0][1]}"
             )
 
 

@@ -190,6 +190,38 @@ def test_errors_are_told_in_words_and_once() -> None:
     assert reason_of(found, 3) == "no cell has both its loss and that with all features"
 
 
+def test_errors_that_differ_in_figures_alone_are_one_with_the_first_as_an_example() -> None:
+    figures = ["0.75", "1.6", "-2", "1e-07", "2e+20", "nan", "-inf", "12", "0", "3", "4", "5", "6"]
+    rows = made_up_rows(methods=("gbmo", "mrmr"), n_folds=13, n_seeds=1)
+    for row in rows:
+        if row["method"] != "all":
+            row["loss"], row["error"] = None, f"Tom's error is {figures[row['fold']]}; give more"
+    assert list(errors_of(summarise(table_of(rows)))) == [
+        "wine, linear: gbmo, mrmr (5 features) failed in 13 cells each, for reasons that differ in "
+        "figures alone, such as: Tom's error is 0.75; give more"
+    ]
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [
+        ("class '1' is rare", "class '2' is rare"),
+        ("column x1 is constant", "column x2 is constant"),
+        ("column 'a 1 b' is constant", "column 'a 2 b' is constant"),
+        ("no 1st", "no 2nd"),
+        ("it is nan", "it is nanny"),
+    ],
+)
+def test_errors_that_name_other_things_are_not_one(reasons) -> None:
+    rows = made_up_rows(n_seeds=1, n_folds=2)
+    for row in rows:
+        if row["method"] != "all":
+            row["loss"], row["error"] = None, reasons[row["fold"]]
+    assert list(errors_of(summarise(table_of(rows)))) == [
+        f"wine, linear: gbmo failed in 1 cell: {reason}" for reason in reasons
+    ]
+
+
 @pytest.mark.parametrize("loss", [None, float("nan"), float("inf")])
 def test_a_row_without_a_loss_to_go_by_counts_as_failed(loss) -> None:
     rows = made_up_rows()
