@@ -96,8 +96,10 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
         return f"{counted(difference.n_pairs, 'pair')} where {FEWEST_PAIRS} are needed"
     if difference.interval is None:
         every = f"in each of {number(difference.n_pairs)} pairs"
-        if difference.mean == 0:
+        if difference.is_nothing:
             return f"the loss is the same as with all features {every}"
+        if difference.mean == 0:
+            return f"the score is the same {every}, which may be chance where it counts labels"
         return f"the difference is the same {every}, so nothing says how far off it may be"
     if outcome.verdict == "helps":
         return "the loss is lower"

@@ -89,13 +89,42 @@ def test_a_method_that_is_all_features_under_another_name_never_helps() -> None:
         row["loss"] += 0.001 * (i % 3)
     table = only(table_of(rows + same_losses + luckier))
     found = outcomes(table)
-    assert found["copy"].verdict == "cannot tell"
+    assert found["copy"].verdict == "does not help"
     assert reason_of(found["copy"], 1) == (
         "the loss is the same as with all features in each of 15 pairs"
     )
     assert found["full"].verdict == "does not help"
     assert reason_of(found["full"], 1) == "it keeps every feature"
     assert table.n_tested == 3  # neither of the two was
+
+
+def test_where_selection_changes_nothing_at_all_it_does_not_help() -> None:
+    same = made_up_rows(methods=("gbmo",), noise=0)
+    constant = [{**r, "method": "none", "features": []} for r in same if r["method"] == "all"]
+    for rows in (same, [*same, *({**row, "loss": row["loss"] + 1} for row in constant)]):
+        table = only(table_of(rows))
+        (found,) = table.rivals
+        assert found.verdict == "does not help"
+        assert reason_of(found, 0) == (
+            "the loss is the same as with all features in each of 15 pairs"
+        )
+        assert verdicts_of(table) == "Selection does not help with gbmo."
+    # a score of labels may be the same in each of a few cells by chance
+    (found,) = only(table_of([{**row, "loss_name": "accuracy"} for row in same])).rivals
+    assert found.verdict == "cannot tell"
+    assert reason_of(found, 0) == (
+        "the score is the same in each of 15 pairs, which may be chance where it counts labels"
+    )
+
+
+def test_what_is_a_constant_in_every_cell_does_not_help() -> None:
+    rows = made_up_rows(methods=("gbmo",), differences={"gbmo": -0.1})
+    of_gbmo = [row for row in rows if row["method"] == "gbmo"]
+    rows += [{**row, "method": "none", "features": []} for row in of_gbmo]
+    (found,) = only(table_of(rows)).rivals
+    assert found.difference.interval[1] < 0
+    assert found.verdict == "does not help"
+    assert reason_of(found, 1) == "no better than a constant, which looks at no feature"
 
 
 def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
