@@ -6,6 +6,7 @@ Measured:
 `settings`             what a person can set
 `plan`                 which cells there are, and what they depend on
 `cells`                one cell: selection inside an outer fold, one score outside it
+`hearing`              what libraries warn of meanwhile
 `estimate`, `trial`    how much there is to do, and what it takes
 `results`              everything that was measured, as one table
 `story`                the whole comparison, resumable, and its files

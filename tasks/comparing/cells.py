@@ -12,6 +12,7 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.candidates import Path, candidates
+from chaffinch.tasks.comparing.hearing import heard, merged
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.results import NONE
 from chaffinch.tasks.comparing.settings import takes_sizes
@@ -98,7 +99,8 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
     -------
     dict
         By method: ``sets``, a list of dicts (size asked for or None, features, loss, seconds of
-        selection and of training), ``error``, one line or None, and what the cell is.
+        selection and of training), ``error``, one line or None, ``warned``, what libraries warned
+        of, and what the cell is.
     """
     plan = compared.plan
     schema = plan.sources[asked.cell.table].description.schema
@@ -110,17 +112,21 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
         "n_train": len(splits.train) + len(splits.mask_validation) + len(splits.model_validation),
         "n_test": len(splits.test),
     }
-    try:
-        with said_to_the_user():
-            bench = _bench(compared, asked.cell, splits)
-    except InputError as error:
-        return {name: {**about, "sets": [], "error": str(error)} for name in asked.methods}
-    for name in asked.methods:
+    with heard() as of_all:
         try:
             with said_to_the_user():
-                results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
+                bench = _bench(compared, asked.cell, splits)
         except InputError as error:
-            results[name] = {**about, "sets": [], "error": str(error)}
+            failed = {**about, "sets": [], "error": str(error)}
+            return {name: {**failed, "warned": merged(of_all)} for name in asked.methods}
+    for name in asked.methods:
+        with heard() as of_method:
+            try:
+                with said_to_the_user():
+                    results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
+            except InputError as error:
+                results[name] = {**about, "sets": [], "error": str(error)}
+        results[name]["warned"] = merged(of_all, of_method)
     return results
 
 

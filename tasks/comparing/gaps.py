@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from chaffinch.tasks.comparing.outcomes import TableSummary
@@ -10,13 +9,8 @@ from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.ranking import is_ranked
 from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.comparing.summary import Summary
-from chaffinch.tasks.comparing.wording import counted, grouped, heading_of, name_of
+from chaffinch.tasks.comparing.wording import counted, grouped, heading_of, name_of, without_figures
 from chaffinch.tasks.reporting.wording import listed, number
-
-# a number by itself; what is quoted, or part of a word, tells things apart and is no figure
-_QUOTED = r"(?<!\w)'[^']*'"
-_FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
-_QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 
 def gaps_of(summary: Summary) -> list[str]:
@@ -101,8 +95,7 @@ def errors_of(summary: Summary) -> Iterator[str]:
         everyone = [outcome.contender for outcome in table.outcomes]
         alike: dict[str, list[tuple[Contender, str, int]]] = {}
         for found in table.errors:
-            without = _QUOTED_OR_FIGURE.sub(lambda match: match[1] or "#", found[1])
-            alike.setdefault(without, []).append(found)
+            alike.setdefault(without_figures(found[1]), []).append(found)
         for errors in alike.values():
             n_cells: dict[Contender, int] = {}
             for contender, _, n in errors:

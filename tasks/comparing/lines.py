@@ -52,6 +52,7 @@ def lines_of(summary: Summary) -> list[str]:
     lines += sizes_left_out(summary.tables)
     lines += gaps_of(summary)
     lines += errors_of(summary)
+    lines += summary.remarks
     while lines and not lines[-1]:
         lines.pop()
     return [visible(line) for line in lines]

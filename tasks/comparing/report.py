@@ -70,6 +70,7 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
         "gaps": gaps_of(summary),
         "errors": list(errors_of(summary)),
         "warnings": summary.warnings,
+        "remarks": summary.remarks,
         "rankings": [_ranking(ranking, i) for i, ranking in enumerate(summary.rankings)],
         "sizes_left_out": list(sizes_left_out(summary.tables)),
         "ranks_said": ranks_said.pop() if len(ranks_said) == 1 else None,

@@ -38,6 +38,8 @@ class ComparisonResult:
         What was meant to be measured.
     warnings : tuple of str
         What is odd about the tables, each with the table's name.
+    remarks : tuple of str
+        What libraries warned of while cells were measured, each with the table's name.
     """
 
     name: str
@@ -45,6 +47,7 @@ class ComparisonResult:
     table: pa.Table
     planned: Planned
     warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     @cached_property
     def results(self) -> pd.DataFrame:
@@ -55,7 +58,7 @@ class ComparisonResult:
     @cached_property
     def summary(self) -> Summary:
         """Return differences, intervals, verdicts, ranks and stability."""
-        return summarise(self.table, self.planned, self.warnings)
+        return summarise(self.table, self.planned, self.warnings, self.remarks)
 
     @property
     def not_reached(self) -> tuple[tuple[str, str], ...]:
@@ -83,8 +86,8 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
     concluded = {record.stage: record for record in run.records()}.get("conclude")
     if concluded is None:
         raise StorageError(f"comparison {run.name} is not finished; give its command again")
-    warnings, sizes = (concluded.result.get(name) for name in ("warnings", "sizes"))
-    if not isinstance(warnings, list) or not isinstance(sizes, dict):
+    warnings, remarks, sizes = map(concluded.result.get, ("warnings", "remarks", "sizes"))
+    if not (isinstance(warnings, list) and isinstance(remarks, list) and isinstance(sizes, dict)):
         raise StorageError(
             f"comparison {run.name} does not say what is odd about its tables, or what was meant "
             "to be measured on each; give its command again and it is concluded anew"
@@ -92,4 +95,5 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
     table = pq.read_table(io.BytesIO(concluded.read("results.parquet")))
     settings = ComparisonSettings(**run.description["settings"])
     folder = run.folder if keep_folder else None
-    return ComparisonResult(run.name, folder, table, planned(settings, sizes), tuple(warnings))
+    meant = planned(settings, sizes)
+    return ComparisonResult(run.name, folder, table, meant, tuple(warnings), tuple(remarks))

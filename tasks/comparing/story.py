@@ -22,6 +22,7 @@ from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.estimate import estimate
 from chaffinch.tasks.comparing.gathering import as_table
+from chaffinch.tasks.comparing.hearing import heard, remarks_of
 from chaffinch.tasks.comparing.naming import labels_of, name_of, refuse_copies
 from chaffinch.tasks.comparing.plan import Cell, Plan, Source, number_of
 from chaffinch.tasks.comparing.report import render_comparison
@@ -180,7 +181,8 @@ def measure_cells(
         return
     compared = _loaded(plan)
     with open_workers(execution.cluster, execution.workers) as workers:
-        with logging_about(stage="estimate"):  # what is tried for it is logged as well
+        # what is tried for it is logged as well, and warned of once more in the cells
+        with logging_about(stage="estimate"), heard():
             say(str(estimate(compared, asked, workers.n_threads)))
         began = time.monotonic()
         results = workers.as_done(measure, compared, asked)
@@ -205,13 +207,14 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
         for name in plan.methods
         if (record := _found(plan, cell, name, store)) is not None
     }
-    results = as_table(plan, found)
-    summary = summarise(results, plan.planned, plan.warnings)
+    results, remarks = as_table(plan, found), remarks_of(plan, found)
+    summary = summarise(results, plan.planned, plan.warnings, remarks)
     with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
         writer.write("report.html", render_comparison(summary, title=run.name))
         writer.result = {
             "warnings": list(plan.warnings),
+            "remarks": remarks,
             "sizes": {source.label: list(plan.sizes(i)) for i, source in enumerate(plan.sources)},
         }
     _require_a_loss(plan, found)

@@ -25,6 +25,8 @@ class Summary:
         By model, and by the size that methods were asked for.
     warnings : tuple of str
         What is odd about the tables, each with the table's name.
+    remarks : tuple of str
+        What libraries warned of while cells were measured, each with the table's name.
     planned : Planned
         What was meant to be measured.
     """
@@ -32,6 +34,7 @@ class Summary:
     tables: tuple[TableSummary, ...]
     rankings: tuple[Ranking, ...]
     warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
     planned: Planned
 
     @property
@@ -58,7 +61,10 @@ class Summary:
 
 
 def summarise(
-    results: pa.Table, planned: Planned | None = None, warnings: Sequence[str] = ()
+    results: pa.Table,
+    planned: Planned | None = None,
+    warnings: Sequence[str] = (),
+    remarks: Sequence[str] = (),
 ) -> Summary:
     """Return what a comparison found.
 
@@ -71,6 +77,8 @@ def summarise(
         What was meant to be measured; without it, see `read_scores`.
     warnings : sequence of str
         What is odd about the tables, which results do not say.
+    remarks : sequence of str
+        What libraries warned of, likewise.
 
     Raises
     ------
@@ -80,4 +88,4 @@ def summarise(
     read, meant = read_scores(results, planned)
     measured = [(scores, summarise_table(scores)) for scores in read]
     tables = tuple(summary for _, summary in measured)
-    return Summary(tables, tuple(rankings_of(measured)), tuple(warnings), meant)
+    return Summary(tables, tuple(rankings_of(measured)), tuple(warnings), tuple(remarks), meant)

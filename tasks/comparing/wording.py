@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -18,6 +19,11 @@ from chaffinch.tasks.comparing.statistics import (
     is_no_better,
 )
 from chaffinch.tasks.reporting.wording import listed, number, visible
+
+# a number by itself; what is quoted, or part of a word, tells things apart and is no figure
+_QUOTED = r"(?<!\w)'[^']*'"
+_FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
+_QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 
 def name_of(contender: Contender) -> str:
@@ -44,6 +50,11 @@ def cut(text: str, longest: int) -> str:
     """Return a text on one line, cut where it is longer than it may be."""
     text = visible(text)
     return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def without_figures(text: str) -> str:
+    """Return a text with a sign in place of each number, to tell what it says alike."""
+    return _QUOTED_OR_FIGURE.sub(lambda match: match[1] or "#", text)
 
 
 def heading_of(table: TableSummary) -> str:

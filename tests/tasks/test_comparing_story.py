@@ -249,7 +249,6 @@ def test_a_loss_that_fails_in_a_cell_fails_there_alone(tmp_path) -> None:
     assert "cannot score these predictions" in by_fold[4]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_a_loss_that_is_no_number_fails_in_its_cell_alone(tmp_path) -> None:
     """The area under a curve, where the rows outside are of one class."""
     rows = np.arange(160)
@@ -263,6 +262,35 @@ def test_a_loss_that_is_no_number_fails_in_its_cell_alone(tmp_path) -> None:
     assert of_all["error"].notna().sum() == 1
     assert of_all["error"].dropna().item().startswith("the loss on the rows outside is nan")
     assert of_all["loss"].notna().sum() == 7
+
+
+def test_what_libraries_warn_of_is_told_once_at_the_end_and_not_on_the_way(tmp_path) -> None:
+    """Precision where nothing is predicted, and networks whose training ends early."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(60, 3)).round(6), columns=list("abc"))
+    table["y"] = np.arange(60) % 10 == 0
+    asked = {"methods": ["anova_f", "gbmo"], "loss": "precision", "folds": 2, "seeds": 1}
+    early = ModelSettings(name="MLPClassifier", tuning="none", parameters={"max_iter": 2})
+    run = compare_methods(
+        [table],
+        settings(models=[LINEAR, early], **asked),
+        ExecutionSettings(store=tmp_path / "store", cluster="none"),
+    )
+    result = load_comparison(run)
+    undefined = (
+        "a score was not defined, as where rows are of one class or none is predicted, and is what "
+        "scikit-learn puts in its place, in 2 of 2 cells."
+    )
+    early_end = "the training of a model ended before it had converged, in 2 of 2 cells."
+    assert set(result.remarks) == {
+        *(f"DataFrame, linear: {undefined}", f"DataFrame, MLPClassifier: {undefined}"),
+        f"DataFrame, MLPClassifier: {early_end}",
+    }
+    assert result.lines[-3:] == list(result.remarks)
+    page = html.unescape((run.folder / "report.html").read_text())
+    assert all(remark in page for remark in result.remarks)
+    again = load_comparison(Store.find(tmp_path / "store").comparisons()[0])
+    assert again.remarks == result.remarks
 
 
 def test_where_everything_fails_it_says_so(tmp_path) -> None:
