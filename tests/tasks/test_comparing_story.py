@@ -249,6 +249,19 @@ def test_a_loss_that_fails_in_a_cell_fails_there_alone(tmp_path) -> None:
     assert "cannot score these predictions" in by_fold[4]
 
 
+def test_an_estimator_that_fails_by_an_error_of_its_own_fails_in_its_cell_alone(tmp_path) -> None:
+    """Linear discriminants look for the first singular value of a column that does not vary."""
+    rows = np.arange(60)
+    table = pd.DataFrame({"a": np.sin(rows), "b": rows % 7, "c": rows == 7, "y": rows % 2})
+    discriminants = ModelSettings(name="LinearDiscriminantAnalysis", tuning="none")
+    asked = {"methods": ["sequential_forward", "anova_f"], "models": [discriminants], "seeds": 1}
+    found = compared(table, tmp_path / "store", **asked)
+    errors = found["error"].dropna()
+    assert set(found["method"][errors.index]) == {"sequential_forward"}
+    assert all("ends in an error of its own (IndexError: index 0" in error for error in errors)
+    assert found.loc[found["method"] == "anova_f", "loss"].notna().all()
+
+
 def test_a_loss_that_is_no_number_fails_in_its_cell_alone(tmp_path) -> None:
     """The area under a curve, where the rows outside are of one class."""
     rows = np.arange(160)
