@@ -221,6 +221,12 @@ def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: b
             "comparison": result.name,
             "folder": str(result.folder),
             "warnings": list(result.warnings),
+            "remarks": list(result.remarks),
+            "losses_planned": result.summary.n_planned,
+            "losses_missing": result.summary.n_missing,
+            "not_reached": [
+                {"table": table, "model": model} for table, model in result.not_reached
+            ],
             "tables": [asdict(table) for table in result.summary.tables],
             "rankings": [asdict(ranking) for ranking in result.summary.rankings],
             "results": result.table.to_pylist(),

@@ -21,10 +21,14 @@ from chaffinch.tasks.part_needs import (
     has_folds,
     least_members,
     name_of_class,
+    require_to_train_on,
 )
+from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.refit_settings import RobustElimination
+from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.setting_fields import FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS
-from chaffinch.tasks.settings import SelectionSettings
+from chaffinch.tasks.settings import Method, SelectionSettings
 from chaffinch.tasks.splits import Keys, Splits, fold_indices, split_around
 
 
@@ -58,12 +62,16 @@ class OuterFolds:
     n_seeds : int
         How often they are dealt anew, with the seeds from 0 on.
     selections : tuple of SelectionSettings
-        What is selected inside: one for each model.
+        What all methods have in common inside: one for each model.
+    methods : tuple of Method
+        Which are used inside. How the rows are dealt out does not depend on them: what one selects
+        is the same whatever it is compared to.
     """
 
     n_folds: int
     n_seeds: int
     selections: tuple[SelectionSettings, ...]
+    methods: tuple[Method, ...] = ()
 
     def splits(self, fold: int, rows: RowsToDeal, settings: SelectionSettings) -> Splits:
         """Part the rows around an outer fold, which is the test part.
@@ -107,8 +115,23 @@ class OuterFolds:
         for selection in self.selections:
             for seed in range(self.n_seeds):
                 settings = selection.model_copy(update={"seed": seed})
-                for test in self._dealt(rows, settings):
-                    _fold_inside(_around(test, rows, settings), rows, settings)
+                folded = next((m for m in self.methods if m.kind in FOLDED), settings.method)
+                neediest = settings.model_copy(update={"method": folded})
+                for test in self._dealt(rows, neediest):
+                    _fold_inside(_around(test, rows, neediest).train, rows, neediest)
+                    self._try_methods(_around(test, rows, settings), rows, settings)
+
+    def _try_methods(self, splits: Splits, rows: RowsToDeal, settings: SelectionSettings) -> None:
+        """Look whether each method has enough in the parts as they will be."""
+        for method in self.methods:
+            require_to_train_on(len(splits.train), method, rows.y, is_within=True)
+            if isinstance(method, Pefs):
+                method.check_batch(len(splits.train))
+            if method.kind in FOLDED:
+                seen = [splits.train]
+                if isinstance(method, RobustElimination):
+                    seen.append(splits.mask_validation)
+                _fold_inside(np.sort(np.concatenate(seen)), rows, settings, is_known=False)
 
     def _dealt(self, rows: RowsToDeal, settings: SelectionSettings) -> list[Index]:
         """Return the rows of each outer fold."""
@@ -169,14 +192,20 @@ def _around(test: Index, rows: RowsToDeal, settings: SelectionSettings) -> Split
     )
 
 
-def _fold_inside(splits: Splits, rows: RowsToDeal, settings: SelectionSettings) -> None:
-    """Fold the training part on trial, where that can fail: each class has rows for every fold."""
-    if not has_folds(settings) or (rows.groups is None and rows.times is None):
+def _fold_inside(
+    train: Index, rows: RowsToDeal, settings: SelectionSettings, *, is_known: bool = True
+) -> None:
+    """Fold the training part on trial, where that can fail.
+
+    It is known that each class has rows for every fold where the parts were dealt out to that end.
+    """
+    has_roles = rows.groups is not None or rows.times is not None
+    if is_known and not (has_folds(settings) and has_roles):
         return
-    train = splits.train
     groups = None if rows.groups is None else rows.groups[train]
     times = None if rows.times is None else rows.times[train]
     try:
         fold_indices(rows.y[train], settings, groups=groups, times=times)
     except TooFewError as error:
-        raise TooFewError(f"inside an outer fold, {error.what}", NO_ROLES) from error
+        remedy = NO_ROLES if has_roles else MORE_ROWS
+        raise TooFewError(f"inside an outer fold, {error.what}", remedy) from error

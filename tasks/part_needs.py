@@ -9,8 +9,12 @@ import numpy as np
 
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.former_fit import MendableError
+from chaffinch.tasks.ranking_settings import Dfs
+from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.selection.rivals.names import OF_TRAINING_ROWS, fewest_rows
 from chaffinch.tasks.selection.rivals.refit_names import FOLDED
-from chaffinch.tasks.settings import SelectionSettings
+from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.settings import Method, SelectionSettings
 
 PARTS = ("train", "mask_validation", "model_validation", "test")
 
@@ -67,6 +71,51 @@ def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Inde
     """
     folds = settings.model.folds + by_time if has_folds(settings) else 0
     return np.array([max(1, folds), 1, 1, 1])
+
+
+def fewest_to_train_on(method: Method | Reselect, n_classes: int) -> int:
+    """Return how many training rows a method needs, however they are of classes, groups or times.
+
+    Parameters
+    ----------
+    method : Method or Reselect
+    n_classes : int
+        0 for regression.
+    """
+    if method.kind not in OF_TRAINING_ROWS:
+        return 1
+    fewest = fewest_rows(n_classes)
+    return max(fewest, method.order + 1) if isinstance(method, Dfs) else fewest
+
+
+def require_to_train_on(
+    n_rows: int, method: Method | Reselect, y: Floats | Index, *, is_within: bool = False
+) -> None:
+    """Raise TooFewError unless the training part has as many rows as a method needs.
+
+    Parameters
+    ----------
+    n_rows : int
+        Of the training part.
+    method : Method or Reselect
+    y : ndarray, shape (n,)
+        Of all rows: float64 values, or int64 class indices.
+    is_within : bool
+        Whether the training part lies inside an outer fold.
+    """
+    n_classes = int(y.max()) + 1 if np.issubdtype(y.dtype, np.integer) else 0
+    fewest = fewest_to_train_on(method, n_classes)
+    if n_rows < fewest:
+        where = "an outer fold leaves" if is_within else "the parts leave"
+        lower = isinstance(method, Dfs) and n_rows >= fewest_rows(n_classes)
+        others = (("take a lower order",) if lower else ()) + (
+            (f"compare without {method.kind}",) if is_within else ()
+        )
+        raise TooFewError(
+            f"{method.kind} needs at least {fewest} training rows but {where} it {n_rows}",
+            MORE_ROWS,
+            *others,
+        )
 
 
 def require_members(said: str, members: tuple[int, int], least: Index, remedy: str) -> None:

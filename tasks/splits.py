@@ -29,6 +29,7 @@ from chaffinch.tasks.part_needs import (
     require_classes,
     require_for_folds,
     require_members,
+    require_to_train_on,
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
@@ -91,12 +92,13 @@ def split_rows(
     Raises
     ------
     InputError
-        If rows, groups or times, or the rows of a class, are too few for the parts and the folds,
-        or if both groups and times are given.
+        If rows, groups or times, or the rows of a class, are too few for the parts, the folds and
+        the method, or if both groups and times are given.
     """
     rows = _Rows(y, groups, times)
     with within_reach(settings):
         part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
+        require_to_train_on(int((part == 0).sum()), settings.method, y)
     return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
 
 

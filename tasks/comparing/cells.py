@@ -12,16 +12,17 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.candidates import Path, candidates
+from chaffinch.tasks.comparing.hearing import heard, merged
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.results import NONE
+from chaffinch.tasks.comparing.settings import takes_sizes
 from chaffinch.tasks.comparison import constant_prediction
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.material import Material, Seen
 from chaffinch.tasks.matrix import Roles
 from chaffinch.tasks.outer_folds import RowsToDeal
-from chaffinch.tasks.refit_settings import ParticleSwarm, Sequential
+from chaffinch.tasks.refit_settings import Sequential
 from chaffinch.tasks.refitting import Refit, refitted_loss
 from chaffinch.tasks.searching import search
 from chaffinch.tasks.selection.afs_bm import MaskingWalks
@@ -88,11 +89,6 @@ class _Bench:
         return Refit(fitted, judged, self.schema, self.recipe, self.loss)
 
 
-def number_of(size: int | float, n_features: int) -> int:
-    """Return a number of features, or a share of all, as a number."""
-    return size if isinstance(size, int) else max(1, round(size * n_features))
-
-
 def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
     """Return by method what it selects in a cell, and what that is worth outside.
 
@@ -103,7 +99,8 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
     -------
     dict
         By method: ``sets``, a list of dicts (size asked for or None, features, loss, seconds of
-        selection and of training), ``error``, one line or None, and what the cell is.
+        selection and of training), ``error``, one line or None, ``warned``, what libraries warned
+        of, and what the cell is.
     """
     plan = compared.plan
     schema = plan.sources[asked.cell.table].description.schema
@@ -115,17 +112,21 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
         "n_train": len(splits.train) + len(splits.mask_validation) + len(splits.model_validation),
         "n_test": len(splits.test),
     }
-    try:
-        with said_to_the_user():
-            bench = _bench(compared, asked.cell, splits)
-    except InputError as error:
-        return {name: {**about, "sets": [], "error": str(error)} for name in asked.methods}
-    for name in asked.methods:
+    with heard() as of_all:
         try:
             with said_to_the_user():
-                results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
+                bench = _bench(compared, asked.cell, splits)
         except InputError as error:
-            results[name] = {**about, "sets": [], "error": str(error)}
+            failed = {**about, "sets": [], "error": str(error)}
+            return {name: {**failed, "warned": merged(of_all)} for name in asked.methods}
+    for name in asked.methods:
+        with heard() as of_method:
+            try:
+                with said_to_the_user():
+                    results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
+            except InputError as error:
+                results[name] = {**about, "sets": [], "error": str(error)}
+        results[name]["warned"] = merged(of_all, of_method)
     return results
 
 
@@ -161,10 +162,8 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
         on_progress=partial(tell_nobody, "compare"),
         warnings=description.warnings,
     )
-    d = len(schema.features)
-    asked = compared.plan.settings.sizes
-    sizes = (number_of(size, d) for size in asked)
-    return _Bench(schema, recipe, loss, rows, splits, tuple(sorted(set(sizes))), material)
+    sizes = compared.plan.sizes(cell.table)
+    return _Bench(schema, recipe, loss, rows, splits, sizes, material)
 
 
 def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
@@ -216,8 +215,7 @@ def _chosen(bench: _Bench, method: Method | None) -> tuple[Mask, dict[int, Mask]
     if method is None:
         return np.ones(d, dtype=bool), {}
     path = search(_with_sizes(method, bench.sizes), bench.material)
-    # whole masks are moved about, or drawn: that one of some size came by says nothing of that size
-    sizes = () if isinstance(method, ParticleSwarm | AfsBm) else bench.sizes
+    sizes = bench.sizes if takes_sizes(method) else ()
     of_size = {size: mask for size in sizes if (mask := _of_size(path, size)) is not None}
     standing = [candidate.mask for candidate in candidates(path, method)]
     if len(standing) == 1:

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from rich.cells import cell_len
 
+from chaffinch.tasks.comparing.gaps import errors_of, gaps_of, sizes_left_out
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.summary import Summary
@@ -15,13 +16,10 @@ from chaffinch.tasks.comparing.wording import (
     cells_of,
     choices_of,
     cut,
-    errors_of,
-    gaps_of,
     heading_of,
     means_of,
     name_of,
     ranks_of,
-    sizes_left_out,
     sizes_of,
     verdicts_of,
 )
@@ -54,6 +52,7 @@ def lines_of(summary: Summary) -> list[str]:
     lines += sizes_left_out(summary.tables)
     lines += gaps_of(summary)
     lines += errors_of(summary)
+    lines += summary.remarks
     while lines and not lines[-1]:
         lines.pop()
     return [visible(line) for line in lines]

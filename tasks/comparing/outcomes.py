@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.comparing.scores import Contender, Scores
+from chaffinch.tasks.comparing.planned import Contender
+from chaffinch.tasks.comparing.scores import Scores
 from chaffinch.tasks.comparing.stability import Stability, stability_of
 from chaffinch.tasks.comparing.statistics import (
     PairedDifference,
@@ -19,6 +20,7 @@ from chaffinch.tasks.comparing.statistics import (
     verdict_on,
 )
 from chaffinch.tasks.comparison import Verdict
+from chaffinch.tasks.selection.losses import is_mean_over_rows
 from chaffinch.tasks.selection.vocabulary import Floats
 
 
@@ -219,17 +221,17 @@ def _outcomes(
     figures, scored = scores.figures, np.isfinite(scores.losses)
     all_kept = ~scored | (figures["n_features"] == figures["n_total"])
     keeps_all = scored.any(axis=1) & all_kept.all(axis=1)
-    differences = [None, *(_difference(scores, i) for i in range(1, len(used)))]
+    differences = [None, *_differences(scores, scores.losses[0])[1:]]
+    constants = _differences(scores, scores.constant)
     p_values = [
-        np.nan if all_of or difference is None or difference.p_value is None else difference.p_value
-        for all_of, difference in zip(keeps_all, differences, strict=True)
+        np.nan if is_all or difference is None or difference.p_value is None else difference.p_value
+        for is_all, difference in zip(keeps_all, differences, strict=True)
     ]
     corrected = holm(np.array(p_values))
     means, sizes = _means(scores.losses, used), _means(figures["n_features"], used)
     front = pareto_front(np.where(compared, sizes, np.nan), np.where(compared, means, np.nan))
     for i, contender in enumerate(scores.contenders):
         is_all = bool(keeps_all[i])
-        over_constant = paired_difference(scores.losses[i], scores.constant, scores.test_share[i])
         yield Outcome(
             contender=contender,
             n_scored=int(scored[i].sum()),
@@ -242,10 +244,10 @@ def _outcomes(
             n_total=int(figures["n_total"][i, scored[i]].max()) if scored[i].any() else None,
             keeps_all=is_all,
             difference=differences[i],
-            over_constant=over_constant,
+            over_constant=constants[i],
             corrected_p=_known(corrected[i]),
             verdict=verdict_on(
-                differences[i], corrected[i], is_all=is_all, over_constant=over_constant
+                differences[i], corrected[i], is_all=is_all, over_constant=constants[i]
             )
             if i
             else None,
@@ -256,8 +258,10 @@ def _outcomes(
         )
 
 
-def _difference(scores: Scores, i: int) -> PairedDifference | None:
-    return paired_difference(scores.losses[i], scores.losses[0], scores.test_share[i])
+def _differences(scores: Scores, others: Floats) -> list[PairedDifference | None]:
+    by_value = is_mean_over_rows(scores.loss_name)
+    of_each = zip(scores.losses, scores.test_share, strict=True)
+    return [paired_difference(own, others, share, is_by_value=by_value) for own, share in of_each]
 
 
 def _stability(scores: Scores, i: int) -> Stability | None:

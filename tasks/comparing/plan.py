@@ -12,10 +12,16 @@ from dataclasses import dataclass
 
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription
+from chaffinch.tasks.comparing.planned import Planned, planned
 from chaffinch.tasks.comparing.results import ALL, NONE
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings import Method, ModelSettings, SelectionSettings
 from chaffinch.tasks.stage import digest, identity
+
+
+def number_of(size: int | float, n_features: int) -> int:
+    """Return a number of features, or a share of all, as a number."""
+    return size if isinstance(size, int) else max(1, round(size * n_features))
 
 
 @dataclass(frozen=True)
@@ -75,10 +81,10 @@ class Plan:
         ]
 
     @property
-    def folds(self) -> list[tuple[int, int]]:
-        """Every seed and fold."""
-        seeds, folds = range(self.settings.n_seeds), range(self.settings.folds)
-        return [(seed, fold) for seed in seeds for fold in folds]
+    def planned(self) -> Planned:
+        """What there is to be by the end, as the results name it."""
+        sizes = {source.label: self.sizes(i) for i, source in enumerate(self.sources)}
+        return planned(self.settings, sizes)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -88,6 +94,11 @@ class Plan:
             for source in self.sources
             for warning in source.description.warnings
         )
+
+    def sizes(self, table: int) -> tuple[int, ...]:
+        """Return the numbers of features that methods are asked for on a table, each once."""
+        n_features = len(self.sources[table].description.features)
+        return tuple(sorted({number_of(size, n_features) for size in self.settings.sizes}))
 
     def method(self, name: str) -> Method | None:
         """Return a method by its name; None for what the others have to beat."""

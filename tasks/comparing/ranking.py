@@ -84,12 +84,17 @@ def rankings_of(measured: Sequence[Measured]) -> Iterator[Ranking]:
         tables = [
             (scores, summary)
             for scores, summary in measured
-            if summary.model == model and sum(o.is_compared for o in summary.outcomes) > 1
+            if summary.model == model and is_ranked(summary)
         ]
         for sizes in _sizes_by_place([summary for _, summary in tables]):
             ranking = _ranking(model, tables, sizes)
             if ranking is not None:
                 yield ranking
+
+
+def is_ranked(table: TableSummary) -> bool:
+    """Return whether a table has part in the ranks: two contenders at least are compared on it."""
+    return sum(outcome.is_compared for outcome in table.outcomes) > 1
 
 
 def _sizes_by_place(tables: Sequence[TableSummary]) -> list[tuple[int, ...]]:

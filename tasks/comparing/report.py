@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.tasks.comparing import charts, tables
+from chaffinch.tasks.comparing.gaps import errors_of, gaps_of, sizes_left_out
 from chaffinch.tasks.comparing.outcomes import TableSummary
 from chaffinch.tasks.comparing.rank_chart import rank_chart
 from chaffinch.tasks.comparing.ranking import Ranking
@@ -16,17 +17,15 @@ from chaffinch.tasks.comparing.wording import (
     cells_of,
     choices_of,
     counted,
-    errors_of,
-    gaps_of,
     means_of,
     ranks_of,
-    sizes_left_out,
     sizes_of,
     verdict_over,
     verdicts_of,
 )
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.tables import Table
+from chaffinch.tasks.reporting.wording import number
 from chaffinch.tasks.selection.losses import loss_in_words
 
 _TEMPLATE = Path(__file__).parent / "comparison.html"
@@ -54,17 +53,24 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
     n_tables = len({table.table for table in summary.tables})
     n_models = len({table.model for table in summary.tables})
     methods = {outcome.contender.method for t in summary.tables for outcome in t.rivals}
+    scope = (
+        f"{counted(len(methods), 'method')} against all features, on "
+        f"{counted(n_tables, 'table')} with {counted(n_models, 'model')}."
+    )
+    if n_lacking := len(summary.not_reached):
+        every = counted(len(summary.planned.pairs), "combination")
+        scope += f" Of {every} of table and model {number(n_lacking)} were not reached."
     ranks_said = {ranks_of(ranking) for ranking in summary.rankings}
     return {
         "title": title,
-        "scope": f"{counted(len(methods), 'method')} against all features, on "
-        f"{counted(n_tables, 'table')} with {counted(n_models, 'model')}.",
+        "scope": scope,
         "overall": verdict_over(summary.tables) if len(summary.tables) > _MOST_IN_WORDS else None,
         "is_single": len(summary.tables) == 1,
         "first": _first_table(summary),
         "gaps": gaps_of(summary),
         "errors": list(errors_of(summary)),
         "warnings": summary.warnings,
+        "remarks": summary.remarks,
         "rankings": [_ranking(ranking, i) for i, ranking in enumerate(summary.rankings)],
         "sizes_left_out": list(sizes_left_out(summary.tables)),
         "ranks_said": ranks_said.pop() if len(ranks_said) == 1 else None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 from chaffinch.storage.errors import StorageError
 from chaffinch.storage.runs import Run
 from chaffinch.tasks.comparing.lines import lines_of
+from chaffinch.tasks.comparing.planned import Planned, planned
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import Summary, summarise
 
@@ -34,17 +34,20 @@ class ComparisonResult:
         Where it is kept, with ``results.parquet`` and ``report.html``.
     table : pyarrow.Table
         See `chaffinch.tasks.comparing.results`.
-    cells : tuple of (int, int)
-        Every seed and outer fold that was meant to be measured.
+    planned : Planned
+        What was meant to be measured.
     warnings : tuple of str
         What is odd about the tables, each with the table's name.
+    remarks : tuple of str
+        What libraries warned of while cells were measured, each with the table's name.
     """
 
     name: str
     folder: Path | None
     table: pa.Table
-    cells: tuple[tuple[int, int], ...]
+    planned: Planned
     warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     @cached_property
     def results(self) -> pd.DataFrame:
@@ -55,7 +58,12 @@ class ComparisonResult:
     @cached_property
     def summary(self) -> Summary:
         """Return differences, intervals, verdicts, ranks and stability."""
-        return summarise(self.table, self.cells, self.warnings)
+        return summarise(self.table, self.planned, self.warnings, self.remarks)
+
+    @property
+    def not_reached(self) -> tuple[tuple[str, str], ...]:
+        """Return the tables and models that nothing was measured of, as where the time was up."""
+        return self.summary.not_reached
 
     @property
     def lines(self) -> list[str]:
@@ -78,14 +86,14 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
     concluded = {record.stage: record for record in run.records()}.get("conclude")
     if concluded is None:
         raise StorageError(f"comparison {run.name} is not finished; give its command again")
-    warnings = concluded.result.get("warnings")
-    if not isinstance(warnings, list):
+    warnings, remarks, sizes = map(concluded.result.get, ("warnings", "remarks", "sizes"))
+    if not (isinstance(warnings, list) and isinstance(remarks, list) and isinstance(sizes, dict)):
         raise StorageError(
-            f"comparison {run.name} does not say what is odd about its tables; "
-            "give its command again and it is concluded anew"
+            f"comparison {run.name} does not say what is odd about its tables, or what was meant "
+            "to be measured on each; give its command again and it is concluded anew"
         )
     table = pq.read_table(io.BytesIO(concluded.read("results.parquet")))
     settings = ComparisonSettings(**run.description["settings"])
-    cells = tuple(product(range(settings.n_seeds), range(settings.folds)))
     folder = run.folder if keep_folder else None
-    return ComparisonResult(run.name, folder, table, cells, tuple(warnings))
+    meant = planned(settings, sizes)
+    return ComparisonResult(run.name, folder, table, meant, tuple(warnings), tuple(remarks))

@@ -7,9 +7,8 @@ that says why it has no loss, leaves NaN.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -19,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.comparing.planned import Cell, Contender, Planned
 from chaffinch.tasks.comparing.results import ALL, NONE, RESULTS
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -30,21 +30,7 @@ _MEASURED = (  # of every row with a loss
 )
 _FIGURES = ("n_features", "n_total", "selection_seconds", "training_seconds")
 
-Cell = tuple[int, int]  # seed, fold
 _Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A method, and the number of features it was asked for; None where it chose by itself."""
-
-    method: str
-    size: int | None
-
-    @property
-    def place(self) -> tuple[bool, str, int]:
-        """What contenders are sorted by: all features, then by name, then by size."""
-        return self.method != ALL, self.method, self.size or 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +56,7 @@ class Scores:
     features : mapping
         Contender -> the sets it kept, in the order of the cells.
     errors : tuple of (Contender, str, int)
-        What went wrong, and in how many cells.
+        What went wrong, and in how many cells; of each contender in the order of these.
     constant : ndarray, shape (c,)
         Losses of a constant, which looks at no feature and is no contender.
     """
@@ -89,19 +75,19 @@ class Scores:
     constant: Floats
 
 
-def read_scores(results: pa.Table, cells: Sequence[Cell] | None = None) -> list[Scores]:
-    """Return the scores of every table with every model, whatever the order of the rows.
+def read_scores(results: pa.Table, planned: Planned | None = None) -> tuple[list[Scores], Planned]:
+    """Return the scores of each table and model with any row, and what was meant to be measured.
 
-    The plan is not in the results, so it is read off them: each model that occurs is taken to have
-    been meant for each table, and on a table each contender that occurs there, and all features,
-    for each of the cells.
+    The plan is not in the results. Without it, it is read off them: each model that occurs is taken
+    to have been meant for each table, and on a table each contender that occurs there, and all
+    features, for each seed that occurs with each fold. The order of the rows is of no matter.
 
     Parameters
     ----------
     results : pyarrow.Table
         Columns as in `RESULTS`; others are ignored.
-    cells : sequence of (int, int), optional
-        Every seed and fold that was meant; by default each seed that occurs with each fold.
+    planned : Planned, optional
+        What was meant; a contender that occurs beyond it is taken in.
 
     Raises
     ------
@@ -113,15 +99,12 @@ def read_scores(results: pa.Table, cells: Sequence[Cell] | None = None) -> list[
     if not rows:
         raise InputError("the results hold no rows; a comparison needs one at least")
     _refuse_twice(rows)
-    models = sorted({row["model"] for row in rows})
     by_table: dict[str, list[_Row]] = {}
     for row in rows:
         by_table.setdefault(row["table"], []).append(row)
-    return [
-        _scores(table, model, by_table[table], cells)
-        for table in sorted(by_table)
-        for model in models
-    ]
+    meant = _planned(by_table, planned)
+    reached = sorted({(row["table"], row["model"]) for row in rows})
+    return [_scores(*pair, by_table[pair[0]], meant) for pair in reached], meant
 
 
 def _typed(results: pa.Table) -> pa.Table:
@@ -176,15 +159,15 @@ def _at(row: _Row) -> str:
     return ", ".join(f"{name} {row[name]!r}" for name in names if row[name] is not None)
 
 
-def _scores(table: str, model: str, rows: Sequence[_Row], meant: Sequence[Cell] | None) -> Scores:
+def _scores(table: str, model: str, rows: Sequence[_Row], meant: Planned) -> Scores:
     """Return the scores of a model, given the rows of a table with every model."""
-    contenders, cells = _plan(rows, meant)
+    contenders, cells = meant.contenders[table], meant.cells
     shape = len(contenders), len(cells)
     position_of = {contender: i for i, contender in enumerate(contenders)}
     column_of = {cell: j for j, cell in enumerate(cells)}
     scored: dict[tuple[int, int], _Row] = {}
     failed, constant = np.zeros(shape, dtype=bool), np.full(len(cells), np.nan)
-    errors: Counter[tuple[Contender, str]] = Counter()
+    errors: dict[tuple[Contender, str], list[int]] = {}
     for row in rows:
         if row["model"] != model:
             continue
@@ -197,8 +180,13 @@ def _scores(table: str, model: str, rows: Sequence[_Row], meant: Sequence[Cell] 
         if reason is None:
             scored[at] = row
         else:
-            failed[at] = True
-            errors[contender, reason] += 1
+            failed[
+                [contender == other or _goes_for(row, other) for other in contenders], column
+            ] = True
+            errors.setdefault((contender, reason), []).append(column)
+
+    for at in scored:
+        failed[at] = False
 
     def measured(value_of: Callable[[_Row], float]) -> Floats:
         values = np.full(shape, np.nan)
@@ -221,22 +209,40 @@ def _scores(table: str, model: str, rows: Sequence[_Row], meant: Sequence[Cell] 
             for contender, i in position_of.items()
         },
         errors=tuple(
-            (*key, errors[key]) for key in sorted(errors, key=lambda key: (key[0].place, key[1]))
+            (contender, reason, len(columns))
+            for (contender, reason), columns in sorted(
+                errors.items(), key=lambda found: (found[0][0].place, min(found[1]), found[0][1])
+            )
         ),
         constant=constant,
     )
 
 
-def _plan(
-    rows: Sequence[_Row], cells: Sequence[Cell] | None
-) -> tuple[tuple[Contender, ...], tuple[Cell, ...]]:
-    """Return which contenders were to be scored in which cells of a table."""
-    named = {_contender(row) for row in rows if row["method"] != NONE} | {Contender(ALL, None)}
-    contenders = tuple(sorted(named, key=lambda contender: contender.place))
-    if cells is not None:
-        return contenders, tuple(cells)
-    seeds, folds = (sorted({row[name] for row in rows}) for name in ("seed", "fold"))
-    return contenders, tuple(product(seeds, folds))
+def _planned(by_table: Mapping[str, Sequence[_Row]], planned: Planned | None) -> Planned:
+    """Return what was meant to be measured, with every contender that occurs."""
+    rows = [row for of_table in by_table.values() for row in of_table]
+    occurring = {
+        table: {_contender(row) for row in of_table if row["method"] != NONE}
+        for table, of_table in by_table.items()
+    }
+    if planned is None:
+        seeds, folds = (sorted({row[name] for row in rows}) for name in ("seed", "fold"))
+        models = tuple(sorted({row["model"] for row in rows}))
+        planned = Planned({}, models, tuple(product(seeds, folds)))
+    contenders = {
+        table: {Contender(ALL, None), *planned.contenders.get(table, ()), *occurring.get(table, ())}
+        for table in dict.fromkeys([*planned.contenders, *sorted(occurring)])
+    }
+    by_place = {
+        table: tuple(sorted(named, key=lambda contender: contender.place))
+        for table, named in contenders.items()
+    }
+    return replace(planned, contenders=by_place)
+
+
+def _goes_for(row: _Row, contender: Contender) -> bool:
+    """Return whether a failure is also that of a contender: with its own choice a method fails."""
+    return row["size"] is None and row["method"] == contender.method
 
 
 def _contender(row: _Row) -> Contender:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from chaffinch.tasks.column_settings import ColumnSettings
-from chaffinch.tasks.mask_settings import Gbmo
+from chaffinch.tasks.mask_settings import AfsBm, Gbmo
+from chaffinch.tasks.refit_settings import ParticleSwarm
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
-from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.setting_fields import (
     FEWEST_OUTER_FOLDS,
     MOST_OUTER_FOLDS,
@@ -128,9 +128,8 @@ class ComparisonSettings(Settings):
         """How the rows of every table are dealt out."""
         from chaffinch.tasks.outer_folds import OuterFolds
 
-        folded = next((m for m in self.methods if m.kind in FOLDED), None)
-        selections = (self.selection(model, 0, folded) for model in self.models)
-        return OuterFolds(self.folds, self.n_seeds, tuple(selections))
+        selections = tuple(self.selection(model, 0) for model in self.models)
+        return OuterFolds(self.folds, self.n_seeds, selections, self.methods)
 
     def selection(
         self, model: ModelSettings, seed: int, method: Method | None = None
@@ -146,6 +145,14 @@ class ComparisonSettings(Settings):
             baseline=self.baseline,
             seed=seed,
         )
+
+
+def takes_sizes(method: Method) -> bool:
+    """Return whether a method can be asked for a number of features.
+
+    Of those that move or draw whole masks, that one of some size came by says nothing of that size.
+    """
+    return not isinstance(method, ParticleSwarm | AfsBm)
 
 
 def _several(value: Any) -> list[Any]:

@@ -48,6 +48,9 @@ class PairedDifference:
     is_constant : bool
         Whether the difference is the same in every pair, but for rounding. A few folds may well
         differ by one row each, and so by the same accuracy: that is no certainty.
+    is_nothing : bool
+        Whether it is shown to be zero: so in each of three pairs or more, but for rounding, by a
+        loss that takes each prediction by its value. A score of labels may be the same by chance.
     """
 
     mean: float
@@ -56,10 +59,11 @@ class PairedDifference:
     n_pairs: int
     other_mean: float
     is_constant: bool
+    is_nothing: bool
 
 
 def paired_difference(
-    losses: Floats, others: Floats, test_share: Floats
+    losses: Floats, others: Floats, test_share: Floats, *, is_by_value: bool = True
 ) -> PairedDifference | None:
     """Compare two losses over the cells that have both; None where there is no such cell.
 
@@ -82,6 +86,8 @@ def paired_difference(
         Of the same c cells.
     test_share : ndarray, shape (c,)
         Test rows per row inside the fold, n_test/n_train, of each cell.
+    is_by_value : bool
+        Whether the loss takes each prediction by its value, so that equal losses are no chance.
     """
     from scipy import stats
 
@@ -94,11 +100,13 @@ def paired_difference(
     largest = max(np.abs(first).max(), np.abs(second).max())
     is_constant = bool(np.ptp(differences) <= _ROUNDING * largest)
     if is_constant or n < FEWEST_PAIRS:
-        return PairedDifference(mean, None, None, n, other, is_constant)
+        is_zero = is_constant and abs(mean) <= _ROUNDING * largest
+        is_nothing = bool(is_zero and is_by_value and n >= FEWEST_PAIRS)
+        return PairedDifference(mean, None, None, n, other, is_constant, is_nothing)
     error = standard_error(differences, test_share[both])
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
     p_value = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
-    return PairedDifference(mean, (mean - reach, mean + reach), p_value, n, other, False)
+    return PairedDifference(mean, (mean - reach, mean + reach), p_value, n, other, False, False)
 
 
 def standard_error(values: Floats, test_share: Floats) -> float:
@@ -143,7 +151,8 @@ def verdict_on(
     """Return whether a method helps, in the words of `chaffinch.tasks.comparison`.
 
     Fewer features have a lower loss than all of them also where none has anything to tell; so it
-    has to beat the constant that looks at none as well.
+    has to beat the constant that looks at none as well. Where the loss is the very same as with all
+    features, selection changes nothing, and so does not help.
 
     Parameters
     ----------
@@ -158,6 +167,8 @@ def verdict_on(
     """
     if is_all or is_no_better(over_constant) or is_hardly_better(over_constant):
         return "does not help"
+    if difference is not None and difference.is_nothing:
+        return "does not help"
     if difference is None or not corrected_p <= 1 - CONFIDENCE + _ROUNDING:
         return "cannot tell"
     if difference.mean >= 0:
@@ -166,9 +177,12 @@ def verdict_on(
 
 
 def is_no_better(over_constant: PairedDifference | None) -> bool:
-    """Return whether a loss is shown to be no lower than a constant's: by the whole interval."""
+    """Return whether a loss is shown to be no lower than a constant's: by the whole interval.
+
+    Or by being the same in each pair.
+    """
     if over_constant is None or over_constant.interval is None:
-        return False
+        return over_constant is not None and over_constant.is_nothing
     return over_constant.interval[0] >= 0
 
 

@@ -19,11 +19,12 @@ from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.sources import check_source
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.cluster import open_workers
-from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure, number_of
+from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.estimate import estimate
 from chaffinch.tasks.comparing.gathering import as_table
+from chaffinch.tasks.comparing.hearing import heard, remarks_of
 from chaffinch.tasks.comparing.naming import labels_of, name_of, refuse_copies
-from chaffinch.tasks.comparing.plan import Cell, Plan, Source
+from chaffinch.tasks.comparing.plan import Cell, Plan, Source, number_of
 from chaffinch.tasks.comparing.report import render_comparison
 from chaffinch.tasks.comparing.results import NONE
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -180,7 +181,8 @@ def measure_cells(
         return
     compared = _loaded(plan)
     with open_workers(execution.cluster, execution.workers) as workers:
-        with logging_about(stage="estimate"):  # what is tried for it is logged as well
+        # what is tried for it is logged as well, and warned of once more in the cells
+        with logging_about(stage="estimate"), heard():
             say(str(estimate(compared, asked, workers.n_threads)))
         began = time.monotonic()
         results = workers.as_done(measure, compared, asked)
@@ -205,12 +207,16 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
         for name in plan.methods
         if (record := _found(plan, cell, name, store)) is not None
     }
-    results = as_table(plan, found)
-    summary = summarise(results, plan.folds, plan.warnings)
+    results, remarks = as_table(plan, found), remarks_of(plan, found)
+    summary = summarise(results, plan.planned, plan.warnings, remarks)
     with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
         writer.write("report.html", render_comparison(summary, title=run.name))
-        writer.result = {"warnings": list(plan.warnings)}
+        writer.result = {
+            "warnings": list(plan.warnings),
+            "remarks": remarks,
+            "sizes": {source.label: list(plan.sizes(i)) for i, source in enumerate(plan.sources)},
+        }
     _require_a_loss(plan, found)
     on_progress("conclude", 1, 1)
 

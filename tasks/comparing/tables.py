@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chaffinch.tasks.comparing.charts import front_of
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
-from chaffinch.tasks.comparing.scores import Contender
+from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import name_of, reason_of
 from chaffinch.tasks.comparison import Verdict

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
+from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.results import ALL
-from chaffinch.tasks.comparing.scores import ALL_IN_WORDS, Contender
+from chaffinch.tasks.comparing.scores import ALL_IN_WORDS
 from chaffinch.tasks.comparing.statistics import (
     CONFIDENCE,
     FEWEST_PAIRS,
@@ -16,8 +18,12 @@ from chaffinch.tasks.comparing.statistics import (
     is_hardly_better,
     is_no_better,
 )
-from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.reporting.wording import listed, number, visible
+
+# a number by itself; what is quoted, or part of a word, tells things apart and is no figure
+_QUOTED = r"(?<!\w)'[^']*'"
+_FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
+_QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 
 def name_of(contender: Contender) -> str:
@@ -44,6 +50,11 @@ def cut(text: str, longest: int) -> str:
     """Return a text on one line, cut where it is longer than it may be."""
     text = visible(text)
     return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def without_figures(text: str) -> str:
+    """Return a text with a sign in place of each number, to tell what it says alike."""
+    return _QUOTED_OR_FIGURE.sub(lambda match: match[1] or "#", text)
 
 
 def heading_of(table: TableSummary) -> str:
@@ -96,8 +107,10 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
         return f"{counted(difference.n_pairs, 'pair')} where {FEWEST_PAIRS} are needed"
     if difference.interval is None:
         every = f"in each of {number(difference.n_pairs)} pairs"
-        if difference.mean == 0:
+        if difference.is_nothing:
             return f"the loss is the same as with all features {every}"
+        if difference.mean == 0:
+            return f"the score is the same {every}, which may be chance where it counts labels"
         return f"the difference is the same {every}, so nothing says how far off it may be"
     if outcome.verdict == "helps":
         return "the loss is lower"
@@ -123,10 +136,10 @@ def verdicts_of(table: TableSummary) -> str:
     everyone = [outcome.contender for outcome in table.rivals]
     sentences = []
     if "helps" in by_verdict:
-        sentences.append(f"Selection helps with {_grouped(by_verdict['helps'], everyone)}.")
+        sentences.append(f"Selection helps with {grouped(by_verdict['helps'], everyone)}.")
     if "does not help" in by_verdict:
         start = "It" if sentences else "Selection"
-        worse = _grouped(by_verdict["does not help"], everyone)
+        worse = grouped(by_verdict["does not help"], everyone)
         sentences.append(f"{start} does not help with {worse}.")
     undecided = len(by_verdict.get("cannot tell", ()))
     if undecided == len(everyone):
@@ -203,73 +216,6 @@ def sizes_of(ranking: Ranking) -> str:
     return f"{number(fewest)} to {number(most)} features, by table"
 
 
-def gaps_of(summary: Summary) -> list[str]:
-    """Return what is not there, and why as far as the results say."""
-    said = []
-    n_lacking = summary.n_missing + summary.n_failed
-    if n_lacking:
-        said.append(
-            f"{number(n_lacking)} of {number(summary.n_planned)} losses were not "
-            "computed. What is compared is compared over the cells that all concerned have."
-        )
-    for table in summary.tables:
-        everyone = [outcome.contender for outcome in table.outcomes]
-        few = [
-            outcome.contender
-            for outcome in table.outcomes
-            if outcome.n_scored and not outcome.is_compared
-        ]
-        if few:
-            said.append(
-                f"{heading_of(table)}: too few cells to be ranked or on the Pareto front: "
-                f"{_grouped(few, everyone)}."
-            )
-    return said
-
-
-def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
-    """Yield who was not asked for sizes, and with which models those who were are not ranked."""
-    scored = [o.contender for table in tables for o in table.outcomes if o.n_scored]
-    sized = {contender.method for contender in scored if contender.size is not None}
-    alone = sorted({contender.method for contender in scored} - sized - {ALL})
-    if sized and alone:
-        find = "finds its number" if len(alone) == 1 else "find their numbers"
-        yield f"{listed(alone)} {find} of features without being asked for a size."
-    for model in dict.fromkeys(table.model for table in tables):
-        n_sizes = {
-            len({o.contender.size for o in table.outcomes} - {None})
-            for table in tables
-            if table.model == model
-        }
-        if len(n_sizes) > 1:
-            yield (
-                f"{model}: tables have unlike numbers of sizes "
-                f"({listed(map(str, sorted(n_sizes)))}), as where shares of few features come to "
-                "one number, so only what chose its own size is ranked."
-            )
-
-
-def errors_of(summary: Summary) -> Iterator[str]:
-    """Yield what went wrong, one line for each error on a table with a model."""
-    for table in summary.tables:
-        everyone = [outcome.contender for outcome in table.outcomes]
-        for error in dict.fromkeys(error for _, error, _ in table.errors):
-            hit = [contender for contender, said, _ in table.errors if said == error]
-            n_cells = [n for _, said, n in table.errors if said == error]
-            yield (
-                f"{heading_of(table)}: {_grouped(hit, everyone)} failed in "
-                f"{_cells_each(n_cells)}: {error}"
-            )
-
-
-def _cells_each(n_cells: Sequence[int]) -> str:
-    """Return in how many cells each of some contenders failed."""
-    fewest, most = min(n_cells), max(n_cells)
-    if fewest < most:
-        return f"{number(fewest)} to {counted(most, 'cell')} each"
-    return counted(most, "cell") + (" each" if len(n_cells) > 1 else "")
-
-
 def _friedman(ranking: Ranking) -> str:
     p_value = ranking.friedman_p
     if p_value is None:
@@ -280,7 +226,7 @@ def _friedman(ranking: Ranking) -> str:
     return f"That any is better than another is not shown {said}, so no pair is to be told apart."
 
 
-def _grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> str:
+def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> str:
     """Return contenders with the sizes of each method together, unless those are all it has."""
     of_all = _sizes_by_method(everyone)
     said = []

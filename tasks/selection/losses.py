@@ -53,7 +53,7 @@ class Loss:
     @property
     def is_mean_over_rows(self) -> bool:
         """Whether the loss is a weighted mean of one number per row."""
-        return self.name in _ROW_LOSSES
+        return is_mean_over_rows(self.name)
 
     def per_row(self, y: NDArray[np.float64] | NDArray[np.int64], prediction: Floats) -> Floats:
         """Return each row's loss.
@@ -94,6 +94,11 @@ class Loss:
         if self.is_mean_over_rows:
             return float(np.average(self.per_row(y, prediction), weights=weight))
         return -_score(self, y, prediction, weight)
+
+
+def is_mean_over_rows(name: str) -> bool:
+    """Return whether the loss of that name is a mean of one number per row, and no scorer."""
+    return name in _ROW_LOSSES
 
 
 def loss_in_words(name: str) -> str:

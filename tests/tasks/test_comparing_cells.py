@@ -224,7 +224,7 @@ def test_in_time_order_there_is_one_way_to_deal_them(loaded) -> None:
     table = numbers(120, 3).assign(y=lambda t: t["x0"], t=np.arange(120))
     compared = loaded(table, folds=3, seeds=4, columns=ColumnSettings(time="t"))
     assert compared.plan.cells == [Cell(0, 0, 0, fold) for fold in range(3)]
-    assert compared.plan.folds == [(0, 0), (0, 1), (0, 2)]
+    assert compared.plan.planned.cells == ((0, 0), (0, 1), (0, 2))
 
 
 @pytest.mark.parametrize(

@@ -98,10 +98,27 @@ def test_fewer_than_three_pairs_have_no_interval(n: int) -> None:
 def test_differences_that_do_not_vary_are_no_certainty(change: float) -> None:
     # three folds that each differ by one row, the losses being accuracies
     other = np.array([-0.93, -0.9, -0.97])
-    found = paired_difference(other + change, other, np.full(3, 0.5))
+    found = paired_difference(other + change, other, np.full(3, 0.5), is_by_value=False)
+    assert not found.is_nothing
+    assert verdict_on(found, NAN, is_all=False) == "cannot tell"
     assert found.is_constant
     assert found.mean == pytest.approx(change)
     assert (found.interval, found.p_value) == (None, None)
+
+
+def test_losses_that_are_the_same_throughout_are_shown_to_differ_by_nothing() -> None:
+    other = np.array([0.93, 0.9, 0.97])
+    for change, n, is_nothing in (
+        (0.0, 3, True),
+        (1e-16, 3, True),
+        (1e-9, 3, False),
+        (0.0, 2, False),
+    ):
+        found = paired_difference(other[:n] + change, other[:n], np.full(n, 0.5))
+        assert found.is_nothing == is_nothing
+        verdict = "does not help" if is_nothing else "cannot tell"
+        assert verdict_on(found, NAN, is_all=False) == verdict
+        assert verdict_on(None, NAN, is_all=False, over_constant=found) == verdict
 
 
 def correlated(rng: np.random.Generator, n: int, correlation: float) -> np.ndarray:
@@ -330,7 +347,9 @@ def test_the_interval_of_stability_holds_the_true_one_about_as_often_as_it_says(
 
 def against(mean: float, reach: float | None = 0.1) -> PairedDifference:
     interval = None if reach is None else (mean - reach, mean + reach)
-    return PairedDifference(mean, interval, None, 15, other_mean=2.0, is_constant=False)
+    return PairedDifference(
+        mean, interval, None, 15, other_mean=2.0, is_constant=False, is_nothing=False
+    )
 
 
 @pytest.mark.parametrize(

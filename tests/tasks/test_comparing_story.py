@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 import chaffinch
+from chaffinch.flows.terminal import show_comparison
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.column_settings import ColumnSettings
@@ -151,6 +153,36 @@ def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path) -> None:
     assert len(whole) == 8 * 4
 
 
+def test_what_the_time_did_not_reach_is_told_by_the_result(source, tmp_path, capsys) -> None:
+    """Of 2 tables, 2 models, 2 seeds and 2 folds, one cell: all, 2 methods, one of them sized."""
+    other = tmp_path / "other.csv"
+    pd.read_csv(source).head(80).to_csv(other, index=False)
+    run = compare_methods(
+        [source, other],
+        settings(methods=["anova_f", "particle_swarm"], sizes=[0.5, 3]),  # one size
+        ExecutionSettings(store=tmp_path / "store", cluster="none"),
+        time_budget=1e-9,
+    )
+    result = load_comparison(run)
+    assert result.not_reached == (
+        *(("made_up", "lightgbm"), ("other", "linear"), ("other", "lightgbm")),
+    )
+    n_planned = 2 * 2 * 2 * 2 * 4
+    assert (result.summary.n_planned, result.summary.n_missing) == (n_planned, n_planned - 4)
+    page = html.unescape((run.folder / "report.html").read_text())
+    for said in (
+        f"{n_planned - 4} of {n_planned} losses were not computed.",
+        "Tables not reached with any model: other.",
+        "Models not reached on any table: lightgbm.",
+    ):
+        assert any(line.startswith(said) for line in result.lines)
+        assert said in page
+    show_comparison(result, as_json=True)
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["losses_planned"], shown["losses_missing"]) == (n_planned, n_planned - 4)
+    assert [tuple(pair.values()) for pair in shown["not_reached"]] == list(result.not_reached)
+
+
 def test_without_a_store_nothing_goes_on(source) -> None:
     said: list[str] = []
     chaffinch.compare(
@@ -217,7 +249,19 @@ def test_a_loss_that_fails_in_a_cell_fails_there_alone(tmp_path) -> None:
     assert "cannot score these predictions" in by_fold[4]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_an_estimator_that_fails_by_an_error_of_its_own_fails_in_its_cell_alone(tmp_path) -> None:
+    """Linear discriminants look for the first singular value of a column that does not vary."""
+    rows = np.arange(60)
+    table = pd.DataFrame({"a": np.sin(rows), "b": rows % 7, "c": rows == 7, "y": rows % 2})
+    discriminants = ModelSettings(name="LinearDiscriminantAnalysis", tuning="none")
+    asked = {"methods": ["sequential_forward", "anova_f"], "models": [discriminants], "seeds": 1}
+    found = compared(table, tmp_path / "store", **asked)
+    errors = found["error"].dropna()
+    assert set(found["method"][errors.index]) == {"sequential_forward"}
+    assert all("ends in an error of its own (IndexError: index 0" in error for error in errors)
+    assert found.loc[found["method"] == "anova_f", "loss"].notna().all()
+
+
 def test_a_loss_that_is_no_number_fails_in_its_cell_alone(tmp_path) -> None:
     """The area under a curve, where the rows outside are of one class."""
     rows = np.arange(160)
@@ -231,6 +275,35 @@ def test_a_loss_that_is_no_number_fails_in_its_cell_alone(tmp_path) -> None:
     assert of_all["error"].notna().sum() == 1
     assert of_all["error"].dropna().item().startswith("the loss on the rows outside is nan")
     assert of_all["loss"].notna().sum() == 7
+
+
+def test_what_libraries_warn_of_is_told_once_at_the_end_and_not_on_the_way(tmp_path) -> None:
+    """Precision where nothing is predicted, and networks whose training ends early."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(60, 3)).round(6), columns=list("abc"))
+    table["y"] = np.arange(60) % 10 == 0
+    asked = {"methods": ["anova_f", "gbmo"], "loss": "precision", "folds": 2, "seeds": 1}
+    early = ModelSettings(name="MLPClassifier", tuning="none", parameters={"max_iter": 2})
+    run = compare_methods(
+        [table],
+        settings(models=[LINEAR, early], **asked),
+        ExecutionSettings(store=tmp_path / "store", cluster="none"),
+    )
+    result = load_comparison(run)
+    undefined = (
+        "a score was not defined, as where rows are of one class or none is predicted, and is what "
+        "scikit-learn puts in its place, in 2 of 2 cells."
+    )
+    early_end = "the training of a model ended before it had converged, in 2 of 2 cells."
+    assert set(result.remarks) == {
+        *(f"DataFrame, linear: {undefined}", f"DataFrame, MLPClassifier: {undefined}"),
+        f"DataFrame, MLPClassifier: {early_end}",
+    }
+    assert result.lines[-3:] == list(result.remarks)
+    page = html.unescape((run.folder / "report.html").read_text())
+    assert all(remark in page for remark in result.remarks)
+    again = load_comparison(Store.find(tmp_path / "store").comparisons()[0])
+    assert again.remarks == result.remarks
 
 
 def test_where_everything_fails_it_says_so(tmp_path) -> None:

@@ -9,18 +9,17 @@ import pyarrow as pa
 import pytest
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.comparing.gaps import errors_of, gaps_of, sizes_left_out
 from chaffinch.tasks.comparing.lines import lines_of
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary, cells_in_common
+from chaffinch.tasks.comparing.planned import Contender, Planned
 from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.comparing.wording import (
     choices_of,
-    errors_of,
-    gaps_of,
     means_of,
     name_of,
     ranks_of,
     reason_of,
-    sizes_left_out,
     sizes_of,
     verdict_over,
     verdicts_of,
@@ -90,13 +89,42 @@ def test_a_method_that_is_all_features_under_another_name_never_helps() -> None:
         row["loss"] += 0.001 * (i % 3)
     table = only(table_of(rows + same_losses + luckier))
     found = outcomes(table)
-    assert found["copy"].verdict == "cannot tell"
+    assert found["copy"].verdict == "does not help"
     assert reason_of(found["copy"], 1) == (
         "the loss is the same as with all features in each of 15 pairs"
     )
     assert found["full"].verdict == "does not help"
     assert reason_of(found["full"], 1) == "it keeps every feature"
     assert table.n_tested == 3  # neither of the two was
+
+
+def test_where_selection_changes_nothing_at_all_it_does_not_help() -> None:
+    same = made_up_rows(methods=("gbmo",), noise=0)
+    constant = [{**r, "method": "none", "features": []} for r in same if r["method"] == "all"]
+    for rows in (same, [*same, *({**row, "loss": row["loss"] + 1} for row in constant)]):
+        table = only(table_of(rows))
+        (found,) = table.rivals
+        assert found.verdict == "does not help"
+        assert reason_of(found, 0) == (
+            "the loss is the same as with all features in each of 15 pairs"
+        )
+        assert verdicts_of(table) == "Selection does not help with gbmo."
+    # a score of labels may be the same in each of a few cells by chance
+    (found,) = only(table_of([{**row, "loss_name": "accuracy"} for row in same])).rivals
+    assert found.verdict == "cannot tell"
+    assert reason_of(found, 0) == (
+        "the score is the same in each of 15 pairs, which may be chance where it counts labels"
+    )
+
+
+def test_what_is_a_constant_in_every_cell_does_not_help() -> None:
+    rows = made_up_rows(methods=("gbmo",), differences={"gbmo": -0.1})
+    of_gbmo = [row for row in rows if row["method"] == "gbmo"]
+    rows += [{**row, "method": "none", "features": []} for row in of_gbmo]
+    (found,) = only(table_of(rows)).rivals
+    assert found.difference.interval[1] < 0
+    assert found.verdict == "does not help"
+    assert reason_of(found, 1) == "no better than a constant, which looks at no feature"
 
 
 def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
@@ -191,6 +219,38 @@ def test_errors_are_told_in_words_and_once() -> None:
     assert reason_of(found, 3) == "no cell has both its loss and that with all features"
 
 
+def test_errors_that_differ_in_figures_alone_are_one_with_the_first_as_an_example() -> None:
+    figures = ["0.75", "1.6", "-2", "1e-07", "2e+20", "nan", "-inf", "12", "0", "3", "4", "5", "6"]
+    rows = made_up_rows(methods=("gbmo", "mrmr"), n_folds=13, n_seeds=1)
+    for row in rows:
+        if row["method"] != "all":
+            row["loss"], row["error"] = None, f"Tom's error is {figures[row['fold']]}; give more"
+    assert list(errors_of(summarise(table_of(rows)))) == [
+        "wine, linear: gbmo, mrmr (5 features) failed in 13 cells each, for reasons that differ in "
+        "figures alone, such as: Tom's error is 0.75; give more"
+    ]
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [
+        ("class '1' is rare", "class '2' is rare"),
+        ("column x1 is constant", "column x2 is constant"),
+        ("column 'a 1 b' is constant", "column 'a 2 b' is constant"),
+        ("no 1st", "no 2nd"),
+        ("it is nan", "it is nanny"),
+    ],
+)
+def test_errors_that_name_other_things_are_not_one(reasons) -> None:
+    rows = made_up_rows(n_seeds=1, n_folds=2)
+    for row in rows:
+        if row["method"] != "all":
+            row["loss"], row["error"] = None, reasons[row["fold"]]
+    assert list(errors_of(summarise(table_of(rows)))) == [
+        f"wine, linear: gbmo failed in 1 cell: {reason}" for reason in reasons
+    ]
+
+
 @pytest.mark.parametrize("loss", [None, float("nan"), float("inf")])
 def test_a_row_without_a_loss_to_go_by_counts_as_failed(loss) -> None:
     rows = made_up_rows()
@@ -236,8 +296,43 @@ def test_a_model_that_was_never_reached_on_a_table_is_missing_there() -> None:
     cut = [r for r in rows if (r["table"], r["model"]) != ("b", "mlp")]
     summary = summarise(table_of(cut))
     assert [(t.table, t.model, t.n_missing) for t in summary.tables] == [
-        *(("a", "linear", 0), ("a", "mlp", 0), ("b", "linear", 0), ("b", "mlp", 30)),
+        *(("a", "linear", 0), ("a", "mlp", 0), ("b", "linear", 0)),
     ]
+    assert summary.not_reached == (("b", "mlp"),)
+    assert (summary.n_planned, summary.n_missing) == (120, 30)
+    assert gaps_of(summary)[1] == "Tables not reached with some model: b with mlp."
+
+
+def test_what_was_not_reached_is_named_and_counts_as_planned() -> None:
+    """Of 3 tables, 2 models, 6 cells and 3 contenders each, 2 cells are there."""
+    rows = made_up_rows(tables=("a",), methods=("gbmo", "mrmr"), n_seeds=1, n_folds=2)
+    cells = tuple((seed, fold) for seed in range(3) for fold in range(2))
+    contenders = (Contender("all", None), Contender("gbmo", None), Contender("mrmr", 5))
+    meant = Planned(dict.fromkeys("abc", contenders), ("linear", "mlp"), cells)
+    summary = summarise(table_of(rows), meant)
+    assert (summary.n_planned, summary.n_missing) == (3 * 2 * 6 * 3, 3 * 2 * 6 * 3 - 2 * 3)
+    assert len(summary.not_reached) == 5
+    said = [
+        "102 of 108 losses were not computed. What is compared is compared over the cells that all "
+        "concerned have.",
+        "Tables not reached with any model: b, c.",
+        "Models not reached on any table: mlp.",
+    ]
+    assert gaps_of(summary) == said
+    assert lines_of(summary)[-3:] == said
+
+
+def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> None:
+    rows = made_up_rows(methods=("mrmr",), sizes=(5, 10))
+    of_all = [row for row in rows if row["method"] == "all"]
+    failed = failing([{**row, "method": "mrmr"} for row in of_all], lambda row: True, "no")
+    sizes = (None, 5, 10)
+    contenders = (Contender("all", None), *(Contender("mrmr", size) for size in sizes))
+    meant = Planned(
+        {"wine": contenders}, ("linear",), tuple((s, f) for s in range(3) for f in range(5))
+    )
+    (table,) = summarise(table_of(of_all + failed), meant).tables
+    assert [(o.n_failed, o.n_missing) for o in table.rivals] == [(15, 0)] * 3
 
 
 def test_ranks_over_tables_have_a_critical_difference() -> None:
@@ -339,7 +434,8 @@ def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
 def test_where_the_time_was_up_the_heading_says_how_much_was_measured() -> None:
     rows = [row for row in made_up_rows(methods=THREE) if (row["seed"], row["fold"]) < (0, 2)]
     cells = [(seed, fold) for seed in range(3) for fold in range(5)]
-    (heading, *_) = lines_of(summarise(table_of(rows), cells))
+    meant = Planned({"wine": ()}, ("linear",), tuple(cells))
+    (heading, *_) = lines_of(summarise(table_of(rows), meant))
     assert heading.endswith("; 3 seeds, 5 outer folds, of which 2 of 15 cells were measured")
 
 
@@ -401,6 +497,26 @@ def test_who_was_not_asked_for_sizes_is_told() -> None:
         "afs_bm finds its number of features without being asked for a size."
     ]
     assert not told(alone + [r for r in sized if r["method"] == "all"])
+
+
+def test_of_a_table_that_failed_wholly_it_is_said_that_it_failed() -> None:
+    rows = made_up_rows(tables=("a", "b"), methods=("mrmr", "relieff"), sizes=(2, 5))
+    own = [{**r, "size": None} for r in rows if r["size"] == 2]  # how a method fails
+    failed = failing([r for r in own + rows if r["size"] is None], lambda r: True, "no")
+    summary = summarise(table_of([r for r in rows if r["table"] == "a"] + [
+        r for r in failed if r["table"] == "b"
+    ]))  # fmt: skip
+    assert not list(sizes_left_out(summary.tables))
+    assert gaps_of(summary)[1:] == ["b, linear: not in the ranks, since everything failed there."]
+    assert [ranking.sizes for ranking in summary.rankings] == [(2,), (5,)]
+
+
+def test_a_table_on_which_all_features_alone_have_losses_is_said_to_be_out_of_the_ranks() -> None:
+    rows = made_up_rows(tables=("a", "b"), methods=("mrmr",))
+    failed = failing(rows, lambda r: r["table"] == "b" and r["method"] == "mrmr", "no")
+    assert gaps_of(summarise(table_of(failed)))[1:] == [
+        "b, linear: not in the ranks, since losses are there of all features alone."
+    ]
 
 
 def test_sizes_that_are_not_ranked_because_tables_have_unlike_numbers_of_them_are_told() -> None:

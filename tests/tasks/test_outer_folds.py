@@ -12,7 +12,8 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.outer_folds import OuterFolds, RowsToDeal
 from chaffinch.tasks.part_needs import NOT_FINER
-from chaffinch.tasks.settings import ModelSettings, SelectionSettings
+from chaffinch.tasks.settings import ModelSettings, SelectionSettings, method_of
+from chaffinch.tasks.splits import fold_indices, split_rows
 
 WITHIN = "are needed there (5 to train on, for the folds within, and 1 in each other part)"
 IN_TIME = WITHIN.replace("5 to", "6 to")
@@ -155,3 +156,86 @@ def test_the_nearest_number_that_is_enough_is_named_if_any_is(
         assert int(named[1]) in enough
         assert abs(int(named[1]) - n_folds) == nearest
     assert "fewer" not in said
+
+
+UNTUNED = SelectionSettings(target="y", model=ModelSettings(name="linear", tuning="none"))
+
+
+def refusal_with(method, n_folds, y, n_seeds=1):
+    """Return the line that rows are refused with where a method is compared, or None."""
+    try:
+        OuterFolds(n_folds, n_seeds, (UNTUNED,), (method_of(method),)).check(RowsToDeal(y))
+    except InputError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("method", "n_folds", "y", "message"),
+    [
+        (
+            "mission", 3, np.arange(8.0),
+            "mission needs at least 3 training rows but an outer fold leaves it 2: give more rows, "
+            "or compare without mission, or use 4 outer folds",
+        ),
+        (
+            "mutual_information", 3, np.arange(5.0),
+            "mutual_information needs at least 3 training rows but an outer fold leaves it 1: give "
+            "more rows, or compare without mutual_information",
+        ),
+        (
+            "dfs", 3, np.arange(12.0),
+            "dfs needs at least 5 training rows but an outer fold leaves it 4: give more rows, or "
+            "take a lower order, or compare without dfs, or use 4 outer folds",
+        ),
+        (
+            "rfecv", 3, np.arange(12.0),
+            "inside an outer fold, 5 folds need 5 rows but there are 4: give more rows, or use 4 "
+            "outer folds",
+        ),
+        (
+            {"kind": "pefs", "batch_size": 5}, 3, np.arange(12.0),
+            "batch_size must be at most 4, the number of training rows, but is 5; leave it out, or "
+            "give more rows",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_method_needs_of_the_training_rows_is_asked_for(method, n_folds, y, message) -> None:
+    assert refusal_with(method, n_folds, y) == message
+
+
+@pytest.mark.parametrize("method", ["mission", "correlation", "dfs", "rfecv", "robust_elimination"])
+@pytest.mark.parametrize("kind", ["values", "classes"])
+def test_no_outer_fold_leaves_less_than_a_method_needs(method, kind) -> None:
+    """And of those without folds of their own, nothing is refused that leaves enough."""
+    fewest = 5 if method == "dfs" else 3
+    for n_rows in range(6, 26):
+        y = np.arange(n_rows) % 2 if kind == "classes" else np.arange(n_rows) / 7
+        for n_folds in (2, 3, 5):
+            folds = OuterFolds(n_folds, 2, (UNTUNED,))
+            if refusal_of(n_folds, 2, y, UNTUNED):
+                continue
+            every = [
+                folds.splits(fold, RowsToDeal(y), UNTUNED.model_copy(update={"seed": seed}))
+                for fold in range(n_folds)
+                for seed in range(2)
+            ]
+            is_enough = all(len(splits.train) >= fewest for splits in every)
+            is_refused = refusal_with(method, n_folds, y, 2) is not None
+            if method in ("mission", "correlation", "dfs"):
+                assert is_refused != is_enough, (n_rows, n_folds)
+            elif not is_refused:
+                for splits in every:
+                    also = splits.mask_validation if method == "robust_elimination" else []
+                    seen = np.concatenate([splits.train, also]).astype(np.int64)
+                    assert len(fold_indices(y[seen], UNTUNED)) == 5
+
+
+@pytest.mark.parametrize(("method", "n_rows"), [("mission", 6), ("dfs", 8)])
+def test_a_selection_as_well_is_refused_where_its_training_part_is_too_small(
+    method, n_rows
+) -> None:
+    settings = UNTUNED.model_copy(update={"method": method_of(method)})
+    with pytest.raises(InputError, match=f"^{method} needs at least . training rows but the parts"):
+        split_rows(np.arange(float(n_rows)), settings)
+    assert len(split_rows(np.arange(float(n_rows)), UNTUNED).train) >= 2

@@ -67,7 +67,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
     ------
     ValueError
         If the estimator does not follow the scikit-learn API, is not for the target, gives no
-        class probabilities, or takes no sample weights where the rows have them.
+        class probabilities, takes no sample weights where the rows have them, or cannot be fitted.
     """
     from sklearn.base import clone
     from sklearn.pipeline import Pipeline
@@ -89,7 +89,11 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
         n_codes = len(given_features(columns, schema)["codes"])
         if n_codes and _takes_codes(copy):
             copy.set_params(categorical_features=list(range(n_codes)))
-        copy.fit(X, rows.y.copy(), **weights)
+        try:
+            copy.fit(X, rows.y.copy(), **weights)
+        except (LookupError, ArithmeticError) as error:  # as of a column that does not vary
+            name, reason = type(copy).__name__, f"{type(error).__name__}: {error}"
+            raise UnusableError(f"{name} ends in an error of its own ({reason})") from error
     return ScikitLearnModel(schema, Pipeline([("columns", columns), ("estimator", copy)]))
 
 

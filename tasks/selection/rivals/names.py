@@ -60,5 +60,13 @@ WEIGHTED: tuple[RankingName, ...] = (
 )
 # Those that look at the mask-validation rows rather than the training rows.
 OF_ROWS_HELD_OUT: tuple[RankingName, ...] = ("permutation", "tree_shap")
+# Those that look at models alone, or at the rows held out; the others look at the training rows.
+_OF_MODELS: tuple[RankingName, ...] = ("select_from_model", *OF_ROWS_HELD_OUT)
+OF_TRAINING_ROWS: tuple[RankingName, ...] = tuple(name for name in SCORES if name not in _OF_MODELS)
 # All but those that have settings of their own.
 PLAIN: tuple[PlainName, ...] = get_args(PlainName)
+
+
+def fewest_rows(n_classes: int) -> int:
+    """Return how many training rows those need that look at them; `n_classes` is 0 of numbers."""
+    return max(3, n_classes + 1)

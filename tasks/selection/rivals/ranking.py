@@ -12,7 +12,7 @@ from chaffinch.tasks.selection.rivals.fcbf import fcbf
 from chaffinch.tasks.selection.rivals.filters import anova_f, correlation, mutual_information
 from chaffinch.tasks.selection.rivals.mission import mission_scores
 from chaffinch.tasks.selection.rivals.mrmr import mrmr
-from chaffinch.tasks.selection.rivals.names import WEIGHTED, RankingName
+from chaffinch.tasks.selection.rivals.names import WEIGHTED, RankingName, fewest_rows
 from chaffinch.tasks.selection.rivals.penalised import elastic_net, lasso
 from chaffinch.tasks.selection.rivals.relieff import relieff
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, mask_of_size
@@ -32,7 +32,6 @@ _FILTERS: dict[RankingName, Filter] = {
     "elastic_net": elastic_net,
     "mission": mission_scores,
 }
-_FEWEST_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def check_rows(name: RankingName, rows: Rows, schema: Schema) -> None:
     """
     if rows.weight is not None and name not in WEIGHTED:
         raise ValueError(f"{name} takes no sample weights; leave them out")
-    fewest = max(_FEWEST_ROWS, schema.n_classes + 1)
+    fewest = fewest_rows(schema.n_classes)
     if len(rows) < fewest:
         raise ValueError(
             f"{name} needs at least {fewest} training rows but has {len(rows)}; give more rows"
