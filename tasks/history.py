@@ -240,24 +240,10 @@ def _made(values: Floats, place: Index, history: HistorySettings) -> list[Floats
         if window > longest:  # no row has as many before it, however long that would take to find
             made += [np.full(len(values), np.nan)] * 2
             continue
-        mean = _mean_before(values, place, window)
-        squares = np.zeros(len(values))
-        for lag in range(1, window + 1):
-            squares += np.square(_lagged(values, place, lag) - mean)
-        made += [mean, np.sqrt(squares / (window - 1))]
+        from chaffinch.tasks.rolling_windows import moments_before  # a compiler comes with it
+
+        made += moments_before(values, place, window)
     return made
-
-
-def _mean_before(values: Floats, place: Index, window: int) -> Floats:
-    """Return the mean of the rows before, as the last of them and the mean difference from it.
-
-    The mean of equal values is so that value, to the last bit, and their deviation 0.
-    """
-    last = _lagged(values, place, 1)
-    total = np.zeros(len(values))
-    for lag in range(2, window + 1):
-        total += _lagged(values, place, lag) - last
-    return np.asarray(last + total / window)
 
 
 def _lagged(values: Floats, place: Index, lag: int) -> Floats:

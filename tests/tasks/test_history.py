@@ -139,6 +139,18 @@ def test_a_window_as_long_as_the_longest_past_is_seen_by_one_row() -> None:
     assert table["y_mean_39"][39] == pytest.approx(data["y"][:39].mean())
 
 
+@pytest.mark.parametrize("window", [5_000, 150_000])
+def test_a_long_window_costs_what_a_short_one_costs(window) -> None:
+    """By a loop over the window, the longer one would take minutes."""
+    y = np.random.default_rng(0).normal(size=300_000)
+    table = made(pd.DataFrame({"day": np.arange(300_000), "y": y}), rolling=(2, window))
+    assert table[f"y_mean_{window}"].notna().sum() == 300_000 - window
+    for row in (window, 200_001, 299_999):
+        past = y[row - window : row]
+        assert table[f"y_mean_{window}"][row] == pytest.approx(past.mean(), rel=1e-9)
+        assert table[f"y_deviation_{window}"][row] == pytest.approx(past.std(ddof=1), rel=1e-12)
+
+
 # In a run
 
 
