@@ -22,7 +22,12 @@ from chaffinch.tasks.arrow_columns import (
 )
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.findings import Findings
-from chaffinch.tasks.former_fit import check_columns_fit, check_kinds_fit, instead_of_keeping
+from chaffinch.tasks.former_fit import (
+    check_columns_fit,
+    check_kinds_fit,
+    instead_of_keeping,
+    may_lack,
+)
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.outer_folds import OuterFolds
@@ -159,7 +164,7 @@ def describe_table(
 
 
 def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role and the column named for it; dropped ones are gone since ingestion."""
+    """Yield every role and the column named for it, but for what ingestion has dropped."""
     for role in ("weight", "group", "time"):
         name = getattr(columns, role)
         if name is not None:
@@ -174,9 +179,10 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
     column_of(table, settings.target, "target")
     roles = dict.fromkeys(table.column_names, "feature")
     roles[settings.target] = "target"
+    passed_over = may_lack(settings)
     for role, name in _named(settings.columns):
-        if role == "drop" and name not in roles:
-            continue  # ingestion left it out, having checked that there was such a column
+        if name in passed_over and name not in roles and role in ("categorical", "numeric"):
+            continue
         column_of(table, name, f"{role} column")
         if role in ("weight", "group", "time"):
             roles[name] = role
@@ -247,6 +253,8 @@ def _check_baseline(
     """Check the values that a user gave for masked features."""
     given = {} if isinstance(settings.baseline, str) else settings.baseline
     for name, value in given.items():
+        if isinstance(settings.method, Reselect) and name not in features:
+            continue  # a former run was told of it, and may not have kept it
         _require_feature("baseline", name, features)
         known = categories.get(name)
         if known is not None and str(value) not in known:

@@ -197,6 +197,7 @@ def settings_of(
                 rejections=asked.rejections,
                 former_classes=tuple(former.contract["target"]["classes"]) if is_same else (),
                 former_rows=former.contract.get("dataset", {}).get("hash", ""),
+                former_drop=before.columns.drop,
             ),
             "model": model,
             "history": history,

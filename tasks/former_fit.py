@@ -32,6 +32,19 @@ def within_reach(settings: SelectionSettings) -> Iterator[None]:
         raise
 
 
+def may_lack(settings: SelectionSettings) -> frozenset[str]:
+    """Return the columns that are named for something and that the rows need not have.
+
+    A former run was told of them, and newer rows are asked only for what it used. What is told of
+    them holds on for rows that have them again.
+    """
+    method, columns = settings.method, settings.columns
+    if not isinstance(method, Reselect):
+        return frozenset()
+    dropped = set(columns.drop).intersection(method.former_drop)
+    return frozenset({*columns.categorical, *columns.numeric, *dropped})
+
+
 def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection[str]) -> None:
     """Refuse newer rows that lack what the former run kept.
 

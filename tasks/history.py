@@ -20,9 +20,10 @@ from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.former_fit import within_reach
+from chaffinch.tasks.former_fit import may_lack, within_reach
 from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
     HistoryError,
@@ -161,10 +162,12 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
     history, time = settings.history, settings.columns.time
     if history is None or time is None:
         raise ValueError("no history is asked for")
-    if not history.columns:
-        history = history.model_copy(update={"columns": (settings.target,)})
     table = read_source(source, settings.columns.categorical)
-    table, scales = _with_numbers(table, settings.columns.numeric), None
+    passed_over = may_lack(settings).difference(table.column_names)
+    numeric = [name for name in settings.columns.numeric if name not in passed_over]
+    table, scales = _with_numbers(table, numeric), None
+    needed = _needed(history, settings, table.column_names)
+    history = history.model_copy(update={"columns": needed})
     with within_reach(settings):
         if history.scale == "series":
             _check_target_can_be_scaled(table, settings)
@@ -176,6 +179,20 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
             scales = fitted_scales(table, columns, history.series, is_train)
             table = scaled(table, history.series, scales)
         return add_history(table, history, time), scales
+
+
+def _needed(
+    history: HistorySettings, settings: SelectionSettings, names: Collection[str]
+) -> tuple[str, ...]:
+    """Return what history is made of, but for what newer rows lack and the former run used not."""
+    columns, method = history.columns or (settings.target,), settings.method
+    if not isinstance(method, Reselect):
+        return columns
+    return tuple(
+        name
+        for name in columns
+        if name in names or not method.former.keys().isdisjoint(made_names(name, history))
+    )
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:

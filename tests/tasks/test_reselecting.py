@@ -309,6 +309,101 @@ def test_other_classes_and_the_same_rows_are_warned_of() -> None:
     assert chaffinch.reselect(before, newer.assign(y=labels[1])).warnings == ()
 
 
+# What newer rows may lack
+
+
+def with_roles(seed, **columns):
+    """Rows with columns that a run is told of, and that no run keeps."""
+    return table("x1", "x2", seed=seed).assign(
+        junk=np.arange(600) % 9,
+        code=np.arange(600) % 4,
+        pad=[f"{day % 50:05d}" for day in range(600)],
+        day=np.arange(600),
+        **columns,
+    )
+
+
+ROLES = {"drop": ["junk"], "categorical": ["code"], "numeric": ["pad"]}
+
+
+@pytest.mark.parametrize("history", [{}, {"time": "day", "lags": [1]}])
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_there(
+    history, kind, tmp_path
+) -> None:
+    before = select(with_roles(0), **ROLES, **history)
+    assert before.features == ["x1", "x2"]
+    newer, all_there = with_roles(1), chaffinch.reselect(before, with_roles(1))
+    for names in (["junk"], ["code"], ["pad"], ["junk", "code", "pad"]):
+        rows = newer.drop(columns=names)
+        source = rows if kind == "frame" else tmp_path / f"{'-'.join(names)}.{kind}"
+        if kind == "csv":
+            rows.to_csv(source, index=False)
+        if kind == "parquet":
+            rows.to_parquet(source)
+        after = chaffinch.reselect(before, source)
+        assert after.features == ["x1", "x2"]
+        assert set(after.candidates) == set(all_there.candidates) - set(names)
+        assert after.settings["columns"] == all_there.settings["columns"]
+
+
+def test_what_was_to_be_dropped_stays_so_when_it_is_there_again() -> None:
+    before = select(with_roles(0), **ROLES)
+    without = chaffinch.reselect(before, with_roles(1).drop(columns=["junk", "code", "pad"]))
+    again = with_roles(2).assign(junk=lambda rows: rows["y"])  # it would tell the target
+    after = chaffinch.reselect(without, again)
+    assert "junk" not in after.candidates
+    kinds = {feature["name"]: feature["type"] for feature in after.contract["features"]}
+    assert kinds == {"x1": "number", "x2": "number"}
+
+
+def test_what_is_asked_to_be_dropped_now_must_be_there() -> None:
+    before = select(with_roles(0), **ROLES)
+    newer = with_roles(1).drop(columns="junk")
+    with pytest.raises(InputError, match="there is no column 'pads'; nearest: pad"):
+        chaffinch.reselect(before, newer, drop=["pads"])
+    after = chaffinch.reselect(before, newer, drop=["junk", "x8"])  # of junk the former run knew
+    assert not {"junk", "x8"} & set(after.candidates)
+
+
+def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
+    data = with_roles(0, w=1.0, shop=np.arange(600) % 3)
+    before = select(
+        data, **{**ROLES, "numeric": ["pad", "x1", "day", "w"]}, time="day", weight="w",
+        lags=[1], series="shop", history_columns=["x3", "pad"], keep=["x1", "x3_lag_1"],
+    )  # fmt: skip
+    newer = with_roles(1, w=1.0, shop=np.arange(600) % 3)
+    for name, said in (
+        ("x1", "the newer rows lack 'x1', which the former run kept; add"),
+        ("x3", "history column 'x3' is no column of the table; did you mean"),
+        ("shop", "series column 'shop' is no column of the table"),
+        ("day", "time column 'day' is no column of the table"),
+        ("w", "weight column 'w' is no column of the table"),
+        ("y", "target 'y' is no column of the table"),
+    ):
+        with pytest.raises(InputError, match=f"^{said}"):
+            chaffinch.reselect(before, newer.drop(columns=name))
+    fewer = chaffinch.reselect(before, newer.drop(columns="pad"))
+    assert "x3_lag_1" in fewer.features
+    assert "pad_lag_1" not in fewer.candidates
+
+
+def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
+    before = select(with_roles(0), **ROLES, baseline={"x5": 1.5, "x1": 0.25})
+    assert before.features == ["x1", "x2"]
+    newer = with_roles(1)
+    for rows in (newer.drop(columns="x5"), newer.assign(x5=2.0)):
+        assert chaffinch.reselect(before, rows).features == ["x1", "x2"]
+
+
+def test_rows_are_counted_in_the_source_where_columns_are_passed_over() -> None:
+    before = select(with_roles(0), **ROLES)
+    newer = with_roles(1).drop(columns=["junk", "code", "pad"])
+    newer.loc[41, "y"] = np.nan
+    with pytest.raises(InputError, match="missing in 1 of 600 rows, first in row 42: fill or remo"):
+        chaffinch.reselect(before, newer)
+
+
 NOT_SET_HERE = (
     "fold",
     "set task",
