@@ -21,12 +21,14 @@ from chaffinch.tasks.arrow_columns import (
     kind_of,
 )
 from chaffinch.tasks.column_settings import ColumnSettings
+from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.findings import Findings
 from chaffinch.tasks.former_fit import (
     check_columns_fit,
     check_kinds_fit,
     instead_of_keeping,
     may_lack,
+    unless_given,
 )
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
@@ -119,7 +121,7 @@ def describe_table(
     if target.task == "regression":
         check_magnitude(f"target {settings.target!r}", y.astype(np.float64, copy=False))
     check_parts(table, settings, y, target.classes, outer_folds)
-    _refuse_timestamps(table, roles)
+    _refuse_timestamps(table, roles, settings.method)
 
     findings = Findings(y, target.classes, settings)
     profile: list[ColumnProfile] = []
@@ -189,7 +191,7 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
     return roles | {name: "drop" for name in settings.columns.drop if name in roles}
 
 
-def _refuse_timestamps(table: Any, roles: dict[str, str]) -> None:
+def _refuse_timestamps(table: Any, roles: dict[str, str], method: Method | Reselect) -> None:
     columns = zip(table.column_names, table.columns, strict=True)
     found = [n for n, c in columns if roles[n] == "feature" and kind_of(n, c) == "timestamp"]
     if not found:
@@ -199,7 +201,8 @@ def _refuse_timestamps(table: Any, roles: dict[str, str]) -> None:
         every = quoted(found, limit=len(found))
         what, remedy = f"columns {every} hold timestamps and cannot be features", "them"
     one = "it" if len(found) == 1 else "one"
-    raise InputError(f"{what}: name {one} as the time column, or drop {remedy}")
+    name_it = unless_given(method, f"name {one} as the time column, or ", "")
+    raise InputError(f"{what}: {name_it}drop {remedy}")
 
 
 def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
@@ -252,6 +255,7 @@ def _check_baseline(
 ) -> None:
     """Check the values that a user gave for masked features."""
     given = {} if isinstance(settings.baseline, str) else settings.baseline
+    as_given = unless_given(settings.method, "", f"; mend the column, or {ANEW}")
     for name, value in given.items():
         if isinstance(settings.method, Reselect) and name not in features:
             continue  # a former run was told of it, and may not have kept it
@@ -260,10 +264,12 @@ def _check_baseline(
         if known is not None and str(value) not in known:
             raise InputError(
                 f"baseline of {name!r} must be one of its categories {quoted(known, 'or')} but is "
-                f"{value!r}"
+                f"{value!r}{as_given}"
             )
         if known is None and (isinstance(value, str) or not math.isfinite(value)):
-            raise InputError(f"baseline of {name!r} must be a finite number but is {value!r}")
+            raise InputError(
+                f"baseline of {name!r} must be a finite number but is {value!r}{as_given}"
+            )
         if known is None and abs(float(value)) > LARGEST:
             raise InputError(
                 f"baseline of {name!r} must lie within -{LARGEST:g}..{LARGEST:g} but is {value!r}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.names import quoted
+from chaffinch.tasks.former_fit import unless_given
 from chaffinch.tasks.history import made_names
 from chaffinch.tasks.leakage import PerfectPredictors
 from chaffinch.tasks.magnitudes import badly_seen
@@ -78,6 +79,11 @@ class Findings:
         self._much_missing: list[str] = []
         self._rare_classes: list[str] = []
         self._categorical = settings.columns.categorical
+        self._zeros_remedy = unless_given(
+            settings.method,
+            "name as numeric what is a quantity, and as categorical what is not",
+            "take the zeros away from what is a quantity",
+        )
         self._with_zeros: list[str] = []
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
         self._badly_seen: list[str] = []
@@ -186,8 +192,8 @@ class Findings:
         if self._with_zeros:
             found.append(
                 f"{_count(self._with_zeros, 'feature is', 'features are')} taken as categories for "
-                f"the leading zeros of the whole numbers: {quoted(self._with_zeros)}; name as "
-                "numeric what is a quantity, and as categorical what is not"
+                f"the leading zeros of the whole numbers: {quoted(self._with_zeros)}; "
+                f"{self._zeros_remedy}"
             )
         if self._but_for_blanks:
             found.append(

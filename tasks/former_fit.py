@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.names import nearest, quoted
+from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.settings import Method, SelectionSettings
-
-ANEW = "select anew without a former run"
-
-
-class MendableError(InputError):
-    """What cannot be, and is mended by a setting, or by other rows."""
-
-    def by_rows_alone(self) -> InputError:
-        """Return it where nothing but the rows is to be changed."""
-        raise NotImplementedError
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.names import quoted
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
@@ -26,7 +26,6 @@ from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
-    HistoryError,
     Scales,
     checked_scales,
     complete,
@@ -165,10 +164,10 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
     table = read_source(source, settings.columns.categorical)
     passed_over = may_lack(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
-    table, scales = _with_numbers(table, numeric), None
-    needed = _needed(history, settings, table.column_names)
+    needed, scales = _needed(history, settings, table.column_names), None
     history = history.model_copy(update={"columns": needed})
     with within_reach(settings):
+        table = _with_numbers(table, numeric)
         if history.scale == "series":
             _check_target_can_be_scaled(table, settings)
             # the parts hang on times alone, whatever the target
@@ -285,7 +284,7 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
         first, second = sorted(int(row) + 1 for row in order[twice[0] : twice[0] + 2])
         among = "name the series column" if series is None else "name a finer series or time column"
         finer = f" ({NOT_FINER})" if pa.types.is_timestamp(table[time].type) else ""
-        raise HistoryError(
+        raise MendableError(
             f"time column {time!r} has the same value in rows {first} and {second}, so that "
             f"neither comes before the other in a history{finer}",
             f"{among}, or drop one",

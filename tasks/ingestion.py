@@ -21,7 +21,7 @@ from chaffinch.storage.sources import is_elsewhere, read_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.former_fit import check_columns_fit, may_lack, odd_since
+from chaffinch.tasks.former_fit import check_columns_fit, may_lack, odd_since, within_reach
 from chaffinch.tasks.history import prepared
 from chaffinch.tasks.matrix import Roles, load_roles, load_rows
 from chaffinch.tasks.outer_folds import OuterFolds
@@ -75,7 +75,7 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
     columns = settings.columns
     source = _with_history(source, settings)
-    with _fit_for_the_former_run(source, settings):
+    with _fit_for_the_former_run(source, settings), within_reach(settings):
         return tables.ingest(
             source,
             datasets,

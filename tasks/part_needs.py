@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.former_fit import MendableError
 from chaffinch.tasks.selection.rivals.refit_names import FOLDED
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -35,7 +35,7 @@ class TooFewError(MendableError):
     """
 
     def __init__(self, what: str, *remedies: str) -> None:
-        super().__init__(what, *remedies)  # what it is made of, so that it can be sent
+        InputError.__init__(self, what, *remedies)  # what it is made of, so that it can be sent
         self.what, self.remedies = what, remedies
 
     def __str__(self) -> str:

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.names import quoted
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, if_numbers, kind_of
-from chaffinch.tasks.former_fit import ANEW, MendableError
+from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
@@ -30,32 +30,6 @@ Scales = Mapping[str, Mapping[str, Mapping[str, float]]]
 class _Scale(BaseModel):
     mean: FiniteFloat
     reach: Annotated[FiniteFloat, Field(gt=0)]
-
-
-class HistoryError(MendableError):
-    """No history can be made of the rows, with what may be done about it.
-
-    Parameters
-    ----------
-    what : str
-        What cannot be.
-    remedy : str
-        What to set, or to do.
-    by_rows : str
-        What to do where nothing can be set.
-    """
-
-    def __init__(self, what: str, remedy: str, by_rows: str) -> None:
-        super().__init__(what, remedy, by_rows)  # what it is made of, so that it can be sent
-        self.what, self.remedy, self.by_rows = what, remedy, by_rows
-
-    def __str__(self) -> str:
-        """Return the line that a person sees."""
-        return f"{self.what}; {self.remedy}"
-
-    def by_rows_alone(self) -> InputError:
-        """Return it where nothing but the rows is to be changed."""
-        return InputError(f"{self.what}; {self.by_rows}")
 
 
 _SCALES = TypeAdapter(Annotated[dict[str, dict[str, _Scale]], Field(min_length=1)])
@@ -186,7 +160,7 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
     column_of(table, name, "history column")
     column = type_columns(table.select([name])).column(0)
     if kind_of(name, column) not in ("float64", "int64"):
-        raise HistoryError(
+        raise MendableError(
             f"history column {name!r} must hold numbers",
             "name others with history columns, or leave out lags and rolling windows"
             f"{if_numbers(name, column)}",
@@ -227,7 +201,7 @@ def _scale(values: Floats, column: str, series: str) -> dict[str, float]:
     if not len(known):
         of = f" of series {series!r}" if series else ""
         leave_out = "leave out the series"
-        raise HistoryError(
+        raise MendableError(
             f"column {column!r}{of} has no value in the training part to be scaled by",
             f"{leave_out}, or the scaling",
             f"{leave_out}, or {ANEW}",

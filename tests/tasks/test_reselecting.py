@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
@@ -333,18 +334,17 @@ def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_ther
 ) -> None:
     before = select(with_roles(0), **ROLES, **history)
     assert before.features == ["x1", "x2"]
-    newer, all_there = with_roles(1), chaffinch.reselect(before, with_roles(1))
-    for names in (["junk"], ["code"], ["pad"], ["junk", "code", "pad"]):
-        rows = newer.drop(columns=names)
-        source = rows if kind == "frame" else tmp_path / f"{'-'.join(names)}.{kind}"
-        if kind == "csv":
-            rows.to_csv(source, index=False)
-        if kind == "parquet":
-            rows.to_parquet(source)
-        after = chaffinch.reselect(before, source)
-        assert after.features == ["x1", "x2"]
-        assert set(after.candidates) == set(all_there.candidates) - set(names)
-        assert after.settings["columns"] == all_there.settings["columns"]
+    rows = with_roles(1).drop(columns=["junk", "code", "pad"])
+    source = rows if kind == "frame" else tmp_path / f"newer.{kind}"
+    if kind == "csv":
+        rows.to_csv(source, index=False)
+    if kind == "parquet":
+        rows.to_parquet(source)
+    after = chaffinch.reselect(before, source)
+    assert after.features == ["x1", "x2"]
+    assert set(after.candidates) == set(before.candidates) - {"code", "pad"}
+    told = after.settings["columns"]
+    assert (told["drop"], told["categorical"], told["numeric"]) == (["junk"], ["code"], ["pad"])
 
 
 def test_what_was_to_be_dropped_stays_so_when_it_is_there_again() -> None:
@@ -413,6 +413,8 @@ NOT_SET_HERE = (
     "no group",
     "name",
     "scaling",
+    "loss",
+    "weight",
 )
 
 
@@ -475,6 +477,44 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
             SHOPS.assign(shop=SHOPS["shop"].where(SHOPS["day"] < 70, "late" + SHOPS["shop"])),
             "column 'y' of series 'latea' has no value in .*; leave out the series, or select anew",
         ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(pad="low"),
+            "column 'pad' must hold numbers but row 1 holds 'low'; mend it or drop the column$",
+        ),
+        (
+            with_roles(0), {**ROLES, "time": "day", "lags": [1]}, with_roles(1).assign(pad="low"),
+            "column 'pad' must hold numbers but row 1 holds 'low'; mend it or drop the column$",
+        ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(pad=pd.Timestamp("2026-01-01")),
+            "column 'pad' must hold numbers but holds dates; give numbers, or drop the column$",
+        ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(new=["1"] * 599 + ["one"]),
+            "column 'new' must hold numbers but row 600 holds 'one'; mend it or drop the column$",
+        ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(new="2,5"),
+            "column 'new' is written with commas .*; write them with a decimal point alone, or dro",
+        ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(new=pd.date_range("2026", periods=600)),
+            "column 'new' holds timestamps and cannot be a feature: drop it$",
+        ),
+        (
+            in_turn(60), {"loss": "roc_auc"}, in_turn(60).assign(y=lambda rows: rows["day"] % 3),
+            "^loss 'roc_auc' cannot score 3 classes; give a target that it can score, or select an",
+        ),
+        (
+            table("x1", n=200).assign(y=lambda rows: rows["y"] + 20),
+            {"loss": "neg_mean_squared_log_error"}, table("x1", n=200),
+            "cannot score these predictions .*; give rows that it can score, or select anew ",
+        ),
+        (
+            table("x1", c=["a", "b"] * 300), {"keep": ["c"], "baseline": {"c": "a"}},
+            table("x1", c=["b", "d"] * 300),
+            "baseline of 'c' must be one of its categories 'b' or 'd' but is 'a'; mend the column",
+        ),
     ],
 )  # fmt: skip
 def test_a_remedy_is_one_that_a_reselection_can_set(before, options, newer, said) -> None:
@@ -482,7 +522,45 @@ def test_a_remedy_is_one_that_a_reselection_can_set(before, options, newer, said
         chaffinch.reselect(select(before, **options), newer)
     remedy = re.split("[:;]", str(error.value))[-1]
     assert [words for words in NOT_SET_HERE if words in remedy] == []
-    assert re.search("give|drop rare classes|drop one|leave out the series|mend the col", remedy)
+    possible = "give|drop rare classes|drop one|drop it|drop the column|leave out the series|mend"
+    assert re.search(possible, remedy)
+
+
+def test_a_model_that_takes_no_weights_is_another_to_be_chosen() -> None:
+    before = select(table("x1", w=1.0), weight="w")
+    said = "KNeighborsRegressor takes no sample weights; "
+    for model in (KNeighborsRegressor(), "KNeighborsRegressor"):
+        with pytest.raises(InputError, match=f"^{said}use another model, or select anew without"):
+            chaffinch.reselect(before, table("x1", w=1.0, seed=1), model=model)
+        with pytest.raises(InputError, match=f"^{said}leave the weight column out or use another"):
+            select(table("x1", w=1.0), weight="w", model=model)
+
+
+def test_what_leading_zeros_make_of_a_column_is_warned_of_with_what_can_be_done() -> None:
+    newer = table("x1", seed=1, code=[f"0{row % 30:02d}" for row in range(600)])
+    (said,) = chaffinch.reselect(select(table("x1")), newer).warnings
+    assert said.endswith("'code'; take the zeros away from what is a quantity")
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_what_the_former_run_had_as_series_or_category_is_no_target_of_numbers(scaled) -> None:
+    data = SHOPS.assign(shop=[1] * 100 + [2] * 100, told=np.arange(200) % 4, text=["a", "b"] * 100)
+    before = select(data, **(SCALED if scaled else {}), categorical=["told"], keep=["text"])
+    for name, named in (("shop", "its series"), ("told", "categorical"), ("text", "categorical")):
+        if name == "shop" and not scaled:
+            assert chaffinch.reselect(before, data, target=name).contract["target"]["name"] == name
+            continue
+        said = f"^column '{name}' cannot be the target, for the former run names it as {named}; cho"
+        with pytest.raises(
+            InputError, match=said if name != "text" else "'text' cannot be the tar"
+        ):
+            chaffinch.reselect(before, data, target=name)
+
+
+def test_classes_may_be_what_the_former_run_had_as_a_category() -> None:
+    data = in_turn(200).assign(told=lambda rows: rows["day"] % 3)
+    after = chaffinch.reselect(select(data, categorical=["told"]), data, target="told")
+    assert after.contract["target"]["classes"] == ["0", "1", "2"]
 
 
 def test_a_fold_of_one_class_is_said_without_the_folds() -> None:
