@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.names import quoted
 from chaffinch.tasks.former_fit import unless_given
 from chaffinch.tasks.history import made_names
+from chaffinch.tasks.history_settings import roles_beside_scale
 from chaffinch.tasks.leakage import PerfectPredictors
 from chaffinch.tasks.magnitudes import badly_seen
 from chaffinch.tasks.profiling import ColumnProfile
@@ -65,7 +66,7 @@ class Findings:
             and self._model in _FILLING_GAPS
         )
         self._has_made = False
-        can_be_scaled = not classes and not isinstance(settings.method, Reselect)
+        can_be_scaled = not classes and _takes_scale(settings)
         self._other_filling = (
             "bring the series to one scale, by --scale series"
             if can_be_scaled
@@ -222,6 +223,15 @@ def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
 
 def _count(names: list[str], one: str, several: str) -> str:
     return f"{len(names)} {one if len(names) == 1 else several}"
+
+
+def _takes_scale(settings: SelectionSettings) -> bool:
+    """Return whether the series of a history could be scaled, by what their columns are for."""
+    history = settings.history
+    if history is None or isinstance(settings.method, Reselect):
+        return False
+    others = {name for _, name in roles_beside_scale(history, settings.columns)}
+    return others.isdisjoint({*history.columns, settings.target})
 
 
 def _made_by(settings: SelectionSettings) -> frozenset[str]:

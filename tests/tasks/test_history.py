@@ -325,6 +325,29 @@ def test_where_nothing_can_be_scaled_another_model_is_the_remedy() -> None:
     assert said.endswith("; take a model that sees what is missing, such as lightgbm")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"history_columns": ["w"], "weight": "w"},
+        {"history_columns": ["code"], "categorical": ["code"]},
+        {"history_columns": ["day"]},
+        {"history_columns": ["number"], "drop": ["number"]},
+    ],
+)
+def test_the_scale_is_a_remedy_only_where_it_is_taken(options) -> None:
+    data = shops().assign(w=lambda rows: 1 + rows["day"] % 3, code=lambda rows: rows["day"] % 4)
+    data = data.assign(number=lambda rows: rows["noise"] * 2)
+    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR, **options}
+    (said,) = first_rows_said(chaffinch.select(data, "y", **asked).warnings)
+    if said.endswith("by --scale series"):
+        assert options["history_columns"] == ["number"]
+        assert chaffinch.select(data, "y", **asked, scale="series").contract["scales"]
+    else:
+        assert said.endswith("; take a model that sees what is missing, such as lightgbm")
+        with pytest.raises(InputError, match="brought to the scale of its series; name it once"):
+            chaffinch.select(data, "y", **asked, scale="series")
+
+
 def test_where_no_made_feature_is_in_the_table_nothing_is_said_of_one() -> None:
     data = shops()
     asked = {"time": "day", "series": "shop", "model": LINEAR}
