@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError, MendableError
-from chaffinch.storage.names import quoted
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
@@ -31,6 +30,7 @@ from chaffinch.tasks.series_scales import (
     complete,
     fitted_scales,
     numbers_of,
+    refuse_scaled_before,
     scaled,
 )
 from chaffinch.tasks.setting_fields import listed
@@ -99,7 +99,8 @@ def with_history(
     InputError
         If a column is missing or cannot be used, holds a number beyond 1e30, a name is taken, or
         nothing is asked for; if the scales are none of a run, name the time or the series, are not
-        those of the series, or the table seems to have been brought to them before.
+        those of the series, or the table seems to have been brought to them before, as it has a
+        lag, a mean or a deviation of a column that they name.
 
     Examples
     --------
@@ -125,20 +126,9 @@ def with_history(
     if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target
         known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
-        _refuse_scaled_before(table, known, history)
+        refuse_scaled_before(table, known)
         table = scaled(table, series, known)
     return add_history(table, history, time)
-
-
-def _refuse_scaled_before(table: pa.Table, scales: Scales, history: HistorySettings) -> None:
-    """Refuse a table with what is made of a scaled column: it would be scaled a second time."""
-    names = [name for column in next(iter(scales.values())) for name in made_names(column, history)]
-    there = [name for name in names if name in table.column_names]
-    if there:
-        raise InputError(
-            f"the table has {quoted(there)}, so that it seems to be on the scales already; name "
-            "all history columns in one call, or rename what else they are"
-        )
 
 
 def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:

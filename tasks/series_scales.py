@@ -8,6 +8,7 @@ nothing of later rows is known, and later values may lie outside.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -147,6 +148,33 @@ def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
         values = pa.array((values - mean) / reach, from_pandas=True)
         table = table.set_column(table.schema.get_field_index(column), column, values)
     return table
+
+
+def refuse_scaled_before(table: pa.Table, scales: Scales) -> None:
+    """Refuse a table that would be scaled a second time.
+
+    What is made of a scaled column tells of it, whichever lags and windows are asked for now.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As `scaled` takes it.
+    scales : mapping
+        From `fitted_scales`.
+
+    Raises
+    ------
+    InputError
+        Naming lags, means and deviations of the columns to be scaled.
+    """
+    columns = "|".join(map(re.escape, next(iter(scales.values()))))
+    made = re.compile(f"({columns})_(lag|mean|deviation)_[1-9][0-9]*")
+    there = [name for name in table.column_names if made.fullmatch(name)]
+    if there:
+        raise InputError(
+            f"the table has {quoted(there)}, so that it seems to be on the scales already; ask for "
+            "all columns, lags and windows in one call, or rename for it what else they are"
+        )
 
 
 def numbers_of(table: pa.Table, name: str) -> Floats:

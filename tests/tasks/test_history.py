@@ -419,6 +419,27 @@ def test_several_columns_in_one_call_are_scaled_once_and_a_second_time_is_refuse
         chaffinch.with_history(data, [], **asked)
 
 
+@pytest.mark.parametrize("first", [{"lags": (1,)}, {"rolling": (3,)}, {"lags": (11,)}])
+@pytest.mark.parametrize("second", [{"lags": (2,)}, {"rolling": (30,)}])
+def test_other_lags_or_windows_of_what_is_scaled_are_refused_too(first, second) -> None:
+    data = shops()
+    scales = {shop: {"y": {"mean": 5.0, "reach": 2.0}} for shop in ("small", "large")}
+    asked = {"time": "day", "series": "shop", "scales": scales}
+    once = chaffinch.with_history(data, "y", **asked, **first)
+    for given in (once, once.to_pandas()):
+        with pytest.raises(
+            InputError, match=r"'y_.*on the scales already; ask for all columns, la"
+        ):
+            chaffinch.with_history(given, "y", **asked, **second)
+    unscaled = chaffinch.with_history(data, "y", time="day", series="shop", **first)
+    with pytest.raises(InputError, match="on the scales already"):  # and would mix the two
+        chaffinch.with_history(unscaled, "y", **asked, **second)
+    others = data.assign(noise_lag_1=0.0, y_lag=0.0, y_lag_01=0.0, my_y_mean_3=0.0, y_meanx3=0.0)
+    table = chaffinch.with_history(others, "y", **asked, **second)
+    assert table["y"] == once["y"]
+    assert table["noise_lag_1"].to_pylist() == [0.0] * len(data)
+
+
 def test_series_that_come_back_as_whole_floats_are_known_again() -> None:
     data = shops().assign(shop=lambda rows: (rows["shop"] == "large") + 1)
     scales = scaled_run(data).contract["scales"]
