@@ -90,13 +90,21 @@ def fitted_scales(
     Raises
     ------
     InputError
-        If a series has no value to go by in the training part, or a column holds no numbers.
+        If a column, or a series of it, has no value to go by in the training part, or it holds no
+        numbers.
     """
-    names = _series_of(table, series)
+    names, numbers = _series_of(table, series), {c: numbers_of(table, c) for c in columns}
+    for column, values in numbers.items():
+        if np.isnan(values[is_train]).all():
+            raise MendableError(
+                f"column {column!r} has no value in the training part, in any row, to be scaled by",
+                "leave it out of the history columns, or leave out the scaling",
+                f"give rows in which it has values, or {ANEW}",
+            )
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in sorted(set(names.tolist())):
         rows = is_train & (names == name)
-        found[name] = {c: _scale(numbers_of(table, c)[rows], c, name) for c in columns}
+        found[name] = {c: _scale(values[rows], c, name) for c, values in numbers.items()}
     return found
 
 
@@ -227,12 +235,11 @@ def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[
 def _scale(values: Floats, column: str, series: str) -> dict[str, float]:
     known = values[~np.isnan(values)]
     if not len(known):
-        of = f" of series {series!r}" if series else ""
-        leave_out = "leave out the series"
         raise MendableError(
-            f"column {column!r}{of} has no value in the training part to be scaled by",
-            f"{leave_out}, or the scaling",
-            f"{leave_out}, or {ANEW}",
+            f"column {column!r} of series {series!r} has no value in the training part to be "
+            "scaled by",
+            "leave out the series, or the scaling",
+            f"leave out the series, or {ANEW}",
         )
     # a sum that is rounded once is the same in any order, and equal values have themselves as mean
     lowest = float(known.min())

@@ -506,6 +506,28 @@ def test_a_series_that_begins_after_the_training_part_has_no_scale() -> None:
         scaled_run(late)
 
 
+@pytest.mark.parametrize("of", ["no row", "late rows"])
+@pytest.mark.parametrize("series", ["shop", None])
+def test_a_column_without_a_value_to_scale_by_is_what_is_to_be_left_out(of, series) -> None:
+    data = shops().assign(price=lambda rows: rows["day"].where(rows["day"] > 120, np.nan))
+    if of == "no row":
+        data = data.assign(price=np.nan)
+    asked = {"model": LINEAR, "time": "day", "lags": [1], "scale": "series", "series": series}
+    if series is None:
+        data = data[data["shop"] == "small"]
+    said = (
+        "column 'price' has no value in the training part, in any row, to be scaled by; leave it "
+        "out of the history columns, or leave out the scaling"
+    )
+    with pytest.raises(InputError, match=f"^{said}$"):
+        chaffinch.select(data, "y", **asked, history_columns=["price", "y"])
+    chaffinch.select(data, "y", **asked, history_columns=["y"])
+    priced = data.assign(price=data["noise"])
+    before = chaffinch.select(priced, "y", **asked, history_columns=["price", "y"])
+    with pytest.raises(InputError, match="to be scaled by; give rows in which it has values, or s"):
+        chaffinch.reselect(before, data)
+
+
 # What is refused
 
 
