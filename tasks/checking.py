@@ -29,6 +29,7 @@ from chaffinch.tasks.former_fit import (
     instead_of_keeping,
     may_lack,
     unless_given,
+    why_gone,
 )
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
@@ -151,7 +152,8 @@ def describe_table(
     for name in settings.method.start if isinstance(settings.method, AfsBm) else ():
         _require_feature("start", name, features)
     if isinstance(settings.method, Reselect):
-        check_kinds_fit(settings.method, features, categories)
+        gone = why_gone(settings.method, settings, features, excluded)
+        check_kinds_fit(settings.method, features, categories, gone)
     return TableDescription(
         features=features,
         n_categories=tuple(len(categories.get(name, ())) for name in features),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from chaffinch.storage.errors import InputError, MendableError
-from chaffinch.storage.names import nearest, quoted
+from chaffinch.storage.names import nearest, quoted, quoted_with_reasons
 from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.settings import Method, SelectionSettings
+
+DROPPED, TARGET_NOW = "left out as asked", "is the target now"
 
 
 @contextmanager
@@ -62,8 +64,36 @@ def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection
         )
 
 
+def why_gone(
+    method: Reselect,
+    settings: SelectionSettings,
+    features: Collection[str],
+    excluded: Mapping[str, str],
+) -> dict[str, str]:
+    """Return what the former run kept and newer rows cannot offer, and why.
+
+    Parameters
+    ----------
+    method : Reselect
+        Says what the former run kept.
+    settings : SelectionSettings
+        Say what is dropped, and what is the target.
+    features : collection of str
+        Those of the newer rows.
+    excluded : mapping of str to str
+        Columns of the newer rows that are no use as features, and why.
+    """
+    reasons = dict(excluded) | dict.fromkeys(settings.columns.drop, DROPPED)
+    reasons[settings.target] = TARGET_NOW
+    gone = (name for name in method.former if name not in features)
+    return {name: reasons.get(name, "used for something else") for name in gone}
+
+
 def check_kinds_fit(
-    method: Reselect, features: Collection[str], categories: Collection[str]
+    method: Reselect,
+    features: Collection[str],
+    categories: Collection[str],
+    gone: Mapping[str, str],
 ) -> None:
     """Refuse newer rows in which a former feature is of another kind, or none is of use.
 
@@ -75,17 +105,21 @@ def check_kinds_fit(
         Those of the newer rows.
     categories : collection of str
         Those of them that are categories.
+    gone : mapping of str to str
+        From `why_gone`.
 
     Raises
     ------
     InputError
-        Naming the first that is of another kind.
+        Naming the first that is of another kind, or why none is of use.
     """
     of_use = [name for name in method.former if name in features]
     if not of_use:
+        remedies = {DROPPED: "drop fewer", TARGET_NOW: "choose another target"}
+        remedy = [words for reason, words in remedies.items() if reason in gone.values()]
         raise InputError(
-            f"none of the features that the former run kept, {quoted(list(method.former))}, "
-            f"varies in the newer rows; {ANEW}"
+            "none of the features that the former run kept can be used: "
+            f"{quoted_with_reasons(gone)}; {', or '.join([*remedy, ANEW])}"
         )
     for name in of_use:
         kind = "category" if name in categories else "number"

@@ -225,8 +225,31 @@ def test_a_feature_of_another_kind_is_refused(former) -> None:
 
 
 def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:
-    with pytest.raises(InputError, match="none of the features that the former run kept, 'x1' and"):
+    said = r"kept can be used: 'x1' and 'x2' \(constant\); select anew without a former run$"
+    with pytest.raises(InputError, match=f"^none of the features that the former run {said}"):
         chaffinch.reselect(former, table("x3").assign(x1=1, x2=2))
+
+
+def test_where_all_former_features_are_dropped_or_the_target_that_is_what_is_said(former) -> None:
+    newer, anew = table("x3"), "select anew without a former run"
+    for rows, options, said in (
+        (
+            newer, {"drop": ["x1", "x2"]},
+            f"'x1' and 'x2' (left out as asked); drop fewer, or {anew}",
+        ),
+        (
+            newer.assign(x2=1.5), {"drop": ["x1"]},
+            f"'x1' (left out as asked), 'x2' (constant); drop fewer, or {anew}",
+        ),
+        (
+            newer, {"drop": ["x1"], "target": "x2"},
+            "'x1' (left out as asked), 'x2' (is the target now); drop fewer, or choose another "
+            f"target, or {anew}",
+        ),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            chaffinch.reselect(former, rows, **options)
+        assert str(error.value).endswith(f"that the former run kept can be used: {said}")
 
 
 def test_a_former_feature_that_is_to_be_dropped_leaves(former) -> None:
