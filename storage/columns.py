@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.memory import LetGo
 from chaffinch.storage.names import check_known
 from chaffinch.storage.text_columns import as_text, category_of, finite, one_chunk, typed_text
@@ -126,8 +126,10 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
         values = finite(name, one_chunk(column.cast(pa.float64())))
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         if numeric:
-            raise InputError(
-                f"column {name!r} must hold numbers but holds dates; leave it out of numeric"
+            raise MendableError(
+                f"column {name!r} must hold numbers but holds dates",
+                "leave it out of numeric",
+                "give numbers, or drop the column",
             )
         values = one_chunk(_timestamps(name, column))
         if categorical:

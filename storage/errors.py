@@ -8,6 +8,32 @@ class InputError(ValueError):
     """
 
 
+class MendableError(InputError):
+    """What cannot be, and is mended by a setting, or by other rows where nothing can be set.
+
+    Parameters
+    ----------
+    what : str
+        What cannot be.
+    remedy : str
+        What to set, or to do.
+    by_rows : str
+        What to do where nothing can be set.
+    """
+
+    def __init__(self, what: str, remedy: str, by_rows: str) -> None:
+        super().__init__(what, remedy, by_rows)  # what it is made of, so that it can be sent
+        self.what, self.remedy, self.by_rows = what, remedy, by_rows
+
+    def __str__(self) -> str:
+        """Return the line that a person sees."""
+        return f"{self.what}; {self.remedy}"
+
+    def by_rows_alone(self) -> InputError:
+        """Return it where nothing but the rows is to be changed."""
+        return InputError(f"{self.what}; {self.by_rows}")
+
+
 class StorageError(OSError):
     """The store cannot take or give back what it should: a full disk, a damaged or missing file.
 

@@ -128,6 +128,7 @@ def ingest(
     numeric: Collection[str] = (),
     drop: Collection[str] = (),
     labels: str | None = None,
+    may_lack: Collection[str] = (),
 ) -> Dataset:
     """Read a table, type its columns, shuffle its rows and keep it as a dataset in `folder`.
 
@@ -144,6 +145,8 @@ def ingest(
     labels : str, optional
         Column of class labels: a few whole numbers that the source holds as text stay text. CSV and
         TSV hold nothing else, so there they become numbers.
+    may_lack : collection of str
+        Those of the columns named above that the source need not have.
 
     Raises
     ------
@@ -172,7 +175,13 @@ def ingest(
             logger.info("%s is to be read: no such file was read before", source)
         except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
-    raw = _columns_but(drop, read_source(source, categorical))
+    table = read_source(source, categorical)
+    lacking = set(may_lack).difference(table.column_names)
+    categorical, numeric, drop = (
+        [name for name in names if name not in lacking] for names in (categorical, numeric, drop)
+    )
+    raw = _columns_but(drop, table)
+    del table
     if labels in raw and _are_text_labels(raw[labels]):
         categorical = [*categorical, labels]
     columns = type_and_drop(raw, categorical=categorical, numeric=numeric)

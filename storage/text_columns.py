@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
@@ -66,8 +66,10 @@ def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: b
     if n_slips:
         row, text = _first(codes, texts, ~is_number)
         remedy = "leave it out of numeric" if numeric else "name the column as categorical"
-        raise InputError(
-            f"column {name!r} must hold numbers but row {row} holds {text!r}; mend it or {remedy}"
+        raise MendableError(
+            f"column {name!r} must hold numbers but row {row} holds {text!r}",
+            f"mend it or {remedy}",
+            "mend it or drop the column",
         )
     return _parsed(name, codes, texts)
 
@@ -100,9 +102,10 @@ def _refuse_commas(
     if not _all_match(texts.filter(is_other), _WITH_COMMAS):
         return
     row, text = _first(codes, texts, is_other)
-    raise InputError(
-        f"column {name!r} is written with commas in its numbers, such as {text!r} in row {row}; "
-        "write them with a decimal point alone, or name the column as categorical"
+    raise MendableError(
+        f"column {name!r} is written with commas in its numbers, such as {text!r} in row {row}",
+        "write them with a decimal point alone, or name the column as categorical",
+        "write them with a decimal point alone, or drop the column",
     )
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import StageRecord, StageWriter
-from chaffinch.tasks.checking import TableDescription
 from chaffinch.tasks.comparison import FEWEST_UNITS, is_decisive
+from chaffinch.tasks.former_fit import why_gone
 from chaffinch.tasks.ingestion import description_of
 from chaffinch.tasks.judging import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.masking import mask_of
@@ -87,7 +87,12 @@ def judge_changes(
         "former_run": method.former_run,
         "former": list(method.former),
         "features": [name for name, kept in zip(schema.features, new, strict=True) if kept],
-        "gone": _gone(method, description, context.settings),
+        "gone": [
+            {"feature": name, "reason": reason}
+            for name, reason in why_gone(
+                method, context.settings, description.features, description.excluded
+            ).items()
+        ],
         "changes": changes,
         "n_tried": len(eliminated.result["trials"]),
         "sets": scores,
@@ -132,19 +137,6 @@ def _kind_of_change(name: str, method: Reselect) -> str:
 def _reason(trial: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return what decided on the mask-validation rows; None of what is kept as asked."""
     return trial and {"difference": trial["difference"], "highest": trial["highest"]}
-
-
-def _gone(
-    method: Reselect, description: TableDescription, settings: SelectionSettings
-) -> list[dict[str, str]]:
-    """Return what the former run kept and the newer rows cannot offer, and why."""
-    reasons = description.excluded | dict.fromkeys(settings.columns.drop, "left out as asked")
-    reasons[settings.target] = "is the target now"
-    return [
-        {"feature": name, "reason": reasons.get(name, "used for something else")}
-        for name in method.former
-        if name not in description.features
-    ]
 
 
 def _verdict(interval: Interval, n_units: int, *, is_same: bool) -> ChangeVerdict:

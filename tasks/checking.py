@@ -21,8 +21,16 @@ from chaffinch.tasks.arrow_columns import (
     kind_of,
 )
 from chaffinch.tasks.column_settings import ColumnSettings
+from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.findings import Findings
-from chaffinch.tasks.former_fit import check_columns_fit, check_kinds_fit, instead_of_keeping
+from chaffinch.tasks.former_fit import (
+    check_columns_fit,
+    check_kinds_fit,
+    instead_of_keeping,
+    may_lack,
+    unless_given,
+    why_gone,
+)
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.outer_folds import OuterFolds
@@ -114,7 +122,7 @@ def describe_table(
     if target.task == "regression":
         check_magnitude(f"target {settings.target!r}", y.astype(np.float64, copy=False))
     check_parts(table, settings, y, target.classes, outer_folds)
-    _refuse_timestamps(table, roles)
+    _refuse_timestamps(table, roles, settings.method)
 
     findings = Findings(y, target.classes, settings)
     profile: list[ColumnProfile] = []
@@ -144,7 +152,8 @@ def describe_table(
     for name in settings.method.start if isinstance(settings.method, AfsBm) else ():
         _require_feature("start", name, features)
     if isinstance(settings.method, Reselect):
-        check_kinds_fit(settings.method, features, categories)
+        gone = why_gone(settings.method, settings, features, excluded)
+        check_kinds_fit(settings.method, features, categories, gone)
     return TableDescription(
         features=features,
         n_categories=tuple(len(categories.get(name, ())) for name in features),
@@ -159,7 +168,7 @@ def describe_table(
 
 
 def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role and the column named for it; dropped ones are gone since ingestion."""
+    """Yield every role and the column named for it, but for what ingestion has dropped."""
     for role in ("weight", "group", "time"):
         name = getattr(columns, role)
         if name is not None:
@@ -174,16 +183,17 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
     column_of(table, settings.target, "target")
     roles = dict.fromkeys(table.column_names, "feature")
     roles[settings.target] = "target"
+    passed_over = may_lack(settings)
     for role, name in _named(settings.columns):
-        if role == "drop" and name not in roles:
-            continue  # ingestion left it out, having checked that there was such a column
+        if name in passed_over and name not in roles and role in ("categorical", "numeric"):
+            continue
         column_of(table, name, f"{role} column")
         if role in ("weight", "group", "time"):
             roles[name] = role
     return roles | {name: "drop" for name in settings.columns.drop if name in roles}
 
 
-def _refuse_timestamps(table: Any, roles: dict[str, str]) -> None:
+def _refuse_timestamps(table: Any, roles: dict[str, str], method: Method | Reselect) -> None:
     columns = zip(table.column_names, table.columns, strict=True)
     found = [n for n, c in columns if roles[n] == "feature" and kind_of(n, c) == "timestamp"]
     if not found:
@@ -193,7 +203,8 @@ def _refuse_timestamps(table: Any, roles: dict[str, str]) -> None:
         every = quoted(found, limit=len(found))
         what, remedy = f"columns {every} hold timestamps and cannot be features", "them"
     one = "it" if len(found) == 1 else "one"
-    raise InputError(f"{what}: name {one} as the time column, or drop {remedy}")
+    name_it = unless_given(method, f"name {one} as the time column, or ", "")
+    raise InputError(f"{what}: {name_it}drop {remedy}")
 
 
 def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
@@ -246,16 +257,21 @@ def _check_baseline(
 ) -> None:
     """Check the values that a user gave for masked features."""
     given = {} if isinstance(settings.baseline, str) else settings.baseline
+    as_given = unless_given(settings.method, "", f"; mend the column, or {ANEW}")
     for name, value in given.items():
+        if isinstance(settings.method, Reselect) and name not in features:
+            continue  # a former run was told of it, and may not have kept it
         _require_feature("baseline", name, features)
         known = categories.get(name)
         if known is not None and str(value) not in known:
             raise InputError(
                 f"baseline of {name!r} must be one of its categories {quoted(known, 'or')} but is "
-                f"{value!r}"
+                f"{value!r}{as_given}"
             )
         if known is None and (isinstance(value, str) or not math.isfinite(value)):
-            raise InputError(f"baseline of {name!r} must be a finite number but is {value!r}")
+            raise InputError(
+                f"baseline of {name!r} must be a finite number but is {value!r}{as_given}"
+            )
         if known is None and abs(float(value)) > LARGEST:
             raise InputError(
                 f"baseline of {name!r} must lie within -{LARGEST:g}..{LARGEST:g} but is {value!r}"

@@ -3,7 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.tasks.selection.vocabulary import SettingError
+
+# what is left where a reselection can set nothing that would help
+ANEW = "select anew without a former run"
 
 
 class WorkersError(RuntimeError):
@@ -22,12 +26,29 @@ def said_to_the_user(about: str = "") -> Iterator[None]:
     Raises
     ------
     InputError
-        With the first line of any ValueError; what follows it is for programmers.
+        With the first line of any ValueError; what follows it is for programmers. A MendableError
+        of one that says what is left to do where a setting is given.
     """
     try:
         yield
     except InputError:
         raise
     except ValueError as error:
+        if isinstance(error, SettingError):
+            raise mendable(error, about) from error
         first, *_ = [*filter(None, map(str.strip, str(error).splitlines())), "no reason given"]
         raise InputError(about + first) from error
+
+
+def mendable(error: SettingError, about: str = "") -> MendableError:
+    """Return what the mathematics refuses as what a user can mend, by rows alone as well.
+
+    Parameters
+    ----------
+    error : SettingError
+        What it refuses.
+    about : str
+        What the sentence begins with.
+    """
+    by_rows = ", or ".join(filter(None, [error.otherwise, ANEW]))
+    return MendableError(about + error.what, error.remedy, by_rows)

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.names import quoted
+from chaffinch.tasks.former_fit import unless_given
 from chaffinch.tasks.history import made_names
+from chaffinch.tasks.history_settings import roles_beside_scale
 from chaffinch.tasks.leakage import PerfectPredictors
 from chaffinch.tasks.magnitudes import badly_seen
 from chaffinch.tasks.profiling import ColumnProfile
@@ -64,7 +66,7 @@ class Findings:
             and self._model in _FILLING_GAPS
         )
         self._has_made = False
-        can_be_scaled = not classes and not isinstance(settings.method, Reselect)
+        can_be_scaled = not classes and _takes_scale(settings)
         self._other_filling = (
             "bring the series to one scale, by --scale series"
             if can_be_scaled
@@ -78,6 +80,11 @@ class Findings:
         self._much_missing: list[str] = []
         self._rare_classes: list[str] = []
         self._categorical = settings.columns.categorical
+        self._zeros_remedy = unless_given(
+            settings.method,
+            "name as numeric what is a quantity, and as categorical what is not",
+            "take the zeros away from what is a quantity",
+        )
         self._with_zeros: list[str] = []
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
         self._badly_seen: list[str] = []
@@ -186,8 +193,8 @@ class Findings:
         if self._with_zeros:
             found.append(
                 f"{_count(self._with_zeros, 'feature is', 'features are')} taken as categories for "
-                f"the leading zeros of the whole numbers: {quoted(self._with_zeros)}; name as "
-                "numeric what is a quantity, and as categorical what is not"
+                f"the leading zeros of the whole numbers: {quoted(self._with_zeros)}; "
+                f"{self._zeros_remedy}"
             )
         if self._but_for_blanks:
             found.append(
@@ -216,6 +223,15 @@ def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
 
 def _count(names: list[str], one: str, several: str) -> str:
     return f"{len(names)} {one if len(names) == 1 else several}"
+
+
+def _takes_scale(settings: SelectionSettings) -> bool:
+    """Return whether the series of a history could be scaled, by what their columns are for."""
+    history = settings.history
+    if history is None or isinstance(settings.method, Reselect):
+        return False
+    others = {name for _, name in roles_beside_scale(history, settings.columns)}
+    return others.isdisjoint({*history.columns, settings.target})
 
 
 def _made_by(settings: SelectionSettings) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -167,7 +167,11 @@ def settings_of(
         its model may have been an estimator that only its owner has.
     """
     before = SelectionSettings(**former.contract["settings"])
-    _check_roles(before, asked)
+    kinds = {feature["name"]: feature["type"] for feature in former.contract["features"]}
+    categories = {name for name, kind in kinds.items() if kind == "category"}
+    categorical = {*before.columns.categorical, *categories}
+    is_regression = former.contract["target"]["task"] == "regression"
+    _check_roles(before, asked, categorical if is_regression else set())
     if model is None:
         model = _model_of(before.model, asked.model)
     target = before.target if asked.target is None else asked.target
@@ -175,10 +179,8 @@ def settings_of(
     if history is not None and not history.columns and not is_same:
         # features that were made of the former target are made of it still
         history = history.model_copy(update={"columns": (before.target,)})
-    kinds = {feature["name"]: feature["type"] for feature in former.contract["features"]}
-    categorical = {name for name, kind in kinds.items() if kind == "category"}
     columns = before.columns.model_dump()
-    columns["categorical"] = {*columns["categorical"], *categorical}
+    columns["categorical"] = categorical
     if asked.drop is not None:
         columns["drop"] = asked.drop
     for kind in ("categorical", "numeric"):  # what is dropped is of no kind
@@ -197,6 +199,7 @@ def settings_of(
                 rejections=asked.rejections,
                 former_classes=tuple(former.contract["target"]["classes"]) if is_same else (),
                 former_rows=former.contract.get("dataset", {}).get("hash", ""),
+                former_drop=before.columns.drop,
             ),
             "model": model,
             "history": history,
@@ -207,15 +210,20 @@ def settings_of(
     )
 
 
-def _check_roles(before: SelectionSettings, asked: ReselectionSettings) -> None:
+def _check_roles(
+    before: SelectionSettings, asked: ReselectionSettings, no_target: Collection[str]
+) -> None:
     """Refuse to drop, or to predict, what the former run was told to use otherwise."""
-    columns = before.columns
+    columns, history = before.columns, before.history
     roles = dict.fromkeys(columns.keep, "one to keep")
     for role in ("weight", "group", "time"):
         if name := getattr(columns, role):
             roles[name] = f"its {role}"
     not_dropped = roles | ({before.target: "its target"} if asked.target is None else {})
     not_target = roles | dict.fromkeys(columns.drop if asked.drop is None else (), "one to drop")
+    not_target |= dict.fromkeys(no_target, "categorical")
+    if history is not None and history.scale == "series" and history.series is not None:
+        not_target[history.series] = "its series"  # nothing is brought to a scale by itself
     target = () if asked.target is None else (asked.target,)
     for to_be, names, otherwise in (
         ("dropped", asked.drop or (), not_dropped),

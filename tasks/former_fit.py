@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from chaffinch.storage.errors import InputError
-from chaffinch.storage.names import nearest, quoted
+from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.storage.names import nearest, quoted, quoted_with_reasons
+from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.settings import Method, SelectionSettings
 
-ANEW = "select anew without a former run"
-
-
-class MendableError(InputError):
-    """What cannot be, and is mended by a setting, or by other rows."""
-
-    def by_rows_alone(self) -> InputError:
-        """Return it where nothing but the rows is to be changed."""
-        raise NotImplementedError
+DROPPED, TARGET_NOW = "left out as asked", "is the target now"
 
 
 @contextmanager
@@ -30,6 +23,19 @@ def within_reach(settings: SelectionSettings) -> Iterator[None]:
         if isinstance(settings.method, Reselect):
             raise error.by_rows_alone() from error
         raise
+
+
+def may_lack(settings: SelectionSettings) -> frozenset[str]:
+    """Return the columns that are named for something and that the rows need not have.
+
+    A former run was told of them, and newer rows are asked only for what it used. What is told of
+    them holds on for rows that have them again.
+    """
+    method, columns = settings.method, settings.columns
+    if not isinstance(method, Reselect):
+        return frozenset()
+    dropped = set(columns.drop).intersection(method.former_drop)
+    return frozenset({*columns.categorical, *columns.numeric, *dropped})
 
 
 def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection[str]) -> None:
@@ -58,8 +64,36 @@ def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection
         )
 
 
+def why_gone(
+    method: Reselect,
+    settings: SelectionSettings,
+    features: Collection[str],
+    excluded: Mapping[str, str],
+) -> dict[str, str]:
+    """Return what the former run kept and newer rows cannot offer, and why.
+
+    Parameters
+    ----------
+    method : Reselect
+        Says what the former run kept.
+    settings : SelectionSettings
+        Say what is dropped, and what is the target.
+    features : collection of str
+        Those of the newer rows.
+    excluded : mapping of str to str
+        Columns of the newer rows that are no use as features, and why.
+    """
+    reasons = dict(excluded) | dict.fromkeys(settings.columns.drop, DROPPED)
+    reasons[settings.target] = TARGET_NOW
+    gone = (name for name in method.former if name not in features)
+    return {name: reasons.get(name, "used for something else") for name in gone}
+
+
 def check_kinds_fit(
-    method: Reselect, features: Collection[str], categories: Collection[str]
+    method: Reselect,
+    features: Collection[str],
+    categories: Collection[str],
+    gone: Mapping[str, str],
 ) -> None:
     """Refuse newer rows in which a former feature is of another kind, or none is of use.
 
@@ -71,17 +105,21 @@ def check_kinds_fit(
         Those of the newer rows.
     categories : collection of str
         Those of them that are categories.
+    gone : mapping of str to str
+        From `why_gone`.
 
     Raises
     ------
     InputError
-        Naming the first that is of another kind.
+        Naming the first that is of another kind, or why none is of use.
     """
     of_use = [name for name in method.former if name in features]
     if not of_use:
+        remedies = {DROPPED: "drop fewer", TARGET_NOW: "choose another target"}
+        remedy = [words for reason, words in remedies.items() if reason in gone.values()]
         raise InputError(
-            f"none of the features that the former run kept, {quoted(list(method.former))}, "
-            f"varies in the newer rows; {ANEW}"
+            "none of the features that the former run kept can be used: "
+            f"{quoted_with_reasons(gone)}; {', or '.join([*remedy, ANEW])}"
         )
     for name in of_use:
         kind = "category" if name in categories else "number"

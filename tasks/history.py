@@ -14,23 +14,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
-from chaffinch.storage.names import quoted
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.former_fit import within_reach
+from chaffinch.tasks.former_fit import may_lack, within_reach
 from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
+from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
-    HistoryError,
     Scales,
     checked_scales,
     complete,
     fitted_scales,
     numbers_of,
+    refuse_scaled_before,
     scaled,
 )
 from chaffinch.tasks.setting_fields import listed
@@ -99,7 +99,8 @@ def with_history(
     InputError
         If a column is missing or cannot be used, holds a number beyond 1e30, a name is taken, or
         nothing is asked for; if the scales are none of a run, name the time or the series, are not
-        those of the series, or the table seems to have been brought to them before.
+        those of the series, or the table seems to have been brought to them before, as it has a
+        lag, a mean or a deviation of a column that they name.
 
     Examples
     --------
@@ -125,20 +126,9 @@ def with_history(
     if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target
         known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
-        _refuse_scaled_before(table, known, history)
+        refuse_scaled_before(table, known)
         table = scaled(table, series, known)
     return add_history(table, history, time)
-
-
-def _refuse_scaled_before(table: pa.Table, scales: Scales, history: HistorySettings) -> None:
-    """Refuse a table with what is made of a scaled column: it would be scaled a second time."""
-    names = [name for column in next(iter(scales.values())) for name in made_names(column, history)]
-    there = [name for name in names if name in table.column_names]
-    if there:
-        raise InputError(
-            f"the table has {quoted(there)}, so that it seems to be on the scales already; name "
-            "all history columns in one call, or rename what else they are"
-        )
 
 
 def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
@@ -161,11 +151,13 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
     history, time = settings.history, settings.columns.time
     if history is None or time is None:
         raise ValueError("no history is asked for")
-    if not history.columns:
-        history = history.model_copy(update={"columns": (settings.target,)})
     table = read_source(source, settings.columns.categorical)
-    table, scales = _with_numbers(table, settings.columns.numeric), None
+    passed_over = may_lack(settings).difference(table.column_names)
+    numeric = [name for name in settings.columns.numeric if name not in passed_over]
+    needed, scales = _needed(history, settings, table.column_names), None
+    history = history.model_copy(update={"columns": needed})
     with within_reach(settings):
+        table = _with_numbers(table, numeric)
         if history.scale == "series":
             _check_target_can_be_scaled(table, settings)
             # the parts hang on times alone, whatever the target
@@ -176,6 +168,20 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
             scales = fitted_scales(table, columns, history.series, is_train)
             table = scaled(table, history.series, scales)
         return add_history(table, history, time), scales
+
+
+def _needed(
+    history: HistorySettings, settings: SelectionSettings, names: Collection[str]
+) -> tuple[str, ...]:
+    """Return what history is made of, but for what newer rows lack and the former run used not."""
+    columns, method = history.columns or (settings.target,), settings.method
+    if not isinstance(method, Reselect):
+        return columns
+    return tuple(
+        name
+        for name in columns
+        if name in names or not method.former.keys().isdisjoint(made_names(name, history))
+    )
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
@@ -240,24 +246,10 @@ def _made(values: Floats, place: Index, history: HistorySettings) -> list[Floats
         if window > longest:  # no row has as many before it, however long that would take to find
             made += [np.full(len(values), np.nan)] * 2
             continue
-        mean = _mean_before(values, place, window)
-        squares = np.zeros(len(values))
-        for lag in range(1, window + 1):
-            squares += np.square(_lagged(values, place, lag) - mean)
-        made += [mean, np.sqrt(squares / (window - 1))]
+        from chaffinch.tasks.rolling_windows import moments_before  # a compiler comes with it
+
+        made += moments_before(values, place, window)
     return made
-
-
-def _mean_before(values: Floats, place: Index, window: int) -> Floats:
-    """Return the mean of the rows before, as the last of them and the mean difference from it.
-
-    The mean of equal values is so that value, to the last bit, and their deviation 0.
-    """
-    last = _lagged(values, place, 1)
-    total = np.zeros(len(values))
-    for lag in range(2, window + 1):
-        total += _lagged(values, place, lag) - last
-    return np.asarray(last + total / window)
 
 
 def _lagged(values: Floats, place: Index, lag: int) -> Floats:
@@ -282,7 +274,7 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
         first, second = sorted(int(row) + 1 for row in order[twice[0] : twice[0] + 2])
         among = "name the series column" if series is None else "name a finer series or time column"
         finer = f" ({NOT_FINER})" if pa.types.is_timestamp(table[time].type) else ""
-        raise HistoryError(
+        raise MendableError(
             f"time column {time!r} has the same value in rows {first} and {second}, so that "
             f"neither comes before the other in a history{finer}",
             f"{among}, or drop one",

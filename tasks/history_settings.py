@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.setting_fields import Count, Settings, setting
 
 
@@ -59,6 +60,28 @@ class HistorySettings(Settings):
                 "of; name it once"
             )
         return self
+
+
+def roles_beside_scale(
+    history: HistorySettings, columns: ColumnSettings
+) -> tuple[tuple[str, str | None], ...]:
+    """Return what a column that is brought to the scale of its series cannot be as well.
+
+    Parameters
+    ----------
+    history : HistorySettings
+        Names the series.
+    columns : ColumnSettings
+        Name what else there is.
+
+    Returns
+    -------
+    tuple of (str, str or None)
+        Each role, such as ``"time"``, and the column that is named for it, if any.
+    """
+    categorical = (("categorical", name) for name in columns.categorical)
+    roles = (("series", history.series), ("time", columns.time), ("weight", columns.weight))
+    return (*roles, *categorical)
 
 
 def refuse_scaled_roles(scaled: Collection[str], roles: Iterable[tuple[str, str | None]]) -> None:

@@ -21,7 +21,7 @@ from chaffinch.storage.sources import is_elsewhere, read_source
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.former_fit import check_columns_fit, odd_since
+from chaffinch.tasks.former_fit import check_columns_fit, may_lack, odd_since, within_reach
 from chaffinch.tasks.history import prepared
 from chaffinch.tasks.matrix import Roles, load_roles, load_rows
 from chaffinch.tasks.outer_folds import OuterFolds
@@ -75,7 +75,7 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
     columns = settings.columns
     source = _with_history(source, settings)
-    with _fit_for_the_former_run(source, settings):
+    with _fit_for_the_former_run(source, settings), within_reach(settings):
         return tables.ingest(
             source,
             datasets,
@@ -83,6 +83,7 @@ def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Datas
             numeric=columns.numeric,
             drop=columns.drop,
             labels=None if settings.task == "regression" else settings.target,
+            may_lack=may_lack(settings),
         )
 
 
@@ -119,8 +120,12 @@ def rows_counted_in_the_source(
     except InputError:
         columns = settings.columns
         table = read_source(_with_history(source, settings), columns.categorical)
-        table = table.drop_columns(list(columns.drop))
-        typed = tables.type_columns(table, categorical=columns.categorical, numeric=columns.numeric)
+        there = set(table.column_names)  # of what is named, all but what a reselection passes over
+        typed = tables.type_columns(
+            table.drop_columns([name for name in columns.drop if name in there]),
+            categorical=there.intersection(columns.categorical),
+            numeric=there.intersection(columns.numeric),
+        )
         describe_table(typed, settings, outer_folds)
         raise
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Size, setting
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Sizes, setting
 
 _Slack = Annotated[float, Field(ge=0)]
 
@@ -47,7 +47,7 @@ class Flbmo(Settings):
     kind: Literal["flbmo"] = setting(
         "flbmo", 0, "Kind", "Fixed-length binary mask optimisation keeps the number it is told."
     )
-    n_features: tuple[Size, ...] = SIZES
+    n_features: Sizes = SIZES
 
 
 class AfsBm(Settings):

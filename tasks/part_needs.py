@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.tasks.dealing import Index
-from chaffinch.tasks.former_fit import MendableError
 from chaffinch.tasks.ranking_settings import Dfs
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.rivals.names import OF_TRAINING_ROWS, fewest_rows
@@ -39,7 +39,7 @@ class TooFewError(MendableError):
     """
 
     def __init__(self, what: str, *remedies: str) -> None:
-        super().__init__(what, *remedies)  # what it is made of, so that it can be sent
+        InputError.__init__(self, what, *remedies)  # what it is made of, so that it can be sent
         self.what, self.remedies = what, remedies
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Size, setting
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Sizes, setting
 
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
 _DEVICE = r"^(cpu|cuda(:[0-9]+)?)$"
@@ -47,7 +47,7 @@ class Pefs(Settings):
         "penalty is a search of its own; the one whose mask does best on the model-validation "
         "rows wins. By default 0.01, 0.02, 0.04, 0.08 and 0.15, unless there are sizes.",
     )
-    n_features: Annotated[tuple[Size, ...], Field(min_length=1)] | None = setting(
+    n_features: Sizes | None = setting(
         None,
         2,
         "Sizes",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from chaffinch.tasks.selection.rivals.names import PLAIN, SCORES, PlainName, RankingName
-from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Size, setting
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Sizes, setting
 
 
 def _said(*kinds: RankingName) -> str:
@@ -32,7 +32,7 @@ class ByScore(Settings):
     """
 
     kind: RankingName
-    n_features: Annotated[tuple[Size, ...], Field(min_length=1)] | None = setting(
+    n_features: Sizes | None = setting(
         None,
         1,
         "Sizes",

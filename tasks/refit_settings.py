@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from chaffinch.tasks.selection.rivals.refit_names import REFITTING, SequentialName
-from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, Size, setting
+from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Share, Sizes, setting
 
 # Far beyond any use; a pull without a limit would leave the range of numbers.
 _Pull = Annotated[float, Field(ge=0, le=10)]
@@ -48,7 +48,7 @@ class Rfe(Settings):
     model_config = ConfigDict(title="RFE")
 
     kind: Literal["rfe"] = setting("rfe", 0, "Kind", _said("rfe"))
-    n_features: tuple[Size, ...] = SIZES
+    n_features: Sizes = SIZES
     step: Share = _STEP
 
 
@@ -71,7 +71,7 @@ class Sequential(Settings):
     kind: SequentialName = setting(
         "sequential_forward", 0, "Kind", _said("sequential_forward", "sequential_backward")
     )
-    n_features: tuple[Size, ...] = SIZES
+    n_features: Sizes = SIZES
 
 
 class RobustElimination(Settings):
@@ -82,13 +82,12 @@ class RobustElimination(Settings):
     kind: Literal["robust_elimination"] = setting(
         "robust_elimination", 0, "Kind", _said("robust_elimination")
     )
-    n_features: tuple[Size, ...] | None = setting(
+    n_features: Sizes | None = setting(
         None,
         1,
         "Sizes",
         "Numbers of features to keep, or shares of all; of several, the one that does best on the "
         "model-validation rows wins. By default refits on the same folds find the number.",
-        min_length=1,
     )
     within_one_standard_error: bool = _within_one_standard_error(2)
 

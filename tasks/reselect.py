@@ -45,7 +45,9 @@ def reselect(
     former : SelectionResult, str or Path
         A result; or the name of a run in the store, its folder, or its ``selection.json``.
     data : path or address, or pandas, polars or Arrow table
-        The newer rows, with every column that the former run kept. Others are candidates as well.
+        The newer rows, with every column that the former run kept, its target and its columns of
+        weights, groups, times and series. Others are candidates as well; what the former run was
+        told of any others, such as to drop them, holds where they are there.
     target : str, optional
         Column to predict; by default the former run's.
     model : str, ModelSettings or estimator, optional

@@ -48,6 +48,9 @@ class Reselect(Settings):
         (), 7, "Former classes", "Of the target; none where it was another, or of numbers."
     )
     former_rows: str = setting("", 8, "Former rows", "Hash of the former run's dataset.")
+    former_drop: tuple[str, ...] = setting(
+        (), 9, "Former drop", "What the former run was told to drop; newer rows may lack it."
+    )
 
     @field_validator("former")
     @classmethod
@@ -56,7 +59,7 @@ class Reselect(Settings):
             raise ValueError("former must name at least 1 feature but names none")
         return dict(sorted(former.items()))
 
-    @field_validator("known")
+    @field_validator("known", "former_drop")
     @classmethod
     def _in_one_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Sort: the same in another order are no other settings."""

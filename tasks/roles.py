@@ -14,7 +14,8 @@ from chaffinch.tasks.arrow_columns import (
     if_numbers,
     kind_of,
 )
-from chaffinch.tasks.former_fit import ANEW, unless_given
+from chaffinch.tasks.errors import ANEW
+from chaffinch.tasks.former_fit import unless_given
 from chaffinch.tasks.magnitudes import LARGEST
 from chaffinch.tasks.settings import SelectionSettings
 

@@ -8,6 +8,7 @@ nothing of later rows is known, and later values may lie outside.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -15,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.names import quoted
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, if_numbers, kind_of
-from chaffinch.tasks.former_fit import ANEW, MendableError
+from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
@@ -30,32 +31,6 @@ Scales = Mapping[str, Mapping[str, Mapping[str, float]]]
 class _Scale(BaseModel):
     mean: FiniteFloat
     reach: Annotated[FiniteFloat, Field(gt=0)]
-
-
-class HistoryError(MendableError):
-    """No history can be made of the rows, with what may be done about it.
-
-    Parameters
-    ----------
-    what : str
-        What cannot be.
-    remedy : str
-        What to set, or to do.
-    by_rows : str
-        What to do where nothing can be set.
-    """
-
-    def __init__(self, what: str, remedy: str, by_rows: str) -> None:
-        super().__init__(what, remedy, by_rows)  # what it is made of, so that it can be sent
-        self.what, self.remedy, self.by_rows = what, remedy, by_rows
-
-    def __str__(self) -> str:
-        """Return the line that a person sees."""
-        return f"{self.what}; {self.remedy}"
-
-    def by_rows_alone(self) -> InputError:
-        """Return it where nothing but the rows is to be changed."""
-        return InputError(f"{self.what}; {self.by_rows}")
 
 
 _SCALES = TypeAdapter(Annotated[dict[str, dict[str, _Scale]], Field(min_length=1)])
@@ -115,13 +90,21 @@ def fitted_scales(
     Raises
     ------
     InputError
-        If a series has no value to go by in the training part, or a column holds no numbers.
+        If a column, or a series of it, has no value to go by in the training part, or it holds no
+        numbers.
     """
-    names = _series_of(table, series)
+    names, numbers = _series_of(table, series), {c: numbers_of(table, c) for c in columns}
+    for column, values in numbers.items():
+        if np.isnan(values[is_train]).all():
+            raise MendableError(
+                f"column {column!r} has no value in the training part, in any row, to be scaled by",
+                "leave it out of the history columns, or leave out the scaling",
+                f"give rows in which it has values, or {ANEW}",
+            )
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in sorted(set(names.tolist())):
         rows = is_train & (names == name)
-        found[name] = {c: _scale(numbers_of(table, c)[rows], c, name) for c in columns}
+        found[name] = {c: _scale(values[rows], c, name) for c, values in numbers.items()}
     return found
 
 
@@ -175,6 +158,33 @@ def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
     return table
 
 
+def refuse_scaled_before(table: pa.Table, scales: Scales) -> None:
+    """Refuse a table that would be scaled a second time.
+
+    What is made of a scaled column tells of it, whichever lags and windows are asked for now.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As `scaled` takes it.
+    scales : mapping
+        From `fitted_scales`.
+
+    Raises
+    ------
+    InputError
+        Naming lags, means and deviations of the columns to be scaled.
+    """
+    columns = "|".join(map(re.escape, next(iter(scales.values()))))
+    made = re.compile(f"({columns})_(lag|mean|deviation)_[1-9][0-9]*")
+    there = [name for name in table.column_names if made.fullmatch(name)]
+    if there:
+        raise InputError(
+            f"the table has {quoted(there)}, so that it seems to be on the scales already; ask for "
+            "all columns, lags and windows in one call, or rename for it what else they are"
+        )
+
+
 def numbers_of(table: pa.Table, name: str) -> Floats:
     """Return a column of numbers as float64, shape (n,), NaN where it is missing.
 
@@ -186,7 +196,7 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
     column_of(table, name, "history column")
     column = type_columns(table.select([name])).column(0)
     if kind_of(name, column) not in ("float64", "int64"):
-        raise HistoryError(
+        raise MendableError(
             f"history column {name!r} must hold numbers",
             "name others with history columns, or leave out lags and rolling windows"
             f"{if_numbers(name, column)}",
@@ -225,12 +235,11 @@ def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[
 def _scale(values: Floats, column: str, series: str) -> dict[str, float]:
     known = values[~np.isnan(values)]
     if not len(known):
-        of = f" of series {series!r}" if series else ""
-        leave_out = "leave out the series"
-        raise HistoryError(
-            f"column {column!r}{of} has no value in the training part to be scaled by",
-            f"{leave_out}, or the scaling",
-            f"{leave_out}, or {ANEW}",
+        raise MendableError(
+            f"column {column!r} of series {series!r} has no value in the training part to be "
+            "scaled by",
+            "leave out the series, or the scaling",
+            f"leave out the series, or {ANEW}",
         )
     # a sum that is rounded once is the same in any order, and equal values have themselves as mean
     lowest = float(known.min())

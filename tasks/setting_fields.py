@@ -1,6 +1,7 @@
 """What all settings are made of: their base, a field with its words, and numbers of features."""
 
 from collections.abc import Collection, Mapping
+from numbers import Real
 from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
@@ -44,6 +45,14 @@ Size = Annotated[
         }
     ),
 ]
+
+
+def _one_or_several(value: Any) -> Any:
+    """Take a number by itself for a list of it, as `chaffinch.select` does; true is none."""
+    return (value,) if isinstance(value, Real) and not isinstance(value, bool) else value
+
+
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_one_or_several)]
 
 # What a person calls the kinds of values that a field takes one of.
 _IN_WORDS = {
@@ -136,5 +145,4 @@ SIZES = setting(
     "Sizes",
     "Numbers of features to keep, or shares of all; of several, the one that does best on the "
     "model-validation rows wins.",
-    min_length=1,
 )

@@ -17,7 +17,11 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.column_settings import ColumnSettings
-from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
+from chaffinch.tasks.history_settings import (
+    HistorySettings,
+    refuse_scaled_roles,
+    roles_beside_scale,
+)
 from chaffinch.tasks.mask_settings import AfsBm, Flbmo, Gbmo
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.ranking_settings import Dfs, Ranking
@@ -232,11 +236,10 @@ class SelectionSettings(Settings):
 
     @model_validator(mode="after")
     def _what_is_scaled_has_one_role(self) -> "SelectionSettings":
-        history, c = self.history, self.columns
+        history = self.history
         if history is not None and history.scale == "series":
-            roles = [("series", history.series), ("time", c.time), ("weight", c.weight)]
-            named = [*roles, *(("categorical", name) for name in c.categorical)]
-            refuse_scaled_roles({*history.columns, self.target}, named)
+            roles = roles_beside_scale(history, self.columns)
+            refuse_scaled_roles({*history.columns, self.target}, roles)
         return self
 
     @model_validator(mode="after")

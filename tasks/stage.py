@@ -21,8 +21,10 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.storage.tables import Dataset
+from chaffinch.tasks.errors import mendable
+from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.log_context import logging_about
-from chaffinch.tasks.selection.vocabulary import UnusableError
+from chaffinch.tasks.selection.vocabulary import UnusableError, UnusableLossError
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.workers import InProcess, Workers
 
@@ -121,6 +123,9 @@ def stage(body: StageBody) -> Stage:
         with context.run.stage(name, key) as writer:
             try:
                 body(context, writer, *records)
+            except UnusableLossError as error:
+                with within_reach(context.settings):
+                    raise mendable(error) from error
             except UnusableError as error:
                 raise InputError(str(error)) from error
         give_back()  # what was read is not read again

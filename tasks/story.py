@@ -20,6 +20,7 @@ from chaffinch.tasks.changes import judge_changes
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.evaluation import evaluate, retrain
+from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.history import prepared
 from chaffinch.tasks.ingestion import (
     describe,
@@ -212,7 +213,7 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
 def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None) -> None:
     """Refuse a model or a loss that does not fit target, weights or method; InputError."""
     model, weighted = settings.model, settings.columns.weight is not None
-    with said_to_the_user():
+    with within_reach(settings), said_to_the_user():
         loss_of(settings, schema)
         if estimator is not None:
             models.check_estimator(estimator, schema.task, weighted=weighted)

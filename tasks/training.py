@@ -208,6 +208,8 @@ def baseline_of(settings: SelectionSettings, rows: Rows, description: TableDescr
         return baseline_values(rows, description.schema, asked)
     values = baseline_values(rows, description.schema, "mean")
     for name, value in asked.items():
+        if name not in description.features:
+            continue  # of a former run, and gone since
         known = description.categories.get(name)
         position = description.features.index(name)
         values[position] = float(value) if known is None else known.index(str(value))

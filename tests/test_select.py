@@ -33,6 +33,8 @@ from chaffinch import (
     Rfecv,
     RobustElimination,
 )
+from chaffinch.tasks.select import method_settings
+from chaffinch.tasks.settings import method_of
 from chaffinch.tasks.splits import PARTS
 from tests.made_up import good_table
 
@@ -215,6 +217,27 @@ def test_methods_with_settings_of_their_own():
     assert len(lenient.features) == 1
     assert len(select(method=Gbmo(slacks=(1e9,), drift_cap=0.0)).features) > 1
     assert len(select(method=Flbmo(n_features=(3,)), n_features=3).features) == 3
+
+
+BY_SIZES = ("flbmo", "robust_elimination", "rfe", "sequential_forward", "mrmr", "dfs", "pefs")
+
+
+@pytest.mark.parametrize("kind", BY_SIZES)
+def test_one_number_of_features_needs_no_list_wherever_it_is_given(kind):
+    for one in (3, 0.5):
+        assert method_of({"kind": kind, "n_features": one}).n_features == (one,)
+    assert method_of({"kind": kind, "n_features": 3}) == method_settings(kind, 3)
+    assert RobustElimination(n_features=3) == RobustElimination(n_features=(3,))
+    for wrong, said in (
+        (0, "n_features"),
+        (1.0, "a size must be a whole number of features, or a share below 1, but is 1.0"),
+        (True, "n_features must be a list but is True"),
+        ("3", "n_features must be a list but is '3'"),
+        ((), "n_features must hold at least 1"),
+    ):
+        with pytest.raises(InputError, match=said) as error:
+            method_of({"kind": kind, "n_features": wrong})
+        assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.models.parameters import nearest
-from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task, UnusableError
+from chaffinch.tasks.selection.vocabulary import (
+    Floats,
+    Schema,
+    SettingError,
+    Task,
+    UnusableLossError,
+)
 
 _ROW_LOSSES: dict[str, Task] = {
     "squared_error": "regression",
@@ -137,9 +143,10 @@ def resolve_loss(
     task = _ROW_LOSSES.get(name)
     if task is not None:
         if task != schema.task:
-            raise ValueError(
-                f"loss {name!r} is for {task} but the target asks for {schema.task}; "
-                f"use {_DEFAULTS[schema.task]!r}"
+            raise SettingError(
+                f"loss {name!r} is for {task} but the target asks for {schema.task}",
+                f"use {_DEFAULTS[schema.task]!r}",
+                f"give a target for {task}",
             )
         return Loss(name, task)
     check_loss(name)
@@ -183,9 +190,11 @@ def _compares_clusters(name: str) -> bool:
     return module.startswith("sklearn.metrics.cluster")
 
 
-def _cannot_score(loss: Loss, target: str) -> ValueError:
-    return ValueError(
-        f"loss {loss.name!r} cannot score {target}; use {_DEFAULTS[loss.task]!r} or another scorer"
+def _cannot_score(loss: Loss, target: str) -> SettingError:
+    return SettingError(
+        f"loss {loss.name!r} cannot score {target}",
+        f"use {_DEFAULTS[loss.task]!r} or another scorer",
+        "give a target that it can score",
     )
 
 
@@ -262,6 +271,8 @@ def _score(
         return float(get_scorer(name)(predicted, None, truth, **weights))
     except ValueError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise UnusableError(
-            f"loss {name!r} cannot score these predictions ({reason}); choose another loss"
+        raise UnusableLossError(
+            f"loss {name!r} cannot score these predictions ({reason})",
+            "choose another loss",
+            "give rows that it can score",
         ) from error

@@ -139,6 +139,18 @@ def test_a_window_as_long_as_the_longest_past_is_seen_by_one_row() -> None:
     assert table["y_mean_39"][39] == pytest.approx(data["y"][:39].mean())
 
 
+@pytest.mark.parametrize("window", [5_000, 150_000])
+def test_a_long_window_costs_what_a_short_one_costs(window) -> None:
+    """By a loop over the window, the longer one would take minutes."""
+    y = np.random.default_rng(0).normal(size=300_000)
+    table = made(pd.DataFrame({"day": np.arange(300_000), "y": y}), rolling=(2, window))
+    assert table[f"y_mean_{window}"].notna().sum() == 300_000 - window
+    for row in (window, 200_001, 299_999):
+        past = y[row - window : row]
+        assert table[f"y_mean_{window}"][row] == pytest.approx(past.mean(), rel=1e-9)
+        assert table[f"y_deviation_{window}"][row] == pytest.approx(past.std(ddof=1), rel=1e-12)
+
+
 # In a run
 
 
@@ -313,6 +325,29 @@ def test_where_nothing_can_be_scaled_another_model_is_the_remedy() -> None:
     assert said.endswith("; take a model that sees what is missing, such as lightgbm")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"history_columns": ["w"], "weight": "w"},
+        {"history_columns": ["code"], "categorical": ["code"]},
+        {"history_columns": ["day"]},
+        {"history_columns": ["number"], "drop": ["number"]},
+    ],
+)
+def test_the_scale_is_a_remedy_only_where_it_is_taken(options) -> None:
+    data = shops().assign(w=lambda rows: 1 + rows["day"] % 3, code=lambda rows: rows["day"] % 4)
+    data = data.assign(number=lambda rows: rows["noise"] * 2)
+    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR, **options}
+    (said,) = first_rows_said(chaffinch.select(data, "y", **asked).warnings)
+    if said.endswith("by --scale series"):
+        assert options["history_columns"] == ["number"]
+        assert chaffinch.select(data, "y", **asked, scale="series").contract["scales"]
+    else:
+        assert said.endswith("; take a model that sees what is missing, such as lightgbm")
+        with pytest.raises(InputError, match="brought to the scale of its series; name it once"):
+            chaffinch.select(data, "y", **asked, scale="series")
+
+
 def test_where_no_made_feature_is_in_the_table_nothing_is_said_of_one() -> None:
     data = shops()
     asked = {"time": "day", "series": "shop", "model": LINEAR}
@@ -384,6 +419,27 @@ def test_several_columns_in_one_call_are_scaled_once_and_a_second_time_is_refuse
         chaffinch.with_history(data, [], **asked)
 
 
+@pytest.mark.parametrize("first", [{"lags": (1,)}, {"rolling": (3,)}, {"lags": (11,)}])
+@pytest.mark.parametrize("second", [{"lags": (2,)}, {"rolling": (30,)}])
+def test_other_lags_or_windows_of_what_is_scaled_are_refused_too(first, second) -> None:
+    data = shops()
+    scales = {shop: {"y": {"mean": 5.0, "reach": 2.0}} for shop in ("small", "large")}
+    asked = {"time": "day", "series": "shop", "scales": scales}
+    once = chaffinch.with_history(data, "y", **asked, **first)
+    for given in (once, once.to_pandas()):
+        with pytest.raises(
+            InputError, match=r"'y_.*on the scales already; ask for all columns, la"
+        ):
+            chaffinch.with_history(given, "y", **asked, **second)
+    unscaled = chaffinch.with_history(data, "y", time="day", series="shop", **first)
+    with pytest.raises(InputError, match="on the scales already"):  # and would mix the two
+        chaffinch.with_history(unscaled, "y", **asked, **second)
+    others = data.assign(noise_lag_1=0.0, y_lag=0.0, y_lag_01=0.0, my_y_mean_3=0.0, y_meanx3=0.0)
+    table = chaffinch.with_history(others, "y", **asked, **second)
+    assert table["y"] == once["y"]
+    assert table["noise_lag_1"].to_pylist() == [0.0] * len(data)
+
+
 def test_series_that_come_back_as_whole_floats_are_known_again() -> None:
     data = shops().assign(shop=lambda rows: (rows["shop"] == "large") + 1)
     scales = scaled_run(data).contract["scales"]
@@ -448,6 +504,28 @@ def test_a_series_that_begins_after_the_training_part_has_no_scale() -> None:
     late = data[(data["shop"] == "small") | (data["day"] > 120)]
     with pytest.raises(InputError, match="column 'y' of series 'large' has no value in the traini"):
         scaled_run(late)
+
+
+@pytest.mark.parametrize("of", ["no row", "late rows"])
+@pytest.mark.parametrize("series", ["shop", None])
+def test_a_column_without_a_value_to_scale_by_is_what_is_to_be_left_out(of, series) -> None:
+    data = shops().assign(price=lambda rows: rows["day"].where(rows["day"] > 120, np.nan))
+    if of == "no row":
+        data = data.assign(price=np.nan)
+    asked = {"model": LINEAR, "time": "day", "lags": [1], "scale": "series", "series": series}
+    if series is None:
+        data = data[data["shop"] == "small"]
+    said = (
+        "column 'price' has no value in the training part, in any row, to be scaled by; leave it "
+        "out of the history columns, or leave out the scaling"
+    )
+    with pytest.raises(InputError, match=f"^{said}$"):
+        chaffinch.select(data, "y", **asked, history_columns=["price", "y"])
+    chaffinch.select(data, "y", **asked, history_columns=["y"])
+    priced = data.assign(price=data["noise"])
+    before = chaffinch.select(priced, "y", **asked, history_columns=["price", "y"])
+    with pytest.raises(InputError, match="to be scaled by; give rows in which it has values, or s"):
+        chaffinch.reselect(before, data)
 
 
 # What is refused

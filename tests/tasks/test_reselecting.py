@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
@@ -224,8 +225,31 @@ def test_a_feature_of_another_kind_is_refused(former) -> None:
 
 
 def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:
-    with pytest.raises(InputError, match="none of the features that the former run kept, 'x1' and"):
+    said = r"kept can be used: 'x1' and 'x2' \(constant\); select anew without a former run$"
+    with pytest.raises(InputError, match=f"^none of the features that the former run {said}"):
         chaffinch.reselect(former, table("x3").assign(x1=1, x2=2))
+
+
+def test_where_all_former_features_are_dropped_or_the_target_that_is_what_is_said(former) -> None:
+    newer, anew = table("x3"), "select anew without a former run"
+    for rows, options, said in (
+        (
+            newer, {"drop": ["x1", "x2"]},
+            f"'x1' and 'x2' (left out as asked); drop fewer, or {anew}",
+        ),
+        (
+            newer.assign(x2=1.5), {"drop": ["x1"]},
+            f"'x1' (left out as asked), 'x2' (constant); drop fewer, or {anew}",
+        ),
+        (
+            newer, {"drop": ["x1"], "target": "x2"},
+            "'x1' (left out as asked), 'x2' (is the target now); drop fewer, or choose another "
+            f"target, or {anew}",
+        ),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            chaffinch.reselect(former, rows, **options)
+        assert str(error.value).endswith(f"that the former run kept can be used: {said}")
 
 
 def test_a_former_feature_that_is_to_be_dropped_leaves(former) -> None:
@@ -309,6 +333,100 @@ def test_other_classes_and_the_same_rows_are_warned_of() -> None:
     assert chaffinch.reselect(before, newer.assign(y=labels[1])).warnings == ()
 
 
+# What newer rows may lack
+
+
+def with_roles(seed, **columns):
+    """Rows with columns that a run is told of, and that no run keeps."""
+    return table("x1", "x2", seed=seed).assign(
+        junk=np.arange(600) % 9,
+        code=np.arange(600) % 4,
+        pad=[f"{day % 50:05d}" for day in range(600)],
+        day=np.arange(600),
+        **columns,
+    )
+
+
+ROLES = {"drop": ["junk"], "categorical": ["code"], "numeric": ["pad"]}
+
+
+@pytest.mark.parametrize("history", [{}, {"time": "day", "lags": [1]}])
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_there(
+    history, kind, tmp_path
+) -> None:
+    before = select(with_roles(0), **ROLES, **history)
+    assert before.features == ["x1", "x2"]
+    rows = with_roles(1).drop(columns=["junk", "code", "pad"])
+    source = rows if kind == "frame" else tmp_path / f"newer.{kind}"
+    if kind == "csv":
+        rows.to_csv(source, index=False)
+    if kind == "parquet":
+        rows.to_parquet(source)
+    after = chaffinch.reselect(before, source)
+    assert after.features == ["x1", "x2"]
+    assert set(after.candidates) == set(before.candidates) - {"code", "pad"}
+    told = after.settings["columns"]
+    assert (told["drop"], told["categorical"], told["numeric"]) == (["junk"], ["code"], ["pad"])
+
+
+def test_what_was_to_be_dropped_stays_so_when_it_is_there_again() -> None:
+    before = select(with_roles(0), **ROLES)
+    without = chaffinch.reselect(before, with_roles(1).drop(columns=["junk", "code", "pad"]))
+    again = with_roles(2).assign(junk=lambda rows: rows["y"])  # it would tell the target
+    after = chaffinch.reselect(without, again)
+    assert "junk" not in after.candidates
+    kinds = {feature["name"]: feature["type"] for feature in after.contract["features"]}
+    assert kinds == {"x1": "number", "x2": "number"}
+
+
+def test_what_is_asked_to_be_dropped_now_must_be_there() -> None:
+    before = select(with_roles(0), **ROLES)
+    newer = with_roles(1).drop(columns="junk")
+    with pytest.raises(InputError, match="there is no column 'pads'; nearest: pad"):
+        chaffinch.reselect(before, newer, drop=["pads"])
+    after = chaffinch.reselect(before, newer, drop=["junk", "x8"])  # of junk the former run knew
+    assert not {"junk", "x8"} & set(after.candidates)
+
+
+def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
+    data = with_roles(0, w=1.0, shop=np.arange(600) % 3)
+    before = select(
+        data, **{**ROLES, "numeric": ["pad", "x1", "day", "w"]}, time="day", weight="w",
+        lags=[1], series="shop", history_columns=["x3", "pad"], keep=["x1", "x3_lag_1"],
+    )  # fmt: skip
+    newer = with_roles(1, w=1.0, shop=np.arange(600) % 3)
+    for name, said in (
+        ("x1", "the newer rows lack 'x1', which the former run kept; add"),
+        ("x3", "history column 'x3' is no column of the table; did you mean"),
+        ("shop", "series column 'shop' is no column of the table"),
+        ("day", "time column 'day' is no column of the table"),
+        ("w", "weight column 'w' is no column of the table"),
+        ("y", "target 'y' is no column of the table"),
+    ):
+        with pytest.raises(InputError, match=f"^{said}"):
+            chaffinch.reselect(before, newer.drop(columns=name))
+    fewer = chaffinch.reselect(before, newer.drop(columns="pad"))
+    assert "x3_lag_1" in fewer.features
+    assert "pad_lag_1" not in fewer.candidates
+
+
+def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
+    before = select(with_roles(0), **ROLES, baseline={"x5": 1.5, "x1": 0.25})
+    assert before.features == ["x1", "x2"]
+    newer = with_roles(1)
+    for rows in (newer.drop(columns="x5"), newer.assign(x5=2.0)):
+        assert chaffinch.reselect(before, rows).features == ["x1", "x2"]
+
+
+def test_rows_are_counted_in_the_source_where_columns_are_passed_over() -> None:
+    before = select(with_roles(0), **ROLES)
+    newer = with_roles(1).drop(columns=["junk", "code", "pad"])
+    newer.loc[41, "y"] = np.nan
+    with pytest.raises(InputError, match="missing in 1 of 600 rows, first in row 42: fill or remo"):
+        chaffinch.reselect(before, newer)
+
+
 NOT_SET_HERE = (
     "fold",
     "set task",
@@ -318,6 +436,8 @@ NOT_SET_HERE = (
     "no group",
     "name",
     "scaling",
+    "loss",
+    "weight",
 )
 
 
@@ -380,6 +500,44 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
             SHOPS.assign(shop=SHOPS["shop"].where(SHOPS["day"] < 70, "late" + SHOPS["shop"])),
             "column 'y' of series 'latea' has no value in .*; leave out the series, or select anew",
         ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(pad="low"),
+            "column 'pad' must hold numbers but row 1 holds 'low'; mend it or drop the column$",
+        ),
+        (
+            with_roles(0), {**ROLES, "time": "day", "lags": [1]}, with_roles(1).assign(pad="low"),
+            "column 'pad' must hold numbers but row 1 holds 'low'; mend it or drop the column$",
+        ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(pad=pd.Timestamp("2026-01-01")),
+            "column 'pad' must hold numbers but holds dates; give numbers, or drop the column$",
+        ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(new=["1"] * 599 + ["one"]),
+            "column 'new' must hold numbers but row 600 holds 'one'; mend it or drop the column$",
+        ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(new="2,5"),
+            "column 'new' is written with commas .*; write them with a decimal point alone, or dro",
+        ),
+        (
+            with_roles(0), ROLES, with_roles(1).assign(new=pd.date_range("2026", periods=600)),
+            "column 'new' holds timestamps and cannot be a feature: drop it$",
+        ),
+        (
+            in_turn(60), {"loss": "roc_auc"}, in_turn(60).assign(y=lambda rows: rows["day"] % 3),
+            "^loss 'roc_auc' cannot score 3 classes; give a target that it can score, or select an",
+        ),
+        (
+            table("x1", n=200).assign(y=lambda rows: rows["y"] + 20),
+            {"loss": "neg_mean_squared_log_error"}, table("x1", n=200),
+            "cannot score these predictions .*; give rows that it can score, or select anew ",
+        ),
+        (
+            table("x1", c=["a", "b"] * 300), {"keep": ["c"], "baseline": {"c": "a"}},
+            table("x1", c=["b", "d"] * 300),
+            "baseline of 'c' must be one of its categories 'b' or 'd' but is 'a'; mend the column",
+        ),
     ],
 )  # fmt: skip
 def test_a_remedy_is_one_that_a_reselection_can_set(before, options, newer, said) -> None:
@@ -387,7 +545,45 @@ def test_a_remedy_is_one_that_a_reselection_can_set(before, options, newer, said
         chaffinch.reselect(select(before, **options), newer)
     remedy = re.split("[:;]", str(error.value))[-1]
     assert [words for words in NOT_SET_HERE if words in remedy] == []
-    assert re.search("give|drop rare classes|drop one|leave out the series|mend the col", remedy)
+    possible = "give|drop rare classes|drop one|drop it|drop the column|leave out the series|mend"
+    assert re.search(possible, remedy)
+
+
+def test_a_model_that_takes_no_weights_is_another_to_be_chosen() -> None:
+    before = select(table("x1", w=1.0), weight="w")
+    said = "KNeighborsRegressor takes no sample weights; "
+    for model in (KNeighborsRegressor(), "KNeighborsRegressor"):
+        with pytest.raises(InputError, match=f"^{said}use another model, or select anew without"):
+            chaffinch.reselect(before, table("x1", w=1.0, seed=1), model=model)
+        with pytest.raises(InputError, match=f"^{said}leave the weight column out or use another"):
+            select(table("x1", w=1.0), weight="w", model=model)
+
+
+def test_what_leading_zeros_make_of_a_column_is_warned_of_with_what_can_be_done() -> None:
+    newer = table("x1", seed=1, code=[f"0{row % 30:02d}" for row in range(600)])
+    (said,) = chaffinch.reselect(select(table("x1")), newer).warnings
+    assert said.endswith("'code'; take the zeros away from what is a quantity")
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_what_the_former_run_had_as_series_or_category_is_no_target_of_numbers(scaled) -> None:
+    data = SHOPS.assign(shop=[1] * 100 + [2] * 100, told=np.arange(200) % 4, text=["a", "b"] * 100)
+    before = select(data, **(SCALED if scaled else {}), categorical=["told"], keep=["text"])
+    for name, named in (("shop", "its series"), ("told", "categorical"), ("text", "categorical")):
+        if name == "shop" and not scaled:
+            assert chaffinch.reselect(before, data, target=name).contract["target"]["name"] == name
+            continue
+        said = f"^column '{name}' cannot be the target, for the former run names it as {named}; cho"
+        with pytest.raises(
+            InputError, match=said if name != "text" else "'text' cannot be the tar"
+        ):
+            chaffinch.reselect(before, data, target=name)
+
+
+def test_classes_may_be_what_the_former_run_had_as_a_category() -> None:
+    data = in_turn(200).assign(told=lambda rows: rows["day"] % 3)
+    after = chaffinch.reselect(select(data, categorical=["told"]), data, target="told")
+    assert after.contract["target"]["classes"] == ["0", "1", "2"]
 
 
 def test_a_fold_of_one_class_is_said_without_the_folds() -> None:

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from chaffinch.tasks.selection.masked_loss.sharing import Alone
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, UnusableError
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, UnusableLossError
 
 
 class MaskState:
@@ -104,7 +104,9 @@ def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> Non
     """
     wrong = (~np.isfinite(losses)).nonzero()[0]  # flatnonzero takes thrice as long
     if len(wrong):
-        raise UnusableError(
+        raise UnusableLossError(
             f"{name} must be finite but is {losses[wrong[0]]} with {n_kept} of {n_features} "
-            "features kept; choose another loss or model"
+            "features kept",
+            "choose another loss or model",
+            "choose another model",
         )

@@ -33,7 +33,15 @@ from chaffinch.tasks.selection.models.columns import (
 from chaffinch.tasks.selection.models.estimator_names import check_task, unfitted
 from chaffinch.tasks.selection.models.parameters import Parameters
 from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task, UnusableError
+from chaffinch.tasks.selection.vocabulary import (
+    Floats,
+    Mask,
+    Rows,
+    Schema,
+    SettingError,
+    Task,
+    UnusableError,
+)
 
 _FILE = "model.skops"
 
@@ -298,8 +306,9 @@ def _weight_argument(estimator: Any) -> str:
         step, last = estimator.steps[-1]
         return f"{step}__{_weight_argument(last)}"
     if not has_fit_parameter(estimator, "sample_weight"):
-        raise ValueError(
-            f"{type(estimator).__name__} takes no sample weights; "
-            "leave the weight column out or use another model"
+        raise SettingError(
+            f"{type(estimator).__name__} takes no sample weights",
+            "leave the weight column out or use another model",
+            "use another model",
         )
     return "sample_weight"
