@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from chaffinch.storage.errors import InputError, MendableError
-from chaffinch.tasks.selection.vocabulary import SettingError
+from chaffinch.tasks.selection.errors import SettingError
 
 # what is left where a reselection can set nothing that would help
 ANEW = "select anew without a former run"

@@ -24,7 +24,7 @@ from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.errors import mendable
 from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.log_context import logging_about
-from chaffinch.tasks.selection.vocabulary import UnusableError, UnusableLossError
+from chaffinch.tasks.selection.errors import UnusableError, UnusableLossError
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.workers import InProcess, Workers
 

@@ -19,36 +19,6 @@ Floats = NDArray[np.float64]
 Task = Literal["regression", "classification"]
 
 
-class SettingError(ValueError):
-    """A setting does not fit the others, or the rows, with what may be done about it.
-
-    Parameters
-    ----------
-    what : str
-        What does not fit.
-    remedy : str
-        What to set otherwise.
-    otherwise : str
-        What is left to do where that setting cannot be another; empty if nothing is.
-    """
-
-    def __init__(self, what: str, remedy: str, otherwise: str) -> None:
-        super().__init__(what, remedy, otherwise)  # what it is made of, so that it can be sent
-        self.what, self.remedy, self.otherwise = what, remedy, otherwise
-
-    def __str__(self) -> str:
-        """Return the line that a person sees."""
-        return f"{self.what}; {self.remedy}"
-
-
-class UnusableError(ValueError):
-    """A model or a loss cannot go on with what it was given: the user may take another."""
-
-
-class UnusableLossError(SettingError, UnusableError):
-    """A loss cannot go on with what it was given, with what may be done about it."""
-
-
 def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
     """Return the mask, shape (n_features,), at which a path of removals has `size` features left.
 

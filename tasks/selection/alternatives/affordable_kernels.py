@@ -16,6 +16,7 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
+from chaffinch.tasks.selection.masked_loss.ordering import stable_order
 
 NEVER = 2**61  # more than any sum
 
@@ -115,7 +116,7 @@ def _largest_sums(numbers: Integers, k: int) -> Integers:
 @compiled
 def _keep_cheaper_half(found: Any) -> None:
     n = found.progress[0]
-    order = np.argsort(found.prices[:n])
+    order = stable_order(found.prices[:n])
     half = n // 2
     found.sets[:half] = found.sets[order[:half]]
     found.prices[:half] = found.prices[order[:half]]

@@ -23,6 +23,7 @@ from chaffinch.tasks.selection.alternatives.array_kernels import write
 from chaffinch.tasks.selection.alternatives.graph import Graph
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED, Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined
+from chaffinch.tasks.selection.masked_loss.ordering import stable_order
 from chaffinch.tasks.selection.vocabulary import Floats
 
 
@@ -121,7 +122,7 @@ def _settle(graph: Any, walk: Any, level: int, n_open: int) -> None:
     if n < n_open:
         walk.n_candidates[level] = 0
         return
-    order = np.argsort(walk.further[level, :n], kind="mergesort")
+    order = stable_order(walk.further[level, :n])
     candidates = walk.candidates[level, :n][order]
     further = walk.further[level, :n][order]
     others = walk.lost[level]

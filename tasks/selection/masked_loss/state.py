@@ -9,8 +9,9 @@ from typing import Self
 
 import numpy as np
 
+from chaffinch.tasks.selection.errors import UnusableLossError
 from chaffinch.tasks.selection.masked_loss.sharing import Alone
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, UnusableLossError
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 
 class MaskState:

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models import skops_file
 from chaffinch.tasks.selection.models.checks import (
     check_matrix,
@@ -31,17 +32,10 @@ from chaffinch.tasks.selection.models.columns import (
     used_columns,
 )
 from chaffinch.tasks.selection.models.estimator_names import check_task, unfitted
+from chaffinch.tasks.selection.models.estimator_parameters import make_reproducible, weight_argument
 from chaffinch.tasks.selection.models.parameters import Parameters
 from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import (
-    Floats,
-    Mask,
-    Rows,
-    Schema,
-    SettingError,
-    Task,
-    UnusableError,
-)
+from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema, Task
 
 _FILE = "model.skops"
 
@@ -89,8 +83,8 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
             f"but is {estimator!r}"
         ) from error
     check_task(copy, schema.task)
-    _make_reproducible(copy, seed)
-    weights = {} if rows.weight is None else {_weight_argument(copy): rows.weight.copy()}
+    make_reproducible(copy, seed)
+    weights = {} if rows.weight is None else {weight_argument(copy): rows.weight.copy()}
     columns = _columns(copy, rows.X, schema)
     with single_thread():
         X = _to_give(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
@@ -132,7 +126,7 @@ def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False
 
 def check_weights(estimator: Any) -> None:
     """Raise ValueError unless an estimator takes sample weights."""
-    _weight_argument(estimator)
+    weight_argument(estimator)
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
@@ -283,32 +277,3 @@ def _takes_codes(estimator: Any) -> bool:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     return isinstance(estimator, HistGradientBoostingClassifier | HistGradientBoostingRegressor)
-
-
-def _make_reproducible(estimator: Any, seed: int) -> None:
-    """Give the seed to every random_state and one thread to every n_jobs, in steps as well."""
-    changes: dict[str, int] = {}
-    for name, value in estimator.get_params(deep=True).items():
-        parameter = name.rpartition("__")[2]
-        if parameter == "random_state":
-            changes[name] = seed
-        elif parameter == "n_jobs" and value not in (None, 1):
-            changes[name] = 1
-    estimator.set_params(**changes)
-
-
-def _weight_argument(estimator: Any) -> str:
-    """Return the name under which fit takes sample weights."""
-    from sklearn.pipeline import Pipeline
-    from sklearn.utils.validation import has_fit_parameter
-
-    if isinstance(estimator, Pipeline):
-        step, last = estimator.steps[-1]
-        return f"{step}__{_weight_argument(last)}"
-    if not has_fit_parameter(estimator, "sample_weight"):
-        raise SettingError(
-            f"{type(estimator).__name__} takes no sample weights",
-            "leave the weight column out or use another model",
-            "use another model",
-        )
-    return "sample_weight"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.pefs.distribution import (
     Masks,
@@ -25,7 +26,7 @@ from chaffinch.tasks.selection.pefs.module import ModuleTraining
 from chaffinch.tasks.selection.pefs.network import Training
 from chaffinch.tasks.selection.pefs.predicting import SharedModule, SharedNetwork
 from chaffinch.tasks.selection.pefs.rows import Prepared
-from chaffinch.tasks.selection.vocabulary import Floats, UnusableError
+from chaffinch.tasks.selection.vocabulary import Floats
 
 if TYPE_CHECKING:
     import torch

@@ -112,18 +112,10 @@ def _terms(n_rows: int) -> Floats:
 
 
 @compiled
-def _sum_of_terms(pairs: NDArray[np.int64], counts: NDArray[np.int64], terms: Floats) -> float:
+def _sum_of_terms(values: NDArray[np.int64], counts: NDArray[np.int64], terms: Floats) -> float:
     """Return the sum of c log c over how often values occur; `counts` are 0, and are so again."""
     total = 0.0
-    if len(counts) > len(pairs):  # a table of all values would outgrow the rows
-        in_order = np.sort(pairs)
-        first = 0
-        for row in range(1, len(in_order) + 1):
-            if row == len(in_order) or in_order[row] != in_order[first]:
-                total += terms[row - first]
-                first = row
-        return float(total)
-    for value in pairs:
+    for value in values:
         counts[value] += 1
     for value in range(len(counts)):
         total += terms[counts[value]]
@@ -132,23 +124,73 @@ def _sum_of_terms(pairs: NDArray[np.int64], counts: NDArray[np.int64], terms: Fl
 
 
 @compiled
+def _sum_within_groups(
+    codes: Codes,
+    in_groups: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    often: NDArray[np.int64],
+    terms: Floats,
+) -> float:
+    """Return the same over how often a code occurs in each group of rows, for many codes.
+
+    Which count occurs how often is added up in whole numbers, so that the order of rows is nothing.
+    """
+    first, most = 0, 0
+    for end in ends:
+        for row in in_groups[first:end]:
+            counts[codes[row]] += 1
+        for row in in_groups[first:end]:
+            count = counts[codes[row]]
+            counts[codes[row]] = 0
+            often[count] += 1
+            most = max(most, count)
+        first = end
+    total = 0.0
+    for count in range(1, most + 1):
+        total += often[count] * terms[count]
+    often[: most + 1] = 0
+    return float(total)
+
+
+@compiled
+def _group(codes: Codes, ends: NDArray[np.int64], in_groups: NDArray[np.int64]) -> None:
+    """Fill in the rows of each code, in their order, and where those of each code end."""
+    ends[:] = 0
+    for code in codes:
+        ends[code] += 1
+    first = 0
+    for code in range(len(ends)):
+        first, ends[code] = first + ends[code], first
+    for row in range(len(codes)):
+        in_groups[ends[codes[row]]] = row
+        ends[codes[row]] += 1
+
+
+@compiled
 def _information(codes: Codes, terms: Floats, is_last_alone: bool) -> Floats:
     """Return the information of each pair of codes, shape (d, d), or of the last with others."""
     n_codes, n_rows = codes.shape
     information = np.zeros((n_codes, n_codes))
     sizes = np.array([of_feature.max() + 1 for of_feature in codes]).astype(np.int64)
-    counts = np.zeros(n_rows + 1, np.int64)
-    pairs = np.empty(n_rows, np.int64)
-    alone = np.empty(n_codes)
+    counts, often = np.zeros(n_rows + 1, np.int64), np.zeros(n_rows + 1, np.int64)
+    pairs, in_groups = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    ends, alone = np.empty(n_rows, np.int64), np.empty(n_codes)
     for i in range(n_codes):
         pairs[:] = codes[i]
-        alone[i] = _sum_of_terms(pairs, counts[: min(sizes[i], n_rows + 1)], terms)
+        alone[i] = _sum_of_terms(pairs, counts[: sizes[i]], terms)
     for i in range(n_codes - 1 if is_last_alone else 1, n_codes):
+        _group(codes[i], ends[: sizes[i]], in_groups)
         for j in range(i):
             size = sizes[i] * sizes[j]
-            for row in range(n_rows):
-                pairs[row] = codes[i, row] * sizes[j] + codes[j, row]
-            together = _sum_of_terms(pairs, counts[: min(size, n_rows + 1)], terms)
+            if size > n_rows:  # a table of all values would outgrow the rows
+                together = _sum_within_groups(
+                    codes[j], in_groups, ends[: sizes[i]], counts, often, terms
+                )
+            else:
+                for row in range(n_rows):
+                    pairs[row] = codes[i, row] * sizes[j] + codes[j, row]
+                together = _sum_of_terms(pairs, counts[:size], terms)
             both = max(0.0, (together - alone[i] - alone[j] + terms[-1]) / n_rows)
             information[i, j] = information[j, i] = both
     return information

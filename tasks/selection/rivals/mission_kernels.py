@@ -41,8 +41,13 @@ def _read(sketch: Any, salts: Any, feature: int, room: Any) -> Any:
         return sketch[0, feature]
     for row in range(len(salts)):
         cell, sign = _cell(feature, salts[row], sketch.shape[1])
-        room[row] = sign * sketch[row, cell]
-    return np.median(room)
+        value, place = sign * sketch[row, cell], row
+        while place and room[place - 1] > value:
+            room[place] = room[place - 1]
+            place -= 1
+        room[place] = value
+    middle = len(salts) // 2
+    return room[middle] if len(salts) % 2 else (room[middle - 1] + room[middle]) / 2
 
 
 @compiled
