@@ -27,6 +27,7 @@ Interval = tuple[float, float]
 
 _RESAMPLES = 2000
 _RESAMPLES_OF_A_SCORE = 500  # a scorer is called anew on each
+_ROUNDING = 1e-12  # of sums, relative; far above what float64 leaves, far below any real spread
 _CELLS_AT_ONCE = 2_000_000  # bounds the memory of the resamples: 16 MB an array
 
 
@@ -144,12 +145,17 @@ def _interval_of_a_mean(
 
 
 def _means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return each row's ratio of sums, and its standard error by linearisation."""
+    """Return each row's ratio of sums, and its standard error by linearisation; 0 if by rounding.
+
+    Of equal values rounding alone leaves an error, and what is divided by that is no number of use.
+    """
     n, total = sums.shape[1], weights.sum(axis=1)
     means = sums.sum(axis=1) / total
     residuals = sums - means[:, None] * weights
     squares = np.einsum("ij,ij->i", residuals, residuals)
-    return means, np.sqrt(squares * n / max(n - 1, 1)) / total
+    errors = np.sqrt(squares * n / max(n - 1, 1)) / total
+    rounding = _ROUNDING * np.abs(sums).max(axis=1) * math.sqrt(n) / total
+    return means, np.where(errors > rounding, errors, 0.0)
 
 
 def _widened(difference: float, spread: Floats, n_units: int, confidence: float) -> Interval:

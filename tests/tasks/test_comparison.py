@@ -67,6 +67,17 @@ def test_the_interval_of_a_mean_is_that_of_students_t_for_many_rows() -> None:
     assert _compare(before, after).interval == pytest.approx((low, high), abs=0.008)
 
 
+@pytest.mark.parametrize("unit", [0.1, 1 / 3, 1e-9, 7e12])
+@pytest.mark.parametrize("n_equal", [24, 29, 200])
+def test_resamples_of_equal_differences_do_not_blow_the_interval_up(unit, n_equal) -> None:
+    """Their spread is 0, which rounding hides where binary numbers cannot hold them exactly."""
+    steps = np.array([1.0] * n_equal + [6.0])
+    nothing = np.zeros(n_equal + 1)
+    exact, rounded = (_compare(nothing, np.sqrt(size * steps)).interval for size in (1.0, unit))
+    assert np.array(rounded) / unit == pytest.approx(exact, rel=1e-6)
+    assert exact[1] < 6
+
+
 def test_the_interval_covers_the_true_difference_as_often_as_it_says() -> None:
     covered = 0
     for seed in range(200):
