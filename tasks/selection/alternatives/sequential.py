@@ -97,7 +97,8 @@ def _best(
     quality: Quality, k: int, limits: Limits, constraints: Constraints, deadline: float | None
 ) -> Found:
     """Return the best set by whatever suits the quality."""
-    if quality.n_features - len(constraints.must_exclude) < k:
+    is_worn_out = bool({*constraints.included} & {*constraints.excluded})
+    if is_worn_out or quality.n_features - len(constraints.must_exclude) < k:
         return Found(None, -math.inf, -math.inf, complete=True)
     if isinstance(quality, QualityWithForm):
         return _best_by_form(quality.form(k), k, limits, constraints, deadline)
