@@ -64,15 +64,6 @@ def proof(one: Mapping[str, Any]) -> str:
     return _PROOF[one["status"]]
 
 
-def why_missing(alternatives: Mapping[str, Any]) -> str:
-    """Return why there are fewer sets than were asked for."""
-    if alternatives["status"] == "infeasible":
-        return "no further set differs that much from all before it"
-    if alternatives["settings"]["quality"] == "masked_loss":
-        return "none was found before the time was over, or on the way of the climb"
-    return "none was found before the time was over"
-
-
 def why_worthless(alternatives: Mapping[str, Any]) -> str:
     """Return why the chosen set has no quality; nothing where it has one."""
     if alternatives["chosen"]["quality"] is not None:

@@ -12,7 +12,7 @@ import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.tasks.alternative_settings import QualityName
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.alternatives import why_missing
+from chaffinch.tasks.reporting.missing_alternatives import why_missing
 from tests.made_up import good_table
 from tests.tasks.made_up_report import made_up
 
@@ -122,6 +122,74 @@ def test_where_there_are_none_the_run_ends_well_and_says_so(tmp_path) -> None:
     assert "There is no set of 5 features that differs from the chosen one by a tau of 1." in report
 
 
+def report_of(alternatives) -> str:
+    content = replace(made_up(["a0", "b0", "a1"], 2), alternatives=alternatives)
+    return render_report(content).decode()
+
+
+IMPOSSIBLE = {
+    "tau": (
+        {"n_features": 5},
+        {"number": 1, "tau": 1},
+        "There is no set of 5 features that differs from the chosen one by a tau of 1. "
+        "A lower tau or fewer chosen features makes room.",
+    ),
+    "kept and tau": (
+        {"n_features": 3, "keep": ["a0"]},
+        {"number": 1, "tau": 1},
+        "There is no set of 3 features that differs from the chosen one by a tau of 1. "
+        "A lower tau or fewer features to keep in every set makes room.",
+    ),
+    "at once": (
+        {"n_features": 3},
+        {"number": 2, "tau": 1, "search": "simultaneous"},
+        "There are no alternatives: there are no 2 sets at once that differ that much from the "
+        "chosen one and each other. A lower tau, fewer alternatives, the sequential search or "
+        "fewer chosen features makes room.",
+    ),
+    "redundant": (
+        {"n_features": 3, "method": "correlation"},
+        {"number": 1, "quality": "fcbf"},
+        "There are no alternatives: no other possible set of 3 features is free of redundant "
+        "pairs, which fcbf asks for. Fewer chosen features or another quality makes room.",
+    ),
+    "all features": (
+        {"n_features": 8, "method": "correlation"},
+        {"number": 1},
+        "There are no alternatives: the chosen set has all features. Fewer chosen features makes "
+        "room.",
+    ),
+    "all kept": (
+        {"n_features": 2, "keep": ["a0", "b0"]},
+        {"number": 1},
+        "There are no alternatives: all chosen features are to be kept in every set. Fewer "
+        "features to keep in every set makes room.",
+    ),
+    "no more": (
+        {"n_features": 7, "method": "correlation"},
+        {"number": 8, "tau": 0.1},
+        "1 of the sets asked for is not there: there is no further possible set of 7 features.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_why_there_are_no_more_sets_is_told_with_what_makes_room(case, tmp_path) -> None:
+    """Each reason is the true one, and each remedy has been tried."""
+    options, asked, told = IMPOSSIBLE[case]
+    asked = AlternativeSettings(**{"quality": "mutual_information", **asked})
+    result = select(alternatives=asked, **options)
+    assert result.alternatives["status"] == "infeasible"
+    assert told in result.report(tmp_path / "report.html").read_text()
+
+
+def test_runs_from_before_reasons_were_kept_can_still_be_told(found) -> None:
+    before = found.alternatives | {"sets": [], "status": "infeasible"}
+    assert "differs from the chosen one by a tau of 1.</p>" in report_of(
+        {name: before[name] for name in before if name != "missing"}
+    )
+
+
 def test_the_report_shows_them_side_by_side(found, tmp_path) -> None:
     report = found.report(tmp_path / "report.html").read_text()
     assert "<h2>Alternatives</h2>" in report
@@ -145,7 +213,7 @@ def test_where_the_quality_does_not_allow_the_chosen_set_it_has_none(tmp_path) -
 
 def test_where_time_was_over_nothing_is_said_to_be_impossible(found) -> None:
     nothing = found.alternatives | {"sets": [], "status": "not_solved"}
-    page = render_report(replace(made_up(["a0", "b0", "a1"], 2), alternatives=nothing)).decode()
+    page = report_of(nothing)
     assert "by a tau of 1: none was found before the time was over. That proves nothing" in page
     assert "There is no set of 2 features" not in page
     of_climb = nothing | {"settings": nothing["settings"] | {"quality": "masked_loss"}}
