@@ -172,6 +172,7 @@ def _price(search: Search, tau: float) -> dict[str, Any]:
         "tau": tau,
         "qualities": [one.quality for one in sets],
         "statuses": [one.status for one in sets],
+        "status": sets.status,
     }
 
 

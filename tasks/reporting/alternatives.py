@@ -95,6 +95,37 @@ def overlaps(alternatives: Mapping[str, Any]) -> Table:
     return Table("Features in common", columns, rows)
 
 
+def price_caption(alternatives: Mapping[str, Any]) -> str:
+    """Return what the chart of prices shows, and why curves end.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    """
+    prices, asked = alternatives["prices"], alternatives["settings"]
+    most = max(len(price["qualities"]) for price in prices)
+    each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
+    said = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
+    said += "The line marks the tau asked for."
+    drawn = min(asked["number"], _CURVES)
+    ends = [price for price in prices if len(price["qualities"]) < drawn]
+    # of runs from before the status was kept, nothing is known
+    if any(price.get("status") == "infeasible" for price in ends):
+        is_at_once = asked["search"] == "simultaneous" and asked["number"] > 1
+        none = (
+            f"are no {number(asked['number'])} such sets at once"
+            if is_at_once
+            else "is no such set"
+        )
+        said += f" A curve ends where it is proven that there {none}."
+    unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
+    if unproven:
+        said += f" At a tau of {listed(unproven)} the search ended before it had all sets, which "
+        said += "proves nothing."
+    return said
+
+
 def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
     """Draw what each alternative is worth by tau; nothing where there is none at any.
 

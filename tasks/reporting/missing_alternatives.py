@@ -93,5 +93,5 @@ def _missing(alternatives: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return reason and remedies; of runs from before these were kept, what is true of any."""
     asked = alternatives["settings"]
     is_at_once = asked["search"] == "simultaneous" and asked["number"] > 1
-    plain = {"reason": "at_once" if is_at_once else "tau", "remedies": []}
+    plain: dict[str, Any] = {"reason": "at_once" if is_at_once else "tau", "remedies": []}
     return alternatives.get("missing") or plain

@@ -166,6 +166,7 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any
         "overlaps": alternatives.overlaps(found),
         "overlap_chart": overlap_chart(alternatives.features_of_each(found)),
         "chart": alternatives.price_chart(found),
+        "chart_caption": alternatives.price_caption(found),
     }
 
 

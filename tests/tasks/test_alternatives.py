@@ -12,6 +12,7 @@ import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.tasks.alternative_settings import QualityName
 from chaffinch.tasks.reporting import render_report
+from chaffinch.tasks.reporting.alternatives import price_caption
 from chaffinch.tasks.reporting.missing_alternatives import why_missing
 from tests.made_up import good_table
 from tests.tasks.made_up_report import made_up
@@ -181,6 +182,57 @@ def test_why_there_are_no_more_sets_is_told_with_what_makes_room(case, tmp_path)
     result = select(alternatives=asked, **options)
     assert result.alternatives["status"] == "infeasible"
     assert told in result.report(tmp_path / "report.html").read_text()
+
+
+def priced(counts, statuses, **asked):
+    """Alternatives with so many sets at each tau."""
+    settings = {"number": 2, "tau": 0.5, "quality": "relieff", "search": "sequential"} | asked
+    prices = [
+        {"tau": (place + 1) / 10, "qualities": [1.0] * count, "status": status}
+        for place, (count, status) in enumerate(zip(counts, statuses, strict=True))
+    ]
+    return {"settings": settings, "prices": prices}
+
+
+@pytest.mark.parametrize(
+    ("given", "ends"),
+    [
+        (priced([2, 2], ["optimal", "feasible"]), ""),
+        (
+            priced([2, 1], ["optimal", "infeasible"]),
+            " A curve ends where it is proven that there is no such set.",
+        ),
+        (
+            priced([2, 0], ["optimal", "infeasible"], search="simultaneous"),
+            " A curve ends where it is proven that there are no 2 such sets at once.",
+        ),
+        (
+            priced([2, 1, 0], ["optimal", "not_solved", "not_solved"]),
+            " At a tau of 0.2, 0.3 the search ended before it had all sets, which proves nothing.",
+        ),
+        (
+            priced([1, 0], ["not_solved", "infeasible"]),
+            " A curve ends where it is proven that there is no such set. At a tau of 0.1 the "
+            "search ended before it had all sets, which proves nothing.",
+        ),
+        (priced([8, 6], ["optimal", "infeasible"], number=8), ""),  # six curves, all of them whole
+    ],
+)
+def test_the_chart_of_prices_says_which_curves_it_has_and_why_they_end(given, ends) -> None:
+    each = "of the first 6 sets" if given["settings"]["number"] == 8 else "of each set"
+    assert price_caption(given) == (
+        f"What it costs to differ: the quality {each} by tau, searched for in the same way. The "
+        f"line marks the tau asked for.{ends}"
+    )
+
+
+def test_each_price_says_what_is_proven_of_it() -> None:
+    prices = select(
+        alternatives=AlternativeSettings(number=2, tau=0.5, quality="mutual_information"),
+        n_features=3,
+    ).alternatives["prices"]
+    statuses = {price["tau"]: price["status"] for price in prices}
+    assert (statuses[0.5], statuses[1.0]) == ("optimal", "infeasible")  # eight features
 
 
 def test_runs_from_before_reasons_were_kept_can_still_be_told(found) -> None:
