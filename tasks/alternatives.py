@@ -59,6 +59,7 @@ def search_alternatives(
         "chosen_quality": _if_known(chosen_quality),
         "sets": [_as_json(one) for one in found],
         "status": found.status,
+        "bound": _if_known(found.bound),
         "missing": missing,
         "prices": prices,
     }
@@ -120,6 +121,7 @@ def score_alternatives(
             for one, score in zip(found.result["sets"], scores, strict=True)
         ],
         "status": found.result["status"],
+        "bound": found.result["bound"],
         "missing": found.result["missing"],
         "confidence": _CONFIDENCE,
         "prices": found.result["prices"],

@@ -36,7 +36,7 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
         (
             number(place),
             number(one["quality"]),
-            proof(one),
+            proof(alternatives, one) or NOTHING,
             number(one["test_loss"]),
             number(one["difference"], "+"),
             interval(one["interval"]),
@@ -56,12 +56,49 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
     return Table("The sets", columns, rows, 0)
 
 
-def proof(one: Mapping[str, Any]) -> str:
-    """Return what is known of how good a set is."""
-    if one["status"] == "feasible" and one["bound"] is not None and one["quality"]:
-        room = (one["bound"] - one["quality"]) / abs(one["quality"])
-        return f"within {share(room)} of the best"
+def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+    """Return what is known of how good a set is; nothing where the worst of all counts.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    one : mapping
+        One of its sets.
+    """
+    if _is_smallest_counted(alternatives):
+        return ""
+    if one["status"] == "feasible" and one["bound"] is not None:
+        return _short_of(one["quality"], one["bound"], "the best")
     return _PROOF[one["status"]]
+
+
+def proof_of_all(alternatives: Mapping[str, Any]) -> str:
+    """Return what is known of the sets together, where the worst of them counts; or nothing.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    """
+    if not _is_smallest_counted(alternatives) or not alternatives["sets"]:
+        return ""
+    if alternatives["status"] == "optimal":
+        return "The worst of them is the best that it can be: proven"
+    worst, bound = min(one["quality"] for one in alternatives["sets"]), alternatives.get("bound")
+    known = "not proven best" if bound is None else _short_of(worst, bound, "the best it can be")
+    return f"The worst of them is {known}"
+
+
+def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
+    return bool(alternatives["settings"]["aggregate"] == "min")
+
+
+def _short_of(quality: float, bound: float, best: str) -> str:
+    """Return how much better than a quality the best can be, by a bound that is no lower."""
+    if quality >= 0 and bound > 0:
+        return f"at most {share((bound - quality) / bound)} short of {best}"
+    return f"at most {number(bound - quality)} short of {best}"
 
 
 def why_worthless(alternatives: Mapping[str, Any]) -> str:

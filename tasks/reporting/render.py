@@ -159,6 +159,7 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any
         "quality": settings["quality"],
         "sets": alternatives.sets_found(found, chosen_loss),
         "n_missing": n_missing,
+        "proof_of_all": alternatives.proof_of_all(found),
         "nothing": None if found["sets"] else nothing_found(found),
         "why_missing": why_missing(found) if n_missing else None,
         "what_makes_room": what_makes_room(found) if n_missing else None,

@@ -12,7 +12,7 @@ import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.tasks.alternative_settings import QualityName
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.alternatives import price_caption
+from chaffinch.tasks.reporting.alternatives import price_caption, proof, proof_of_all
 from chaffinch.tasks.reporting.missing_alternatives import why_missing
 from tests.made_up import good_table
 from tests.tasks.made_up_report import made_up
@@ -233,6 +233,39 @@ def test_each_price_says_what_is_proven_of_it() -> None:
     ).alternatives["prices"]
     statuses = {price["tau"]: price["status"] for price in prices}
     assert (statuses[0.5], statuses[1.0]) == ("optimal", "infeasible")  # eight features
+
+
+@pytest.mark.parametrize(
+    ("quality", "bound", "told"),
+    [
+        (0.25, 1.0, "at most 75 % short of the best"),
+        (0.0, 1.0, "at most 100 % short of the best"),
+        (-1.0, -0.5, "at most 0.5 short of the best"),  # a share of which says nothing
+        (-1.0, 2.0, "at most 3 short of the best"),
+        (1.0, None, "not proven best"),
+    ],
+)
+def test_what_a_set_may_lack_is_a_share_of_the_best_there_can_be(quality, bound, told) -> None:
+    one = {"status": "feasible", "quality": quality, "bound": bound}
+    assert proof({"settings": {"aggregate": None}}, one) == told
+    worst = {"settings": {"aggregate": "min"}, "sets": [one], "status": "feasible", "bound": bound}
+    assert proof(worst, one) == ""
+    assert proof_of_all(worst) == f"The worst of them is {told}".replace(
+        "the best", "the best it can be"
+    )
+
+
+def test_where_the_worst_counts_the_proof_is_told_of_it_alone(tmp_path) -> None:
+    asked = {"number": 2, "quality": "mutual_information", "search": "simultaneous"}
+    result = select(alternatives=AlternativeSettings(aggregate="min", **asked))
+    assert result.alternatives["status"] == "optimal"
+    assert result.alternatives["bound"] == min(
+        one["quality"] for one in result.alternatives["sets"]
+    )
+    page = result.report(tmp_path / "report.html").read_text()
+    assert page.count("The worst of them is the best that it can be: proven.") == 1
+    assert "short of the best" not in page
+    assert "the best there is" not in page
 
 
 def test_runs_from_before_reasons_were_kept_can_still_be_told(found) -> None:
