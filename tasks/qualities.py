@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
@@ -30,6 +31,7 @@ from chaffinch.tasks.selection.rivals.binned import (
 from chaffinch.tasks.selection.rivals.fcbf import uncertainties
 from chaffinch.tasks.selection.rivals.relieff import relieff as relieff_scores
 from chaffinch.tasks.selection.vocabulary import MaskedLoss, Rows, Schema, Task
+from chaffinch.tasks.trained_columns import check_columns
 
 
 def mutual_information(
@@ -108,7 +110,8 @@ def model_gain(model: Any, X: Any) -> Univariate:
         LightGBM's or XGBoost's, by the total gain of a feature's splits; any other by its
         `feature_importances_`, or else its absolute `coef_`, summed over the classes.
     X : array of numbers (K, M) or pandas.DataFrame
-        Some rows of what it was trained on; only their columns are looked at.
+        Some rows of what it was trained on; only their columns are looked at, whose names must be
+        those of the training, in its order, where both have names.
 
     Raises
     ------
@@ -118,6 +121,8 @@ def model_gain(model: Any, X: Any) -> Univariate:
     with said_to_the_user():
         given = read_model(model, "squared_error")
         names = read_given_table(X, given.categories).names
+        if isinstance(X, pd.DataFrame):
+            check_columns(model, given.name, names)
         scores = importances.importances_of(model)
         if given.n_features == len(names):
             form = given.translate(Schema(names, (0,) * len(names)))

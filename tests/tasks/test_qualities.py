@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier
+from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.feature_selection import mutual_info_regression
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mutual_info_score
 from sklearn.neural_network import MLPRegressor
-from xgboost import XGBClassifier
+from xgboost import XGBClassifier, XGBRegressor
 
 import chaffinch
 from chaffinch import InputError, qualities
@@ -133,6 +133,45 @@ def test_importances_of_an_estimator_are_its_own():
     assert shuffled.values[NUMBERS.columns.get_loc("income")] == pytest.approx(
         18 * NUMBERS["income"].var(), rel=0.2
     )
+
+
+def fitted(kind, X, y):
+    models = {
+        "line": LinearRegression(),
+        "forest": RandomForestRegressor(5, random_state=0),
+        "lightgbm": LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1),
+        "xgboost": XGBRegressor(n_estimators=5, n_jobs=1),
+    }
+    model = models[kind.removesuffix(" booster")].fit(X, y)
+    if not kind.endswith("booster"):
+        return model
+    return model.booster_ if kind.startswith("lightgbm") else model.get_booster()
+
+
+KINDS = ("line", "forest", "lightgbm", "xgboost", "lightgbm booster", "xgboost booster")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_importances_are_never_given_to_other_columns_than_those_of_the_training(kind):
+    table = NUMBERS.rename(columns={"age": "age in years"})  # LightGBM keeps no blanks
+    y = table["age in years"] - 3 * table["income"]
+    model = fitted(kind, table, y)
+    assert "income" in best(qualities.model_gain(model, table), k=2)
+    turned = table[table.columns[::-1]]
+    with pytest.raises(InputError, match=r"^X must have the columns that .* was trained on, age"):
+        qualities.model_gain(model, turned)
+    with pytest.raises(InputError, match="but has the same in another order; give it those"):
+        qualities.model_gain(model, turned)
+    with pytest.raises(InputError, match="but has others; give it those columns") as error:
+        qualities.model_gain(model, table.rename(columns={"income": "wages"}))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_was_trained_without_names_takes_those_of_the_table(kind):
+    y = NUMBERS["age"] - 3 * NUMBERS["income"]
+    model = fitted(kind, NUMBERS.to_numpy(), y)
+    assert "income" in best(qualities.model_gain(model, NUMBERS), k=2)
 
 
 def test_masked_losses_are_those_of_the_engine():
