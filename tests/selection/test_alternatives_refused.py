@@ -82,6 +82,19 @@ QUALITIES = {
     ),
     "steps": (lambda: Wrapper(sum, 3, max_steps=0), "max_steps must be at least 1 but is 0"),
     "no features": (lambda: Wrapper(sum, 0), "n_features must be at least 1 but is 0"),
+    "half a feature": (
+        lambda: Wrapper(sum, 4.0),
+        "n_features must be a whole number but is 4.0",
+    ),
+    "text for features": (
+        lambda: Wrapper(sum, "4"),
+        "n_features must be a whole number but is '4'",
+    ),
+    "half a step": (
+        lambda: Wrapper(sum, 4, max_steps=2.5),
+        "max_steps must be a whole number but is 2.5",
+    ),
+    "score": (lambda: Wrapper(3, 4), "score must be a function of a set's indices but is 3"),
     "start": (lambda: Wrapper(sum, 3, start=[1, 2]), "start must be 3 numbers but is 2"),
 }
 
@@ -169,6 +182,21 @@ def test_what_is_of_another_kind_is_refused_in_one_line(options, message) -> Non
     with pytest.raises(ValueError, match=message) as error:
         find_alternatives(asked.pop("quality"), **asked)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ("time_limit", {"time_limit": 10**400}),
+        ("tau", {"tau": 10**400}),
+        ("budget", {"constraints": Constraints(costs=[1] * 6, budget=10**400)}),
+        ("costs", {"constraints": Constraints(costs=[10**400] * 6, budget=1)}),
+    ],
+)
+def test_whole_numbers_that_no_float_holds_are_refused_in_one_line(said, options) -> None:
+    message = f"{said} must be at most 1e[+]300 in size but is a whole number of about 400 digits"
+    with refused(message):
+        find_alternatives(Q6, **{"k": 2, "n_alternatives": 1, "tau": 0.5, **options})
 
 
 def test_a_set_may_be_given_as_a_mask() -> None:

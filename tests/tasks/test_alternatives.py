@@ -330,6 +330,7 @@ def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate) -> None:
 def test_what_cannot_be_is_refused_in_one_line() -> None:
     for settings, message in (
         ({"number": 0}, "^alternatives must be at least 1 but is 0$"),
+        ({"number": 10**11}, "^alternatives must be at most 1000 but is 100000000000$"),
         ({"number": 2, "tau": 0}, "tau must be above 0.0 but is 0"),
         ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
         ({"number": True}, "^alternatives must be a whole number but is True$"),

@@ -209,6 +209,42 @@ REFUSED = {
         "X must be finite but feature 'age' is not",
     ),
     "processes": (lambda: qualities.mrmr(X, Y, processes=0), "processes must be at least 1 but is"),
+    "text for processes": (
+        lambda: qualities.mrmr(X, Y, processes="2"),
+        "processes must be a whole number but is '2'",
+    ),
+    "half a process": (
+        lambda: qualities.mrmr(X, Y, processes=1.5),
+        "processes must be a whole number but is 1.5",
+    ),
+    "seed": (
+        lambda: qualities.mutual_information(X, Y, seed=-1),
+        r"seed must be a whole number in 0\.\.4294967295 but is -1",
+    ),
+    "text for a seed": (
+        lambda: qualities.relieff(X, Y, seed="a"),
+        r"seed must be a whole number in 0\.\.4294967295 but is 'a'",
+    ),
+    "large seed": (
+        lambda: qualities.mrmr(X, Y, seed=2**32),
+        r"seed must be a whole number in 0\.\.4294967295 but is 4294967296",
+    ),
+    "seed of shuffles": (
+        lambda: qualities.permutation(None, X, Y, loss="squared_error", seed=-1),
+        r"seed must be a whole number in 0\.\.4294967295 but is -1",
+    ),
+    "no seed": (
+        lambda: qualities.mutual_information(X, Y, seed=None),
+        "seed must be a whole number in .* but is None",
+    ),
+    "model for an engine": (
+        lambda: qualities.masked_loss(LinearRegression()),
+        "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff",
+    ),
+    "model for importances": (
+        lambda: qualities.masked_loss_importance(LinearRegression()),
+        "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff",
+    ),
     "perceptron": (
         lambda: qualities.model_gain(
             MLPRegressor(max_iter=5000, hidden_layer_sizes=2).fit(NUMBERS, NUMBERS["age"]), NUMBERS

@@ -16,6 +16,7 @@ from typing import Literal, get_args
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Feature, indices_of
 from chaffinch.tasks.selection.alternatives.constraints_given import is_number
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.numbers_given import check_fits, in_short
 from chaffinch.tasks.selection.alternatives.quality import Quality
 from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
 from chaffinch.tasks.selection.alternatives.sets import (
@@ -215,6 +216,8 @@ class _Asked:
         if not isinstance(constraints, Constraints | None):
             raise ValueError(f"constraints must be Constraints but are {constraints!r}")
         n = quality.n_features
+        check_fits("tau", tau)
+        check_fits("time_limit", time_limit)
         if not is_number(tau) or not 0 < tau <= 1:
             raise ValueError(f"tau must be above 0 and at most 1 but is {tau!r}")
         if dissimilarity not in get_args(Dissimilarity):
@@ -226,7 +229,8 @@ class _Asked:
         rules, each = constraints or Constraints(), sorted(set(sizes))
         for size in each:
             if not 1 <= size <= n:
-                raise ValueError(f"k must be in 1..{n}, the number of features, but is {size}")
+                told = in_short(size)
+                raise ValueError(f"k must be in 1..{n}, the number of features, but is {told}")
         for size in each:
             checked = rules.checked(n, size, len(sizes), quality.names)
         given = tuple(indices_of(one, n, quality.names, "previous") for one in previous)

@@ -8,6 +8,7 @@ from numbers import Integral
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.constraints_given import is_whole
+from chaffinch.tasks.selection.alternatives.numbers_given import in_short
 
 _MOST = 1_000_000  # alternatives: each takes a search
 
@@ -33,7 +34,7 @@ def sizes_of(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, .
         )
     if n_alternatives is not None and n_alternatives > _MOST:
         raise ValueError(
-            f"n_alternatives must be at most {_MOST} but is {n_alternatives}; "
+            f"n_alternatives must be at most {_MOST} but is {in_short(n_alternatives)}; "
             "alternatives_one_by_one goes on without end"
         )
     if isinstance(k, Integral) and is_whole(k):
