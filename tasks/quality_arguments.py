@@ -39,7 +39,7 @@ def check_engine(engine: Any) -> None:
 
 
 def read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
-    """Return the same as `rows_and_schema`, if numbers can be parted into so many bins."""
+    """Return the same as `rows_and_schema`; InputError if numbers are not parted into so many."""
     if bins is not None and (not _is_whole(bins) or bins < FEWEST_BINS):
         raise InputError(f"bins must be a whole number of at least {FEWEST_BINS} but is {bins!r}")
     return rows_and_schema(X, y, task)

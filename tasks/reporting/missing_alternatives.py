@@ -15,7 +15,10 @@ _REMEDIES = {
     "fewer_features": "fewer chosen features",
     "another_quality": "another quality",
 }
-_LONGER = "That proves nothing; give it a longer time limit."
+_LONGER = (
+    "That proves nothing; give it a longer time limit: --alternatives-time-limit, or time_limit of "
+    "AlternativeSettings."
+)
 
 
 def why_missing(alternatives: Mapping[str, Any]) -> str:

@@ -300,6 +300,7 @@ def test_where_time_was_over_nothing_is_said_to_be_impossible(found) -> None:
     nothing = found.alternatives | {"sets": [], "status": "not_solved"}
     page = report_of(nothing)
     assert "by a tau of 1: none was found before the time was over. That proves nothing" in page
+    assert "longer time limit: --alternatives-time-limit, or time_limit of Alternative" in page
     assert "There is no set of 2 features" not in page
     of_climb = nothing | {"settings": nothing["settings"] | {"quality": "masked_loss"}}
     assert why_missing(of_climb).endswith("or on the way of the climb")
