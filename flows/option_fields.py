@@ -27,6 +27,7 @@ SELECTION = {
     "--quality": "alternatives.quality",
     "--search": "alternatives.search",
     "--aggregate": "alternatives.aggregate",
+    "--alternatives-time-limit": "alternatives.time_limit",
 }
 COMPARISON = {
     "--target": "target",

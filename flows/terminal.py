@@ -20,9 +20,10 @@ from chaffinch.storage.runs import Store
 from chaffinch.tasks.catalog import summary
 from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.log_context import ContextFilter
-from chaffinch.tasks.reporting.alternatives import proof, why_missing, why_worthless
+from chaffinch.tasks.reporting.alternatives import proof, proof_of_all, why_worthless
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reporting.earlier_rows import made_of_earlier_rows, on_scales
+from chaffinch.tasks.reporting.missing_alternatives import what_makes_room, why_missing
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, Say, Warn, tell_nobody
@@ -196,15 +197,18 @@ def _print_alternatives(console: Console, found: dict[str, Any], loss_name: str)
     if n_found < n_asked:
         said += f"; {n_asked} were asked for, but {why_missing(found)}"
     console.print(Text(f"{said}{':' if n_found else '.'}"), soft_wrap=True)
-    if why := why_worthless(found):
-        console.print(Text(f"  {why}."), soft_wrap=True)
+    if n_found < n_asked and (room := what_makes_room(found)):
+        console.print(Text(f"  {room}"), soft_wrap=True)
+    for known in filter(None, (proof_of_all(found), why_worthless(found))):
+        console.print(Text(f"  {known}."), soft_wrap=True)
     for place, one in enumerate(found["sets"], start=1):
         low, high = one["interval"]
+        known = proof(found, one)
         console.print(
             Text(
                 f"  {place}. test {loss_name} {one['test_loss']:.4g}, {one['difference']:+.4g} "
-                f"[{low:+.4g}, {high:+.4g}] to the chosen; quality {one['quality']:.4g}, "
-                f"{proof(one)}\n     {', '.join(one['features'][:_NAMES_SHOWN])}"
+                f"[{low:+.4g}, {high:+.4g}] to the chosen; quality {one['quality']:.4g}"
+                f"{known and f', {known}'}\n     {', '.join(one['features'][:_NAMES_SHOWN])}"
             ),
             soft_wrap=True,
         )

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from pydantic_core import PydanticCustomError
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.setting_fields import Count, Settings, setting
+from chaffinch.tasks.setting_fields import Settings, setting
 
 QualityName = Literal[
     "permutation",
@@ -45,6 +45,9 @@ WEIGHTED: tuple[QualityName, ...] = (
 )
 
 
+MOST = 1_000  # sets
+
+
 class AlternativeSettings(Settings):
     """Feature sets of the chosen size that differ from it and from each other."""
 
@@ -52,7 +55,12 @@ class AlternativeSettings(Settings):
 
     said = MappingProxyType({"number": "alternatives"})  # --alternatives, select(alternatives=...)
 
-    number: Count = setting(..., 0, "Number", "How many sets to find besides the chosen one.")
+    number: Annotated[int, Field(ge=1, le=MOST)] = setting(
+        ...,
+        0,
+        "Number",
+        f"How many sets to find besides the chosen one, {MOST:,} at most: each is refitted.",
+    )
     tau: Annotated[float, Field(gt=0, le=1)] = setting(
         0.5,
         1,

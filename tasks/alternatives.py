@@ -14,16 +14,14 @@ import numpy as np
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.alternative_qualities import quality_of
+from chaffinch.tasks.alternative_search import Search, missing_of
 from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.masking import mask_of, material_of
 from chaffinch.tasks.paired_bootstrap import Interval, paired_interval, resampling_units
 from chaffinch.tasks.refitting import Refit
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.find import find_alternatives
-from chaffinch.tasks.selection.alternatives.quality import Quality
-from chaffinch.tasks.selection.alternatives.sets import Alternatives, FeatureSet
+from chaffinch.tasks.selection.alternatives.sets import FeatureSet
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe
@@ -47,7 +45,7 @@ def search_alternatives(
     material = material_of(context, described, divided, trained, "search_alternatives")
     with said_to_the_user():
         quality = quality_of(asked.quality, material, context.store)
-        search = _Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
+        search = Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
         found = search.sets(asked.tau)
         chosen_quality = quality.value(search.chosen)
         prices = context.workers.map(
@@ -56,10 +54,13 @@ def search_alternatives(
             _TAUS,
             lambda done, total: context.on_progress("search_alternatives", done, total),
         )
+        missing = missing_of(search, found, prices)
     writer.result = {
         "chosen_quality": _if_known(chosen_quality),
         "sets": [_as_json(one) for one in found],
         "status": found.status,
+        "bound": _if_known(found.bound),
+        "missing": missing,
         "prices": prices,
     }
 
@@ -120,39 +121,12 @@ def score_alternatives(
             for one, score in zip(found.result["sets"], scores, strict=True)
         ],
         "status": found.result["status"],
+        "bound": found.result["bound"],
+        "missing": found.result["missing"],
         "confidence": _CONFIDENCE,
         "prices": found.result["prices"],
     }
     writer.write("alternatives.json", to_json(writer.result))
-
-
-@dataclass(frozen=True)
-class _Search:
-    """A search for sets besides the chosen one, at any tau."""
-
-    quality: Quality
-    asked: AlternativeSettings
-    chosen: tuple[int, ...]
-    keep: tuple[int, ...]
-
-    def sets(self, tau: float) -> Alternatives:
-        """Return the sets that there are, at most as many as are asked for."""
-        asked = self.asked
-        options: dict[str, Any] = {}
-        if asked.aggregate is not None:
-            options["aggregate"] = asked.aggregate
-        return find_alternatives(
-            self.quality,
-            k=len(self.chosen),
-            n_alternatives=asked.number - 1,
-            tau=tau,
-            dissimilarity=asked.dissimilarity,
-            search=asked.search,
-            constraints=Constraints(must_include=self.keep),
-            previous=[self.chosen],
-            time_limit=asked.time_limit,
-            **options,
-        )
 
 
 @dataclass(frozen=True)
@@ -194,12 +168,13 @@ def _if_known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _price(search: _Search, tau: float) -> dict[str, Any]:
+def _price(search: Search, tau: float) -> dict[str, Any]:
     sets = search.sets(tau)
     return {
         "tau": tau,
         "qualities": [one.quality for one in sets],
         "statuses": [one.status for one in sets],
+        "status": sets.status,
     }
 
 

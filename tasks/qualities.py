@@ -7,9 +7,9 @@ are those of the rankings of the same name, see `tasks/selection/README.md`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
@@ -17,19 +17,25 @@ from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.given_model import evaluator_of
 from chaffinch.tasks.given_rows import rows_and_schema
 from chaffinch.tasks.given_table import read_given_table
+from chaffinch.tasks.quality_arguments import (
+    check_engine,
+    check_processes,
+    checked_seed,
+    read_for_bins,
+)
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.alternatives.wrapper import MaskedLossQuality
 from chaffinch.tasks.selection.masked_loss.given_models import read_model
 from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
 from chaffinch.tasks.selection.rivals import filters, importances
 from chaffinch.tasks.selection.rivals.binned import (
-    FEWEST_BINS,
     binned_information,
     binned_information_of_pairs,
 )
 from chaffinch.tasks.selection.rivals.fcbf import uncertainties
 from chaffinch.tasks.selection.rivals.relieff import relieff as relieff_scores
-from chaffinch.tasks.selection.vocabulary import MaskedLoss, Rows, Schema, Task
+from chaffinch.tasks.selection.vocabulary import MaskedLoss, Schema, Task
+from chaffinch.tasks.trained_columns import check_columns
 
 
 def mutual_information(
@@ -46,14 +52,15 @@ def mutual_information(
     task : "classification" or "regression", optional
         By default classification for text, true and false, and for whole numbers with at most 20
         different values.
-    seed : int
+    seed : int in 0..4294967295
         Of the noise that parts equal numbers.
 
     Raises
     ------
     InputError
-        If the table and the target do not fit each other.
+        If the table and the target do not fit each other, or the seed is out of its range.
     """
+    seed = checked_seed(seed)
     rows, schema = rows_and_schema(X, y, task)
     return Univariate(filters.mutual_information(rows, schema, seed), schema.features)
 
@@ -76,7 +83,7 @@ def binned_mutual_information(
     InputError
         If the table and the target do not fit each other.
     """
-    rows, schema = _read_for_bins(X, y, task, bins)
+    rows, schema = read_for_bins(X, y, task, bins)
     return Univariate(binned_information(rows, schema, bins), schema.features)
 
 
@@ -87,14 +94,15 @@ def relieff(X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0) ->
     ----------
     X, y, task
         See `mutual_information`.
-    seed : int
+    seed : int in 0..4294967295
         Draws the rows whose neighbours are looked at, at most 250.
 
     Raises
     ------
     InputError
-        If the table and the target do not fit each other.
+        If the table and the target do not fit each other, or the seed is out of its range.
     """
+    seed = checked_seed(seed)
     rows, schema = rows_and_schema(X, y, task)
     return Univariate(relieff_scores(rows, schema, seed), schema.features)
 
@@ -108,7 +116,8 @@ def model_gain(model: Any, X: Any) -> Univariate:
         LightGBM's or XGBoost's, by the total gain of a feature's splits; any other by its
         `feature_importances_`, or else its absolute `coef_`, summed over the classes.
     X : array of numbers (K, M) or pandas.DataFrame
-        Some rows of what it was trained on; only their columns are looked at.
+        Some rows of what it was trained on; only their columns are looked at, whose names must be
+        those of the training, in its order, where both have names.
 
     Raises
     ------
@@ -118,6 +127,8 @@ def model_gain(model: Any, X: Any) -> Univariate:
     with said_to_the_user():
         given = read_model(model, "squared_error")
         names = read_given_table(X, given.categories).names
+        if isinstance(X, pd.DataFrame):
+            check_columns(model, given.name, names)
         scores = importances.importances_of(model)
         if given.n_features == len(names):
             form = given.translate(Schema(names, (0,) * len(names)))
@@ -138,7 +149,7 @@ def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -
     ----------
     model, X, y, loss
         See `chaffinch.masked_loss`; best rows that the model has not seen.
-    seed : int
+    seed : int in 0..4294967295
         Of the five shuffles, which are the same for each feature.
 
     Raises
@@ -146,6 +157,7 @@ def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -
     InputError
         If the model, the table and the target do not fit each other.
     """
+    seed = checked_seed(seed)
     with said_to_the_user():
         _, evaluator, _ = evaluator_of(model, X, y, loss)
         asked, features = evaluator.model, range(evaluator.rows.X.shape[1])
@@ -165,8 +177,9 @@ def masked_loss_importance(engine: MaskedLoss, *, names: Sequence[str] | None = 
     Raises
     ------
     InputError
-        If a feature is masked already, or names do not fit.
+        If it is no such engine, a feature is masked already, or names do not fit.
     """
+    check_engine(engine)
     if not engine.mask.all():
         raise InputError(
             f"the engine must keep all features but has masked {int((~engine.mask).sum())}; make "
@@ -190,8 +203,9 @@ def masked_loss(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> Ma
     Raises
     ------
     InputError
-        If names do not fit.
+        If it is no such engine, or names do not fit.
     """
+    check_engine(engine)
     with said_to_the_user():
         return MaskedLossQuality(engine, names=names)
 
@@ -217,8 +231,8 @@ def mrmr(
     -----
     Estimates M M times: minutes for hundreds of features.
     """
-    if processes < 1:
-        raise InputError(f"processes must be at least 1 but is {processes}")
+    seed = checked_seed(seed)
+    check_processes(processes)
     rows, schema = rows_and_schema(X, y, task)
     relevance = filters.mutual_information(rows, schema, seed)
     of_pairs = filters.mutual_information_of_pairs(rows, schema, seed, processes=processes)
@@ -243,7 +257,7 @@ def binned_mrmr(X: Any, y: ArrayLike, *, task: Task | None = None, bins: int | N
     Takes one pass through the rows for each of M M / 2 pairs: a second for hundreds of features,
     where `mrmr` takes minutes. All features, and the target, are compared by the same measure.
     """
-    rows, schema = _read_for_bins(X, y, task, bins)
+    rows, schema = read_for_bins(X, y, task, bins)
     relevance = binned_information(rows, schema, bins)
     return MRMR(relevance, binned_information_of_pairs(rows, schema, bins), schema.features)
 
@@ -280,10 +294,3 @@ def cfs(X: Any, y: ArrayLike, *, task: Task | None = None) -> CFS:
     """
     rows, schema = rows_and_schema(X, y, task)
     return CFS(*uncertainties(rows, schema), schema.features)
-
-
-def _read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
-    """Return the same as `rows_and_schema`, if numbers can be parted into so many bins."""
-    if bins is not None and (not isinstance(bins, Integral) or bins < FEWEST_BINS):
-        raise InputError(f"bins must be a whole number of at least {FEWEST_BINS} but is {bins!r}")
-    return rows_and_schema(X, y, task)

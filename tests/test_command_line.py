@@ -158,6 +158,7 @@ def test_help_offers_no_more_than_the_command_takes():
     assert "values by feature" not in words.lower()
     assert "--lags NUMBERS How many rows back" in words
     assert "--tau NUMBER How far apart" in words
+    assert "--alternatives-time-limit NUMBER Seconds of one search" in words
     assert "--keep NAMES Features that are never removed." in words
 
 

@@ -36,7 +36,7 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
         (
             number(place),
             number(one["quality"]),
-            proof(one),
+            proof(alternatives, one) or NOTHING,
             number(one["test_loss"]),
             number(one["difference"], "+"),
             interval(one["interval"]),
@@ -56,21 +56,49 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
     return Table("The sets", columns, rows, 0)
 
 
-def proof(one: Mapping[str, Any]) -> str:
-    """Return what is known of how good a set is."""
-    if one["status"] == "feasible" and one["bound"] is not None and one["quality"]:
-        room = (one["bound"] - one["quality"]) / abs(one["quality"])
-        return f"within {share(room)} of the best"
+def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+    """Return what is known of how good a set is; nothing where the worst of all counts.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    one : mapping
+        One of its sets.
+    """
+    if _is_smallest_counted(alternatives):
+        return ""
+    if one["status"] == "feasible" and one["bound"] is not None:
+        return _short_of(one["quality"], one["bound"], "the best")
     return _PROOF[one["status"]]
 
 
-def why_missing(alternatives: Mapping[str, Any]) -> str:
-    """Return why there are fewer sets than were asked for."""
-    if alternatives["status"] == "infeasible":
-        return "no further set differs that much from all before it"
-    if alternatives["settings"]["quality"] == "masked_loss":
-        return "none was found before the time was over, or on the way of the climb"
-    return "none was found before the time was over"
+def proof_of_all(alternatives: Mapping[str, Any]) -> str:
+    """Return what is known of the sets together, where the worst of them counts; or nothing.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    """
+    if not _is_smallest_counted(alternatives) or not alternatives["sets"]:
+        return ""
+    if alternatives["status"] == "optimal":
+        return "The worst of them is the best that it can be: proven"
+    worst, bound = min(one["quality"] for one in alternatives["sets"]), alternatives.get("bound")
+    known = "not proven best" if bound is None else _short_of(worst, bound, "the best it can be")
+    return f"The worst of them is {known}"
+
+
+def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
+    return bool(alternatives["settings"]["aggregate"] == "min")
+
+
+def _short_of(quality: float, bound: float, best: str) -> str:
+    """Return how much better than a quality the best can be, by a bound that is no lower."""
+    if quality >= 0 and bound > 0:
+        return f"at most {share((bound - quality) / bound)} short of {best}"
+    return f"at most {number(bound - quality)} short of {best}"
 
 
 def why_worthless(alternatives: Mapping[str, Any]) -> str:
@@ -102,6 +130,37 @@ def overlaps(alternatives: Mapping[str, Any]) -> Table:
     ]
     columns: dict[str, Kind] = {"Set": "text", **dict.fromkeys(sets, "number")}
     return Table("Features in common", columns, rows)
+
+
+def price_caption(alternatives: Mapping[str, Any]) -> str:
+    """Return what the chart of prices shows, and why curves end.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    """
+    prices, asked = alternatives["prices"], alternatives["settings"]
+    most = max(len(price["qualities"]) for price in prices)
+    each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
+    said = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
+    said += "The line marks the tau asked for."
+    drawn = min(asked["number"], _CURVES)
+    ends = [price for price in prices if len(price["qualities"]) < drawn]
+    # of runs from before the status was kept, nothing is known
+    if any(price.get("status") == "infeasible" for price in ends):
+        is_at_once = asked["search"] == "simultaneous" and asked["number"] > 1
+        none = (
+            f"are no {number(asked['number'])} such sets at once"
+            if is_at_once
+            else "is no such set"
+        )
+        said += f" A curve ends where it is proven that there {none}."
+    unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
+    if unproven:
+        said += f" At a tau of {listed(unproven)} the search ended before it had all sets, which "
+        said += "proves nothing."
+    return said
 
 
 def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:

@@ -12,6 +12,11 @@ from chaffinch.tasks.comparison import FEWEST_UNITS, is_no_better_than_constant
 from chaffinch.tasks.reporting import alternatives, changes, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.earlier_rows import made_of_earlier_rows, on_scales
+from chaffinch.tasks.reporting.missing_alternatives import (
+    nothing_found,
+    what_makes_room,
+    why_missing,
+)
 from chaffinch.tasks.reporting.overlap_chart import overlap_chart
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.score_charts import score_chart
@@ -154,12 +159,15 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any
         "quality": settings["quality"],
         "sets": alternatives.sets_found(found, chosen_loss),
         "n_missing": n_missing,
-        "is_impossible": found["status"] == "infeasible",
-        "why_missing": alternatives.why_missing(found),
+        "proof_of_all": alternatives.proof_of_all(found),
+        "nothing": None if found["sets"] else nothing_found(found),
+        "why_missing": why_missing(found) if n_missing else None,
+        "what_makes_room": what_makes_room(found) if n_missing else None,
         "why_worthless": alternatives.why_worthless(found),
         "overlaps": alternatives.overlaps(found),
         "overlap_chart": overlap_chart(alternatives.features_of_each(found)),
         "chart": alternatives.price_chart(found),
+        "chart_caption": alternatives.price_caption(found),
     }
 
 

@@ -24,8 +24,29 @@ def test_a_chosen_set_that_the_quality_does_not_allow_is_told(capsys) -> None:
     )
     show(result, as_json=False)
     said = capsys.readouterr().out
-    assert "0 alternatives, tau 0.5, by fcbf; 1 were asked for, but no further set" in said
     assert (
-        "\n  By fcbf the chosen set has no quality: one of its features makes another redundant, "
-        "which it allows in no set.\n"
+        "0 alternatives, tau 0.5, by fcbf; 1 were asked for, but no other possible set of 3 "
+        "features is free of redundant pairs, which fcbf asks for.\n  Fewer chosen features makes "
+        "room.\n  By fcbf the chosen set has no quality: one of its features makes another "
+        "redundant, which it allows in no set.\n"
     ) in said
+
+
+def test_where_the_worst_counts_the_proof_is_told_once(capsys) -> None:
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 8))).add_prefix("x")
+    result = chaffinch.select(
+        table.assign(y=table.sum(axis=1)),
+        "y",
+        method="correlation",
+        n_features=2,
+        model=ModelSettings(name="linear", tuning="none"),
+        alternatives=AlternativeSettings(
+            number=2, quality="mutual_information", search="simultaneous", aggregate="min"
+        ),
+    )
+    show(result, as_json=False)
+    said = capsys.readouterr().out
+    worths = [one["quality"] for one in result.alternatives["sets"]]
+    assert "mutual_information:\n  The worst of them is the best that it can be: proven.\n" in said
+    for worth in worths:
+        assert f"quality {worth:.4g}\n" in said

@@ -4,9 +4,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from chaffinch.flows.option_fields import COMPARISON
+from chaffinch.flows.option_fields import COMPARISON, SELECTION
 from chaffinch.flows.options import nested, settings_options
 from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.settings import SelectionSettings
 
 
 @click.command()
@@ -43,3 +44,15 @@ def test_a_name_with_a_comma_is_quoted() -> None:
 
 def test_what_is_not_typed_is_left_to_the_settings() -> None:
     assert given() == {"target": "y"}
+
+
+def test_how_alternatives_are_searched_for_reaches_their_settings() -> None:
+    @click.command()
+    @settings_options(SelectionSettings, SELECTION)
+    def select(**given):
+        raise Got(SelectionSettings(**nested(given, SELECTION)))
+
+    typed = ["--target", "y", "--alternatives", "2", "--alternatives-time-limit", "7.5"]
+    (settings,) = CliRunner().invoke(select, typed).exception.args
+    assert settings.alternatives.number == 2
+    assert settings.alternatives.time_limit == 7.5

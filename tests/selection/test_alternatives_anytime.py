@@ -12,8 +12,9 @@ import pytest
 
 from chaffinch.tasks.selection.alternatives import branch_and_bound
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
+from chaffinch.tasks.selection.alternatives.deadlines import GRACE
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
-from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR
+from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
 
 TICK = 1e-6
 
@@ -82,3 +83,34 @@ def test_swaps_obey_what_sets_must_obey(kind):
             if rules.checked(40, 6, 1).allow(other, 40) and len({*other} & {*previous}) <= 3
         ]
         assert one.quality >= max(map(quality.value, allowed)) - 1e-12
+
+
+def test_a_limit_holds_however_many_sets_are_asked_for():
+    """By a clock on which each set takes a fiftieth of a second at least."""
+    looks = itertools.count()
+    quality = Univariate(np.random.default_rng(0).random(60))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * 0.01)
+        found = find_alternatives(quality, k=10, n_alternatives=500, tau=0.3, time_limit=0.1)
+    assert 1 <= len(found) <= 20
+    assert found.status == "not_solved"
+    assert next(looks) * 0.01 < 0.1 + 2 * GRACE
+
+
+def test_when_time_is_over_sets_that_take_a_moment_are_still_found():
+    looks = itertools.count()
+    quality = Univariate(np.random.default_rng(0).random(60))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * TICK)
+        found = find_alternatives(quality, k=10, n_alternatives=9, tau=0.3, time_limit=TICK)
+    assert (len(found), found.status) == (10, "feasible")
+
+
+def test_one_set_is_looked_for_however_late_it_is():
+    looks = itertools.count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * 10.0)
+        found = find_alternatives(
+            Univariate([3.0, 2, 1, 0]), k=2, n_alternatives=1, tau=1, time_limit=1
+        )
+    assert ([one.indices for one in found], found.status) == ([(0, 1)], "not_solved")

@@ -15,7 +15,12 @@ QUALITY = Univariate([4, 3, 2, 1], names=["age", "income", "city", "size"])
 SETTINGS = {
     "k": ({"k": 5}, "k must be in 1..4, the number of features, but is 5"),
     "size": ({"k": [2, 0]}, "k must be in 1..4, the number of features, but is 0"),
-    "half": ({"k": [1.5, 2]}, "k must be in 1..4, the number of features, but is 1.5"),
+    "half": ({"k": [1.5, 2]}, "k must be whole numbers, one for each set, but holds 1.5"),
+    "nothing": ({"k": [2, None]}, "k must be whole numbers, one for each set, but holds None"),
+    "too many": (
+        {"n_alternatives": 10**12},
+        "n_alternatives must be at most 1000000 but is 1000000000000; alternatives_one_by_one goes",
+    ),
     "sizes": (
         {"k": [2, 2, 2]},
         "k must be one size, or one for each of the 2 sets, but is 3 sizes",
@@ -77,6 +82,19 @@ QUALITIES = {
     ),
     "steps": (lambda: Wrapper(sum, 3, max_steps=0), "max_steps must be at least 1 but is 0"),
     "no features": (lambda: Wrapper(sum, 0), "n_features must be at least 1 but is 0"),
+    "half a feature": (
+        lambda: Wrapper(sum, 4.0),
+        "n_features must be a whole number but is 4.0",
+    ),
+    "text for features": (
+        lambda: Wrapper(sum, "4"),
+        "n_features must be a whole number but is '4'",
+    ),
+    "half a step": (
+        lambda: Wrapper(sum, 4, max_steps=2.5),
+        "max_steps must be a whole number but is 2.5",
+    ),
+    "score": (lambda: Wrapper(3, 4), "score must be a function of a set's indices but is 3"),
     "start": (lambda: Wrapper(sum, 3, start=[1, 2]), "start must be 3 numbers but is 2"),
 }
 
@@ -95,6 +113,19 @@ def test_settings(case):
     if case != "search":
         with refused(message):  # before the first set is asked for
             alternatives_one_by_one(QUALITY, **asked)
+
+
+@pytest.mark.parametrize("search", ["simultaneous", "greedy_depth_search"])
+def test_too_many_sets_at_once(search):
+    with refused(f"n_alternatives must be at most 4999 if search is {search} but is 5000; use seq"):
+        find_alternatives(QUALITY, k=2, n_alternatives=5000, tau=0.5, search=search)
+
+
+@pytest.mark.parametrize("k", [np.array([2, 2]), [np.int64(2), np.int32(2)], (2, 2)])
+@pytest.mark.parametrize("search", ["sequential", "simultaneous"])
+def test_sizes_may_be_whole_numbers_of_any_kind(k, search):
+    found = find_alternatives(QUALITY, k=k, n_alternatives=1, tau=1, search=search)
+    assert [one.indices for one in found] == [(0, 1), (2, 3)]
 
 
 @pytest.mark.parametrize("case", RULES)
@@ -151,6 +182,21 @@ def test_what_is_of_another_kind_is_refused_in_one_line(options, message) -> Non
     with pytest.raises(ValueError, match=message) as error:
         find_alternatives(asked.pop("quality"), **asked)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ("time_limit", {"time_limit": 10**400}),
+        ("tau", {"tau": 10**400}),
+        ("budget", {"constraints": Constraints(costs=[1] * 6, budget=10**400)}),
+        ("costs", {"constraints": Constraints(costs=[10**400] * 6, budget=1)}),
+    ],
+)
+def test_whole_numbers_that_no_float_holds_are_refused_in_one_line(said, options) -> None:
+    message = f"{said} must be at most 1e[+]300 in size but is a whole number of about 400 digits"
+    with refused(message):
+        find_alternatives(Q6, **{"k": 2, "n_alternatives": 1, "tau": 0.5, **options})
 
 
 def test_a_set_may_be_given_as_a_mask() -> None:

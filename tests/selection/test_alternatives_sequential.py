@@ -12,6 +12,7 @@ from chaffinch.tasks.selection.alternatives.constraints import Constraints, Grou
 from chaffinch.tasks.selection.alternatives.dissimilarity import largest_overlap
 from chaffinch.tasks.selection.alternatives.find import alternatives_one_by_one, find_alternatives
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.wrapper import Wrapper
 from tests.selection import exhaustive
 
 Q0 = Univariate([9, 8, 7, 3, 2, 1])
@@ -212,6 +213,21 @@ def test_a_feature_is_in_no_more_sets_than_it_may_be():
     rules = Constraints(max_sets_per_feature=2)
     found = find_alternatives(Q0, k=2, n_alternatives=3, tau=0.5, constraints=rules)
     assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("kind", ["univariate", "mrmr", "cfs", "wrapper"])
+def test_without_an_end_there_are_no_more_sets_than_a_feature_of_all_may_be_in(kind, most):
+    quality = {
+        "univariate": Q0,
+        "mrmr": MRMR(np.arange(6.0), np.ones((6, 6))),
+        "cfs": CFS(np.arange(6.0), np.ones((6, 6))),
+        "wrapper": Wrapper(sum, 6),
+    }[kind]
+    rules = Constraints(must_include=[0], max_sets_per_feature=most)
+    found = list(alternatives_one_by_one(quality, k=2, tau=0.5, constraints=rules))
+    assert [0 in one.indices for one in found] == [True] * most + [False]
+    assert (found[-1].status, found[-1].indices) == ("infeasible", ())
 
 
 @settings(max_examples=300, deadline=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from chaffinch.tasks.selection.alternatives.annealing_kernels import balanced_by
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.balanced import best_min
 from chaffinch.tasks.selection.alternatives.by_prices import by_prices
+from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_balancing,
@@ -25,6 +26,7 @@ from chaffinch.tasks.selection.alternatives.greedy import (
 from chaffinch.tasks.selection.alternatives.multiplicities import any_sets, best_sum
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.prefixes import bound_of_prefixes, most_uses_of
+from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import PAUSED
 from chaffinch.tasks.selection.alternatives.uses import best_uses
 
@@ -276,6 +278,16 @@ def test_annealing_returns_designs_that_share_no_more_than_they_may(overlap, n_f
         assert len({*one} & {*other}) <= overlap + n_fixed
     again = annealed(gains, costs, *options, 1.0, 200_000, 1)[1]
     assert again.tolist() == sets.tolist()
+    late = annealed(gains, costs, *options, 1.0, 10**15, 1, time.monotonic() - 1)[1]
+    assert late.tolist() == start.tolist()  # at once
+
+
+def test_a_feature_is_in_as_many_sets_as_pairs_allow() -> None:
+    for n_sets, overlap in product(range(1, 12), range(4)):
+        designs = Designs.checked(Form(np.zeros(9)), 5, n_sets, overlap, None, None)
+        budget = math.comb(n_sets, 2) * overlap
+        allowed = [uses for uses in range(1, n_sets + 1) if math.comb(uses, 2) <= budget]
+        assert designs.most_uses(1) == max(allowed)
 
 
 @pytest.mark.parametrize(

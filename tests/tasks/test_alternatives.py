@@ -12,7 +12,8 @@ import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.tasks.alternative_settings import QualityName
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.alternatives import why_missing
+from chaffinch.tasks.reporting.alternatives import price_caption, proof, proof_of_all
+from chaffinch.tasks.reporting.missing_alternatives import why_missing
 from tests.made_up import good_table
 from tests.tasks.made_up_report import made_up
 
@@ -122,6 +123,158 @@ def test_where_there_are_none_the_run_ends_well_and_says_so(tmp_path) -> None:
     assert "There is no set of 5 features that differs from the chosen one by a tau of 1." in report
 
 
+def report_of(alternatives) -> str:
+    content = replace(made_up(["a0", "b0", "a1"], 2), alternatives=alternatives)
+    return render_report(content).decode()
+
+
+IMPOSSIBLE = {
+    "tau": (
+        {"n_features": 5},
+        {"number": 1, "tau": 1},
+        "There is no set of 5 features that differs from the chosen one by a tau of 1. "
+        "A lower tau or fewer chosen features makes room.",
+    ),
+    "kept and tau": (
+        {"n_features": 3, "keep": ["a0"]},
+        {"number": 1, "tau": 1},
+        "There is no set of 3 features that differs from the chosen one by a tau of 1. "
+        "A lower tau or fewer features to keep in every set makes room.",
+    ),
+    "at once": (
+        {"n_features": 3},
+        {"number": 2, "tau": 1, "search": "simultaneous"},
+        "There are no alternatives: there are no 2 sets at once that differ that much from the "
+        "chosen one and each other. A lower tau, fewer alternatives, the sequential search or "
+        "fewer chosen features makes room.",
+    ),
+    "redundant": (
+        {"n_features": 3, "method": "correlation"},
+        {"number": 1, "quality": "fcbf"},
+        "There are no alternatives: no other possible set of 3 features is free of redundant "
+        "pairs, which fcbf asks for. Fewer chosen features or another quality makes room.",
+    ),
+    "all features": (
+        {"n_features": 8, "method": "correlation"},
+        {"number": 1},
+        "There are no alternatives: the chosen set has all features. Fewer chosen features makes "
+        "room.",
+    ),
+    "all kept": (
+        {"n_features": 2, "keep": ["a0", "b0"]},
+        {"number": 1},
+        "There are no alternatives: all chosen features are to be kept in every set. Fewer "
+        "features to keep in every set makes room.",
+    ),
+    "no more": (
+        {"n_features": 7, "method": "correlation"},
+        {"number": 8, "tau": 0.1},
+        "1 of the sets asked for is not there: there is no further possible set of 7 features.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_why_there_are_no_more_sets_is_told_with_what_makes_room(case, tmp_path) -> None:
+    """Each reason is the true one, and each remedy has been tried."""
+    options, asked, told = IMPOSSIBLE[case]
+    asked = AlternativeSettings(**{"quality": "mutual_information", **asked})
+    result = select(alternatives=asked, **options)
+    assert result.alternatives["status"] == "infeasible"
+    assert told in result.report(tmp_path / "report.html").read_text()
+
+
+def priced(counts, statuses, **asked):
+    """Alternatives with so many sets at each tau."""
+    settings = {"number": 2, "tau": 0.5, "quality": "relieff", "search": "sequential"} | asked
+    prices = [
+        {"tau": (place + 1) / 10, "qualities": [1.0] * count, "status": status}
+        for place, (count, status) in enumerate(zip(counts, statuses, strict=True))
+    ]
+    return {"settings": settings, "prices": prices}
+
+
+@pytest.mark.parametrize(
+    ("given", "ends"),
+    [
+        (priced([2, 2], ["optimal", "feasible"]), ""),
+        (
+            priced([2, 1], ["optimal", "infeasible"]),
+            " A curve ends where it is proven that there is no such set.",
+        ),
+        (
+            priced([2, 0], ["optimal", "infeasible"], search="simultaneous"),
+            " A curve ends where it is proven that there are no 2 such sets at once.",
+        ),
+        (
+            priced([2, 1, 0], ["optimal", "not_solved", "not_solved"]),
+            " At a tau of 0.2, 0.3 the search ended before it had all sets, which proves nothing.",
+        ),
+        (
+            priced([1, 0], ["not_solved", "infeasible"]),
+            " A curve ends where it is proven that there is no such set. At a tau of 0.1 the "
+            "search ended before it had all sets, which proves nothing.",
+        ),
+        (priced([8, 6], ["optimal", "infeasible"], number=8), ""),  # six curves, all of them whole
+    ],
+)
+def test_the_chart_of_prices_says_which_curves_it_has_and_why_they_end(given, ends) -> None:
+    each = "of the first 6 sets" if given["settings"]["number"] == 8 else "of each set"
+    assert price_caption(given) == (
+        f"What it costs to differ: the quality {each} by tau, searched for in the same way. The "
+        f"line marks the tau asked for.{ends}"
+    )
+
+
+def test_each_price_says_what_is_proven_of_it() -> None:
+    prices = select(
+        alternatives=AlternativeSettings(number=2, tau=0.5, quality="mutual_information"),
+        n_features=3,
+    ).alternatives["prices"]
+    statuses = {price["tau"]: price["status"] for price in prices}
+    assert (statuses[0.5], statuses[1.0]) == ("optimal", "infeasible")  # eight features
+
+
+@pytest.mark.parametrize(
+    ("quality", "bound", "told"),
+    [
+        (0.25, 1.0, "at most 75 % short of the best"),
+        (0.0, 1.0, "at most 100 % short of the best"),
+        (-1.0, -0.5, "at most 0.5 short of the best"),  # a share of which says nothing
+        (-1.0, 2.0, "at most 3 short of the best"),
+        (1.0, None, "not proven best"),
+    ],
+)
+def test_what_a_set_may_lack_is_a_share_of_the_best_there_can_be(quality, bound, told) -> None:
+    one = {"status": "feasible", "quality": quality, "bound": bound}
+    assert proof({"settings": {"aggregate": None}}, one) == told
+    worst = {"settings": {"aggregate": "min"}, "sets": [one], "status": "feasible", "bound": bound}
+    assert proof(worst, one) == ""
+    assert proof_of_all(worst) == f"The worst of them is {told}".replace(
+        "the best", "the best it can be"
+    )
+
+
+def test_where_the_worst_counts_the_proof_is_told_of_it_alone(tmp_path) -> None:
+    asked = {"number": 2, "quality": "mutual_information", "search": "simultaneous"}
+    result = select(alternatives=AlternativeSettings(aggregate="min", **asked))
+    assert result.alternatives["status"] == "optimal"
+    assert result.alternatives["bound"] == min(
+        one["quality"] for one in result.alternatives["sets"]
+    )
+    page = result.report(tmp_path / "report.html").read_text()
+    assert page.count("The worst of them is the best that it can be: proven.") == 1
+    assert "short of the best" not in page
+    assert "the best there is" not in page
+
+
+def test_runs_from_before_reasons_were_kept_can_still_be_told(found) -> None:
+    before = found.alternatives | {"sets": [], "status": "infeasible"}
+    assert "differs from the chosen one by a tau of 1.</p>" in report_of(
+        {name: before[name] for name in before if name != "missing"}
+    )
+
+
 def test_the_report_shows_them_side_by_side(found, tmp_path) -> None:
     report = found.report(tmp_path / "report.html").read_text()
     assert "<h2>Alternatives</h2>" in report
@@ -145,8 +298,9 @@ def test_where_the_quality_does_not_allow_the_chosen_set_it_has_none(tmp_path) -
 
 def test_where_time_was_over_nothing_is_said_to_be_impossible(found) -> None:
     nothing = found.alternatives | {"sets": [], "status": "not_solved"}
-    page = render_report(replace(made_up(["a0", "b0", "a1"], 2), alternatives=nothing)).decode()
+    page = report_of(nothing)
     assert "by a tau of 1: none was found before the time was over. That proves nothing" in page
+    assert "longer time limit: --alternatives-time-limit, or time_limit of Alternative" in page
     assert "There is no set of 2 features" not in page
     of_climb = nothing | {"settings": nothing["settings"] | {"quality": "masked_loss"}}
     assert why_missing(of_climb).endswith("or on the way of the climb")
@@ -177,6 +331,7 @@ def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate) -> None:
 def test_what_cannot_be_is_refused_in_one_line() -> None:
     for settings, message in (
         ({"number": 0}, "^alternatives must be at least 1 but is 0$"),
+        ({"number": 10**11}, "^alternatives must be at most 1000 but is 100000000000$"),
         ({"number": 2, "tau": 0}, "tau must be above 0.0 but is 0"),
         ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
         ({"number": True}, "^alternatives must be a whole number but is True$"),

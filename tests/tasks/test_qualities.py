@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier
+from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.feature_selection import mutual_info_regression
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mutual_info_score
 from sklearn.neural_network import MLPRegressor
-from xgboost import XGBClassifier
+from xgboost import XGBClassifier, XGBRegressor
 
 import chaffinch
 from chaffinch import InputError, qualities
@@ -135,6 +135,45 @@ def test_importances_of_an_estimator_are_its_own():
     )
 
 
+def fitted(kind, X, y):
+    models = {
+        "line": LinearRegression(),
+        "forest": RandomForestRegressor(5, random_state=0),
+        "lightgbm": LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1),
+        "xgboost": XGBRegressor(n_estimators=5, n_jobs=1),
+    }
+    model = models[kind.removesuffix(" booster")].fit(X, y)
+    if not kind.endswith("booster"):
+        return model
+    return model.booster_ if kind.startswith("lightgbm") else model.get_booster()
+
+
+KINDS = ("line", "forest", "lightgbm", "xgboost", "lightgbm booster", "xgboost booster")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_importances_are_never_given_to_other_columns_than_those_of_the_training(kind):
+    table = NUMBERS.rename(columns={"age": "age in years"})  # LightGBM keeps no blanks
+    y = table["age in years"] - 3 * table["income"]
+    model = fitted(kind, table, y)
+    assert "income" in best(qualities.model_gain(model, table), k=2)
+    turned = table[table.columns[::-1]]
+    with pytest.raises(InputError, match=r"^X must have the columns that .* was trained on, age"):
+        qualities.model_gain(model, turned)
+    with pytest.raises(InputError, match="but has the same in another order; give it those"):
+        qualities.model_gain(model, turned)
+    with pytest.raises(InputError, match="but has others; give it those columns") as error:
+        qualities.model_gain(model, table.rename(columns={"income": "wages"}))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_was_trained_without_names_takes_those_of_the_table(kind):
+    y = NUMBERS["age"] - 3 * NUMBERS["income"]
+    model = fitted(kind, NUMBERS.to_numpy(), y)
+    assert "income" in best(qualities.model_gain(model, NUMBERS), k=2)
+
+
 def test_masked_losses_are_those_of_the_engine():
     y = NUMBERS["age"] - 3 * NUMBERS["income"]
     line = LinearRegression().fit(NUMBERS, y)
@@ -170,6 +209,42 @@ REFUSED = {
         "X must be finite but feature 'age' is not",
     ),
     "processes": (lambda: qualities.mrmr(X, Y, processes=0), "processes must be at least 1 but is"),
+    "text for processes": (
+        lambda: qualities.mrmr(X, Y, processes="2"),
+        "processes must be a whole number but is '2'",
+    ),
+    "half a process": (
+        lambda: qualities.mrmr(X, Y, processes=1.5),
+        "processes must be a whole number but is 1.5",
+    ),
+    "seed": (
+        lambda: qualities.mutual_information(X, Y, seed=-1),
+        r"seed must be a whole number in 0\.\.4294967295 but is -1",
+    ),
+    "text for a seed": (
+        lambda: qualities.relieff(X, Y, seed="a"),
+        r"seed must be a whole number in 0\.\.4294967295 but is 'a'",
+    ),
+    "large seed": (
+        lambda: qualities.mrmr(X, Y, seed=2**32),
+        r"seed must be a whole number in 0\.\.4294967295 but is 4294967296",
+    ),
+    "seed of shuffles": (
+        lambda: qualities.permutation(None, X, Y, loss="squared_error", seed=-1),
+        r"seed must be a whole number in 0\.\.4294967295 but is -1",
+    ),
+    "no seed": (
+        lambda: qualities.mutual_information(X, Y, seed=None),
+        "seed must be a whole number in .* but is None",
+    ),
+    "model for an engine": (
+        lambda: qualities.masked_loss(LinearRegression()),
+        "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff",
+    ),
+    "model for importances": (
+        lambda: qualities.masked_loss_importance(LinearRegression()),
+        "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff",
+    ),
     "perceptron": (
         lambda: qualities.model_gain(
             MLPRegressor(max_iter=5000, hidden_layer_sizes=2).fit(NUMBERS, NUMBERS["age"]), NUMBERS

@@ -7,6 +7,7 @@ a feature are not known to it: with any of them there are no such designs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
@@ -18,6 +19,7 @@ _MANY_PLACES = 25
 _MOVES_OF_A_PLACE, _MOST_MOVES = 4_000, 1_000_000
 _PRICES = (0.5, 0.12, 2.0)  # of what is shared too often, in terms of the largest number
 _OF_CONFLICT = 8.0
+_OF_ALL_SETS = 50_000_000  # moves; of these each looks at all sets
 _SEED = 1
 
 
@@ -30,7 +32,7 @@ def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> I
     first : ndarray of int32, shape (m', k)
         Sets to start from, if they are m.
     deadline : float, optional
-        On the clock of `time.monotonic`; looked at before each design.
+        On the clock of `time.monotonic`; looked at every few milliseconds.
     """
     rules, m, k = designs.constraints, designs.n_sets, designs.k
     fixed, excluded = rules.included, rules.excluded
@@ -52,7 +54,9 @@ def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> I
         size += float(np.abs(costs).max(where=~is_conflict, initial=0.0))
         costs = np.where(is_conflict, _OF_CONFLICT * size, costs)
     at_most = np.concatenate((np.full(m, designs.overlap), designs.limits.at_most))
-    for price in _PRICES:
+    most = min(_MOVES_OF_A_PLACE * m * k, _MOST_MOVES)
+    few = min(most, _OF_ALL_SETS // len(at_most) + 1)  # so that there are designs in a moment
+    for n_moves, price in product(sorted({few, most}), _PRICES):
         if is_late(deadline):
             return
         is_found, sets = annealed(
@@ -64,8 +68,9 @@ def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> I
             designs.limits.sets,
             at_most,
             price * size or 1.0,
-            min(_MOVES_OF_A_PLACE * m * k, _MOST_MOVES),
+            n_moves,
             _SEED,
+            deadline,
         )
         if is_found:
             yield np.sort(sets, axis=1)

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 
 @compiled
@@ -39,3 +43,28 @@ def insert(largest: Any, filled: int, most: int, x: float) -> int:
         place -= 1
     largest[place] = x
     return filled + 1
+
+
+@compiled
+def dominating(gains: Floats, packed: NDArray[np.uint8]) -> Mask:
+    """Return whether i dominates j, in row i and column j: see `search_problem.py`.
+
+    Parameters
+    ----------
+    gains : ndarray, shape (n,)
+    packed : ndarray of uint8, shape (n, b)
+        In which sets each feature is, eight to a byte.
+    """
+    n = len(gains)
+    dominates = np.zeros((n, n), np.bool_)
+    for i in range(n):
+        for j in range(n):
+            if gains[i] < gains[j] or (gains[i] == gains[j] and i >= j):
+                continue
+            is_with = True
+            for b in range(packed.shape[1]):
+                if packed[i, b] & ~packed[j, b]:  # a set that i is in and j is not
+                    is_with = False
+                    break
+            dominates[i, j] = is_with
+    return dominates

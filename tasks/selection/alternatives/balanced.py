@@ -194,6 +194,7 @@ class _Search:
         left = self.upper - self.worth
         if self.best is None or left <= 0 or is_late(self.deadline):
             return
+        n_swaps = min(n_swaps, _OF_ALL_SETS // self.n_sets + 1)
         share, times = _HOPES[seed % len(_HOPES)], _DEARER[seed % len(_DEARER)]
         hoped = max(1, int(left * share))
         price = float(max(1, times * best_uses_for(self._question(self.upper)).price))
@@ -211,7 +212,7 @@ class _Search:
             if is_over or self.upper <= self.worth + self.blur:
                 return
             before, start = self.worth, time.monotonic()
-            self._anneal(min(_LONGER, _OF_ALL_SETS // self.n_sets + 1), seed)
+            self._anneal(_LONGER, seed)
             seconds = time.monotonic() - start
             in_vain = 0 if self.worth > before else in_vain + 1
 

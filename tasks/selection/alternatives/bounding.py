@@ -21,6 +21,7 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
     best_set,
     sets_within,
 )
+from chaffinch.tasks.selection.alternatives.deadlines import is_far_too_late
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.graph import Known
 from chaffinch.tasks.selection.alternatives.master import Master, Solution
@@ -78,7 +79,7 @@ def charged_within(
 def one_after_another(designs: Designs, deadline: float | None) -> Sets:
     """Return sets, shape (m', k), m' <= m, each the best that goes with those before it."""
     chosen: list[tuple[int, ...]] = []
-    while len(chosen) < designs.n_sets:
+    while len(chosen) < designs.n_sets and not (chosen and is_far_too_late(deadline)):
         found = best_beside(designs, np.array(chosen, dtype=np.int32), deadline)
         if found.indices is None:
             break

@@ -41,6 +41,7 @@ from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUS
 __all__ = ["Found", "Limits", "best_set", "sets_within"]
 
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
+_ROWS_OF_WORK = 32  # more rows are more work
 _FIRST_SETS = 1024
 
 OnBetter = Callable[[tuple[int, ...]], None]
@@ -174,7 +175,8 @@ def _run(
     on_pause: Callable[[], None] | None = None,
 ) -> int:
     """Search until it is done, there is no room for more sets, or it is too late."""
-    most_work = 0 if is_late(deadline) else _WORK_BETWEEN_LOOKS  # none still makes a bound
+    work = 1 + _WORK_BETWEEN_LOOKS // (1 + len(found.problem.caps) // _ROWS_OF_WORK)
+    most_work = 0 if is_late(deadline) else work  # none still makes a bound
     while True:
         ended = search(found.problem, found.state, most_work, sets)
         if ended != PAUSED:

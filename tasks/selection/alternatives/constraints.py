@@ -21,6 +21,7 @@ from chaffinch.tasks.selection.alternatives.constraints_given import (
     is_number,
     is_whole,
 )
+from chaffinch.tasks.selection.alternatives.numbers_given import check_fits
 from chaffinch.tasks.selection.vocabulary import Floats
 
 __all__ = ["Constraints", "Feature", "Group", "Rows", "indices_of"]
@@ -160,6 +161,7 @@ def _check_choice(done: Constraints, n_features: int, k: int, n_sets: int) -> No
         raise ValueError(
             f"costs and a budget go together but only {given} is given; give {missing}"
         )
+    check_fits("budget", done.budget)
     if done.budget is not None and not is_number(done.budget):
         raise ValueError(f"budget must be a number but is {done.budget!r}; give a float")
     if done.budget is not None and not done.budget >= 0:

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.numbers_given import check_sizes
+from chaffinch.tasks.selection.alternatives.numbers_given import check_fits, check_sizes
 
 Feature = int | str
 
@@ -96,6 +96,8 @@ def costs_of(
     wrong = next((cost for cost in given if not is_number(cost)), None)
     if wrong is not None or None in given:
         raise ValueError(f"costs must be numbers but hold {wrong!r}; give one for each feature")
+    for one in given:
+        check_fits("costs", one)
     of_each = np.array(given, dtype=np.float64)
     if of_each.shape != (n_features,):
         raise ValueError(f"costs must be {n_features}, one for each feature, but are {len(costs)}")

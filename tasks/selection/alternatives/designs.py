@@ -92,10 +92,9 @@ class Designs:
 
     def most_uses(self, size: int) -> int:
         """Return how many sets can have all of so many features."""
-        budget, most = self.n_pairs_of_sets * self.shared(size), 1
-        while most < self.n_sets and math.comb(most + 1, 2) <= budget:
-            most += 1
-        return min(most, self.constraints.max_sets_per_feature or self.n_sets)
+        budget = self.n_pairs_of_sets * self.shared(size)
+        most = (1 + math.isqrt(1 + 8 * budget)) // 2  # of which two and two are no more pairs
+        return min(most, self.n_sets, self.constraints.max_sets_per_feature or self.n_sets)
 
     def counts(self, sets: Sets) -> Floats:
         """Return what each of many sets counts for, shape (N,)."""

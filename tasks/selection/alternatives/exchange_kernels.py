@@ -7,39 +7,48 @@ that is returned shares no more than it may; nothing is proven by it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.annealing_kernels import below
 from chaffinch.tasks.selection.alternatives.array_kernels import write
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.designs import Sets
 from chaffinch.tasks.selection.alternatives.search_state import Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _HOT, _COLD = 1.0, 0.02  # of the price
+_LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 10_000_000  # at sets: some milliseconds
 
 
-@compiled
-def _shared(has: Any, n_sets: int) -> Any:
-    """Return how many features each of the first sets shares with each, shape (m, m + r)."""
-    shared = np.zeros((n_sets, len(has)), np.int64)
-    for s in range(n_sets):
-        for t in range(len(has)):
-            if s != t:
-                shared[s, t] = (has[s] & has[t]).sum()
-    return shared
+class _State(NamedTuple):
+    """Where an annealing is: the arrays that it changes in place.
 
+    Attributes
+    ----------
+    sets, best : ndarray of int32, shape (m, k)
+        The present design, and the best met.
+    has : ndarray of bool, shape (m + r, n)
+        What is in the present one, and in given sets.
+    shared : ndarray of int32, shape (m, m + r)
+        How many features each of its sets shares with each; 0 with itself.
+    random : ndarray of uint64, shape (1,)
+    counts : ndarray of int64, shape (2,)
+        By how much sets share too much in all, and whether a design has been met.
+    worths : ndarray, shape (2,)
+        Of the present design and the best, more than the start.
+    """
 
-@compiled
-def _all_excess(shared: Any, at_most: Any) -> int:
-    """Return by how much sets share too much in all."""
-    total = 0
-    for s in range(len(shared)):
-        for t in range(s + 1, len(at_most)):
-            total += max(0, shared[s, t] - at_most[t])
-    return total
+    sets: Sets
+    best: Sets
+    has: Mask
+    shared: NDArray[np.int32]
+    random: NDArray[np.uint64]
+    counts: Integers
+    worths: Floats
 
 
 @compiled
@@ -90,58 +99,22 @@ def _exchange(has: Any, shared: Any, one: int, other: int, i: int, j: int) -> No
 
 
 @compiled
-def annealed(
+def _anneal(
     gains: Floats,
     costs: Floats,
-    start: Sets,
     n_fixed: int,
     pool: Integers,
-    given: Mask,
     at_most: Integers,
     price: float,
     n_moves: int,
-    seed: int,
-) -> tuple[bool, Sets]:
-    """Look for a design that is worth much in all.
-
-    Parameters
-    ----------
-    gains : ndarray, shape (n,)
-    costs : ndarray, shape (n, n) or (0, 0)
-        Of pairs, finite.
-    start : ndarray of int32, shape (m, k)
-        Any sets, of which the first `n_fixed` columns stay and the others are of the pool.
-    n_fixed : int, less than k
-    pool : ndarray of int64
-        Features that may be exchanged.
-    given : ndarray of bool, shape (r, n)
-        Sets that share with those of the design as well.
-    at_most : ndarray of int64, shape (m + r,)
-        How many features a set may share with each of the design, and with each given one.
-    price : float, above 0
-        Of a feature that is shared beyond that.
-    n_moves : int
-        How often to exchange.
-    seed : int
-
-    Returns
-    -------
-    is_found : bool
-    sets : ndarray of int32, shape (m, k)
-        The best design met, in no order; the start if there was none.
-    """
-    n_sets, k = start.shape
-    sets, best = start.copy(), start.copy()
-    has = np.zeros((len(at_most), len(gains)), np.bool_)
-    has[n_sets:] = given
-    for s in range(n_sets):
-        for feature in sets[s]:
-            has[s, feature] = True
-    shared = _shared(has, n_sets)
-    excess = _all_excess(shared, at_most)
-    is_found, worth, best_worth = excess == 0, 0.0, 0.0  # more than the start
-    random = np.array([seed], np.uint64)
-    for move in range(n_moves):
+    first: int,
+    last: int,
+    state: Any,
+) -> None:
+    """Make the moves first..last - 1 of all."""
+    sets, has, shared, random = state.sets, state.has, state.shared, state.random
+    n_sets, k = sets.shape
+    for move in range(first, last):
         temperature = _HOT * (_COLD / _HOT) ** (move / n_moves)
         one, a = below(random, n_sets), n_fixed + below(random, k - n_fixed)
         other, b = -1, -1
@@ -164,10 +137,79 @@ def annealed(
         sets[one, a] = j
         if other >= 0:
             sets[other, b] = i
-        excess += change
-        worth += gain
-        if excess == 0 and (worth > best_worth or not is_found):
-            is_found, best_worth = True, worth
+        state.counts[0] += change
+        state.worths[0] += gain
+        if state.counts[0] == 0 and (state.worths[0] > state.worths[1] or not state.counts[1]):
+            state.counts[1], state.worths[1] = 1, state.worths[0]
             for s in range(n_sets):
-                write(best[s], sets[s])
-    return is_found, best
+                write(state.best[s], sets[s])
+
+
+def annealed(
+    gains: Floats,
+    costs: Floats,
+    start: Sets,
+    n_fixed: int,
+    pool: Integers,
+    given: Mask,
+    at_most: Integers,
+    price: float,
+    n_moves: int,
+    seed: int,
+    deadline: float | None = None,
+) -> tuple[bool, Sets]:
+    """Look for a design that is worth much in all.
+
+    Parameters
+    ----------
+    gains : ndarray, shape (n,)
+    costs : ndarray, shape (n, n) or (0, 0)
+        Of pairs, finite.
+    start : ndarray of int32, shape (m, k)
+        Any sets, of which the first `n_fixed` columns stay and the others are of the pool.
+    n_fixed : int, less than k
+    pool : ndarray of int64
+        Features that may be exchanged.
+    given : ndarray of bool, shape (r, n)
+        Sets that share with those of the design as well.
+    at_most : ndarray of int64, shape (m + r,)
+        How many features a set may share with each of the design, and with each given one.
+    price : float, above 0
+        Of a feature that is shared beyond that.
+    n_moves : int
+        How often to exchange.
+    seed : int
+    deadline : float, optional
+        On the clock of `time.monotonic`; looked at every few milliseconds.
+
+    Returns
+    -------
+    is_found : bool
+    sets : ndarray of int32, shape (m, k)
+        The best design met, in no order; the start if there was none.
+    """
+    n_sets = len(start)
+    has = np.zeros((len(at_most), len(gains)), dtype=bool)
+    has[n_sets:] = given
+    has[np.arange(n_sets)[:, np.newaxis], start] = True
+    numbers = has.astype(np.float32)  # sums of which are exact
+    shared = (numbers[:n_sets] @ numbers.T).astype(np.int32)
+    np.fill_diagonal(shared, 0)
+    beyond = np.maximum(0, shared - at_most)
+    excess = int(beyond[:, :n_sets].sum()) // 2 + int(beyond[:, n_sets:].sum())
+    state = _State(
+        start.copy(),
+        start.copy(),
+        has,
+        shared,
+        np.array([seed], dtype=np.uint64),
+        np.array([excess, excess == 0]),
+        np.zeros(2),
+    )
+    at_once = 1 + _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK // len(at_most)
+    for first in range(0, n_moves, at_once):
+        if is_late(deadline):
+            break
+        last = min(n_moves, first + at_once)
+        _anneal(gains, costs, n_fixed, pool, at_most, price, n_moves, first, last, state)
+    return bool(state.counts[1]), state.best

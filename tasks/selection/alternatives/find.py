@@ -13,11 +13,10 @@ from itertools import repeat
 from numbers import Integral
 from typing import Literal, get_args
 
-import numpy as np
-
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Feature, indices_of
-from chaffinch.tasks.selection.alternatives.constraints_given import is_number, is_whole
+from chaffinch.tasks.selection.alternatives.constraints_given import is_number
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.numbers_given import check_fits, in_short
 from chaffinch.tasks.selection.alternatives.quality import Quality
 from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
 from chaffinch.tasks.selection.alternatives.sets import (
@@ -26,6 +25,7 @@ from chaffinch.tasks.selection.alternatives.sets import (
     FeatureSet,
     overall_status,
 )
+from chaffinch.tasks.selection.alternatives.sizes_given import sizes_of
 from chaffinch.tasks.selection.alternatives.together import (
     GREEDY,
     as_alternatives,
@@ -42,6 +42,8 @@ SearchName = Literal[
     "greedy_balancing",
     "greedy_depth_search",
 ]
+
+_MOST_AT_ONCE = 5_000  # what each two of them share is in memory, some bytes each
 
 
 def find_alternatives(
@@ -66,7 +68,8 @@ def find_alternatives(
     k : int in 1..n
         How many features a set has; for the sequential search also one size for each set.
     n_alternatives : int, at least 0
-        How many sets there are to be besides the first.
+        How many sets there are to be besides the first; 1,000,000 at most, and 4,999 but for the
+        sequential search.
     tau : float, above 0 and at most 1
         How far apart each two sets are at least; 1: they share nothing. With Dice and sets of
         one size, the share of features in which they differ.
@@ -87,10 +90,12 @@ def find_alternatives(
         Sets, of any size, that all new ones must differ from as well.
     time_limit : float, above 0, optional
         In seconds, for all of it. When it is over the best sets so far come back, with a bound on
-        what is better than they are. What a search needs is compiled the first time that it is
-        called for after an installation: some seconds, which no limit cuts short. It is kept on the
-        disk, so that from then on a limit holds to a fraction of a second. A simultaneous search
-        ends before it, with its bound, where a proof takes more sets than memory should hold.
+        what is better than they are. One by one, sets that take a moment are found for a quarter
+        of a second more, the first in any case. What a search needs is compiled the first time
+        that it is called for after an installation: some seconds, which no limit cuts short. It is
+        kept on the disk, so that from then on a limit holds to a fraction of a second. A
+        simultaneous search ends before it, with its bound, where a proof takes more sets than
+        memory should hold.
 
     Returns
     -------
@@ -125,7 +130,7 @@ def find_alternatives(
         raise ValueError(
             "n_alternatives must be given but is None; alternatives_one_by_one goes on without end"
         )
-    sizes = _sizes(k, n_alternatives)
+    sizes = sizes_of(k, n_alternatives)
     asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)
     if search == "sequential":
         return _together(list(asked.sets(sizes)), dissimilarity)
@@ -175,7 +180,7 @@ def alternatives_one_by_one(
     ('optimal', ('city', 'size'))
     ('infeasible', ())
     """
-    sizes = _sizes(k, n_alternatives)
+    sizes = sizes_of(k, n_alternatives)
     asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)
     is_endless = n_alternatives is None and isinstance(k, Integral)
     return asked.sets(repeat(sizes[0]) if is_endless else sizes)
@@ -211,6 +216,8 @@ class _Asked:
         if not isinstance(constraints, Constraints | None):
             raise ValueError(f"constraints must be Constraints but are {constraints!r}")
         n = quality.n_features
+        check_fits("tau", tau)
+        check_fits("time_limit", time_limit)
         if not is_number(tau) or not 0 < tau <= 1:
             raise ValueError(f"tau must be above 0 and at most 1 but is {tau!r}")
         if dissimilarity not in get_args(Dissimilarity):
@@ -219,11 +226,12 @@ class _Asked:
             raise ValueError(f"time_limit must be above 0 seconds but is {time_limit!r}")
         if isinstance(previous, str) or not isinstance(previous, Iterable):
             raise ValueError(f"previous must be a sequence of sets but is {previous!r}")
-        for size in sizes:
-            if not is_whole(size) or not 1 <= size <= n:
-                raise ValueError(f"k must be in 1..{n}, the number of features, but is {size!r}")
-        rules = constraints or Constraints()
-        for size in sorted(set(sizes)):
+        rules, each = constraints or Constraints(), sorted(set(sizes))
+        for size in each:
+            if not 1 <= size <= n:
+                told = in_short(size)
+                raise ValueError(f"k must be in 1..{n}, the number of features, but is {told}")
+        for size in each:
             checked = rules.checked(n, size, len(sizes), quality.names)
         given = tuple(indices_of(one, n, quality.names, "previous") for one in previous)
         return cls(quality, Apart(tau, dissimilarity), checked, given, time_limit)
@@ -243,6 +251,11 @@ class _Asked:
         self, sizes: Sequence[int], search: SearchName, aggregate: Aggregate
     ) -> Alternatives:
         """Return all sets as one search finds them; ValueError if it does not suit."""
+        if len(sizes) > _MOST_AT_ONCE:
+            raise ValueError(
+                f"n_alternatives must be at most {_MOST_AT_ONCE - 1} if search is {search} but is "
+                f"{len(sizes) - 1}; use sequential, with a time limit"
+            )
         if len(set(sizes)) > 1:
             raise ValueError(
                 f"k must be one size for all sets if search is {search} but is {list(sizes)}; use "
@@ -274,25 +287,6 @@ class _Asked:
         return as_alternatives(
             solved, self.quality, len(sizes), seconds, aggregate, apart.dissimilarity, highest
         )
-
-
-def _sizes(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, ...]:
-    """Return the size of each set; ValueError if they do not fit the number of sets."""
-    if n_alternatives is not None and not (is_whole(n_alternatives) and n_alternatives >= 0):
-        raise ValueError(
-            f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"
-        )
-    if isinstance(k, Integral) and is_whole(k):
-        return (int(k),) * (1 + (n_alternatives or 0))
-    if isinstance(k, str) or not isinstance(k, Iterable) or not np.ndim(k):
-        raise ValueError(f"k must be a whole number, or one for each set, but is {k!r}")
-    sizes = tuple(k)
-    if not sizes or n_alternatives not in (None, len(sizes) - 1):
-        raise ValueError(
-            f"k must be one size, or one for each of the {1 + (n_alternatives or 0)} sets, but is "
-            f"{len(sizes)} sizes"
-        )
-    return sizes
 
 
 def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:

@@ -18,6 +18,7 @@ equal values the lowest index comes first; of equal sums, the set that was begun
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heappop, heapreplace
 from itertools import islice
 
 import numpy as np
@@ -28,7 +29,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 
 Sets = NDArray[np.int32]
 
-_LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 4096  # some milliseconds
+_LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 16_384  # at a place or a set: some milliseconds
 
 
 def greedy_replacement(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
@@ -85,11 +86,14 @@ def greedy_balancing(values: Floats, k: int, n_sets: int, largest_overlap: int) 
     if largest_overlap + own * n_sets > len(order):
         return np.empty((0, k), dtype=np.int32)
     chosen = [order[:largest_overlap].tolist() for _ in range(n_sets)]
-    worth = [0.0] * n_sets
+    with_room = [(0.0, place) for place in range(n_sets)]  # a heap, by worth
     for feature in order[largest_overlap : largest_overlap + own * n_sets].tolist():
-        least = min((s for s in range(n_sets) if len(chosen[s]) < k), key=worth.__getitem__)
+        worth, least = with_room[0]
         chosen[least].append(feature)
-        worth[least] += float(values[feature])
+        if len(chosen[least]) < k:
+            heapreplace(with_room, (worth + float(values[feature]), least))
+        else:
+            heappop(with_room)
     return np.sort(np.array(chosen), axis=1).astype(np.int32)
 
 
@@ -173,9 +177,11 @@ def _in_depth(
             bits ^= 1 << place
             place += 1
             continue
-        looked_at += 1
-        if looked_at % _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and is_late(deadline):
-            return
+        looked_at += 1 + len(found)
+        if looked_at >= _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK:
+            looked_at = 0
+            if is_late(deadline):
+                return
         with_place = bits | 1 << place
         if all((with_place & other).bit_count() <= largest_overlap for other in found):
             if len(prefix) == k - 1:

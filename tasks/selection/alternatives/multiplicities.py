@@ -50,6 +50,7 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import (
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 
+_MOST_TO_DEAL_OUT = 300_000_000  # looks at a set for each of all places and sets
 _STEPS_BEFORE_ANNEALING, _LOOKS_BEFORE_PRICES = 1_000_000, 10
 _PAIRS_BETWEEN_LOOKS = 4_000_000  # at the clock; of sets, all of which a step looks at
 _SWAPS = 300_000
@@ -129,7 +130,7 @@ class _Search:
 
     def run(self) -> Solved:
         units = self.whole.units
-        uses = best_uses(units, self.n_sets, self.n_places, self.n_pairs)
+        uses = best_uses(units, self.n_sets, self.n_places, self.n_pairs, self.deadline)
         if uses is None:
             return NO_SETS
         self._take(
@@ -205,12 +206,15 @@ class _Search:
         self._anneal_by_uses()
         of_prefixes = None
         if not self._is_enough():
-            of_prefixes = bound_of_prefixes(self.whole.units, self.k, self.n_sets, self.overlap)
+            of_prefixes = bound_of_prefixes(
+                self.whole.units, self.k, self.n_sets, self.overlap, self.deadline
+            )
         return bound if of_prefixes is None else min(bound, of_prefixes)
 
     def _anneal_with_open_uses(self, uses: Uses) -> None:
         """Look for designs by exchanges of features, at some prices of what is shared too often."""
-        n_moves = min(_MOVES_OF_A_PLACE * self.n_places, _MOST_MOVES)
+        most = _OF_ALL_SETS // self.n_sets + 1
+        n_moves = min(_MOVES_OF_A_PLACE * self.n_places, _MOST_MOVES, most)
         if self.is_any_enough:
             n_moves //= _SHORTER
         for factor in _SO_DEAR if self.is_any_enough else _DEARER:
@@ -227,13 +231,13 @@ class _Search:
             if is_over or self._is_settled(bound) or self._is_enough():
                 return
             before, start = self.worth, time.monotonic()
-            n_moves = min(_LONGER, _OF_ALL_SETS // self.n_sets + 1)
+            n_moves = max(_MOST_MOVES, min(_LONGER, _OF_ALL_SETS // self.n_sets + 1))
             self._exchange(_DEARER[rounds % 2] * uses.price, n_moves, rounds + 2)
             seconds = time.monotonic() - start
             in_vain = 0 if self.worth > before else in_vain + 1
 
     def _exchange(self, price: int, n_moves: int, seed: int) -> None:
-        """Anneal by exchanges at a price of what is shared too often."""
+        """Anneal by exchanges at a price of what is shared too often, as long as time allows."""
         n_features = len(self.whole.units)
         start = self.best
         if start is None:
@@ -249,6 +253,7 @@ class _Search:
             float(max(1, price)),
             n_moves,
             seed,
+            self.deadline,
         )
         if is_found:
             self._take(sets)
@@ -256,11 +261,14 @@ class _Search:
     def _anneal_by_uses(self) -> None:
         """Look for designs of the best uses that make so many pairs; bisect that number."""
         n_pairs, most, least = self.n_pairs, self.n_pairs, -1
+        n_swaps = min(_SWAPS, _OF_ALL_SETS // self.n_sets + 1)
+        if self.n_places * self.n_sets**2 > _MOST_TO_DEAL_OUT:
+            return
         for _ in range(_ATTEMPTS):
-            uses = best_uses(self.whole.units, self.n_sets, self.n_places, n_pairs)
+            uses = best_uses(self.whole.units, self.n_sets, self.n_places, n_pairs, self.deadline)
             if uses is None or self._is_enough():
                 return
-            is_found, sets = realised(uses.counts, self.n_sets, self.k, self.overlap, _SWAPS)
+            is_found, sets = realised(uses.counts, self.n_sets, self.k, self.overlap, n_swaps)
             if is_found:
                 self._take(sets)
                 least = n_pairs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 
 LARGEST = 1e300  # sums of as many as there may be are still finite
 _LONGEST = 60  # of a value in an error
+_MOST_BITS = 200
 
 
 def check_numbers(said: str, numbers: ArrayLike) -> Floats:
@@ -70,6 +72,31 @@ def check_sizes(said: str, numbers: Floats) -> None:
             f"{said} must be at most {LARGEST:g} in size but is {largest:g}; divide all by the "
             "same number"
         )
+
+
+def check_fits(said: str, value: object) -> None:
+    """Refuse a number that is too large for float64, as whole numbers can be; no other value.
+
+    Raises
+    ------
+    ValueError
+        If it is.
+    """
+    try:
+        if isinstance(value, Real):
+            float(value)
+    except OverflowError as error:
+        raise ValueError(
+            f"{said} must be at most {LARGEST:g} in size but is {in_short(value)}"
+        ) from error
+
+
+def in_short(value: object) -> str:
+    """Return a value as an error shows it; of a huge whole number, how many digits it has."""
+    n_bits = int(value).bit_length() if isinstance(value, Integral) else 0
+    if n_bits > _MOST_BITS:
+        return f"a whole number of about {round(n_bits * math.log10(2))} digits"
+    return repr(value)
 
 
 def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:

@@ -20,6 +20,7 @@ dual values and rounded to whole units, so that the bound is exact.
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 from scipy import sparse
@@ -43,8 +44,10 @@ def most_uses_of(n_features: int, k: int, n_sets: int, overlap: int) -> int:
     return total
 
 
-def bound_of_prefixes(units: Integers, k: int, n_sets: int, overlap: int) -> int | None:
-    """Return what no sets are worth more than; None if the linear program gives no prices.
+def bound_of_prefixes(
+    units: Integers, k: int, n_sets: int, overlap: int, deadline: float | None = None
+) -> int | None:
+    """Return what no sets are worth more than; None if the program gives no prices in time.
 
     Parameters
     ----------
@@ -52,7 +55,10 @@ def bound_of_prefixes(units: Integers, k: int, n_sets: int, overlap: int) -> int
         What the features are worth, descending.
     k, n_sets, overlap : int
         k, m, K.
+    deadline : float, optional
+        On the clock of `time.monotonic`.
     """
+    seconds = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
     n_features, n_uses = len(units), n_sets * k
     n_pairs = math.comb(n_sets, 2) * overlap
     firsts, most = _prefixes(n_features, k, n_sets, overlap)
@@ -68,6 +74,7 @@ def bound_of_prefixes(units: Integers, k: int, n_sets: int, overlap: int) -> int
         b_eq=[n_uses],
         bounds=(0, 1),
         method="highs",
+        options={"time_limit": seconds},
     )
     if found.status != 0:
         return None

@@ -15,7 +15,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.alternatives.array_kernels import dominating
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import charge
@@ -23,7 +25,7 @@ from chaffinch.tasks.selection.alternatives.search_state import Integers, Proble
 from chaffinch.tasks.selection.alternatives.starting_kernels import exchange, good_set
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
-_STEPS = 150
+_STEPS, _WORK_OF_STEPS = 150, 30_000_000
 _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_TO_COMPARE = 4000  # features, each with each
 _ROOM = 2.0  # by how much multipliers may grow on the way
@@ -86,7 +88,7 @@ def prepared(
         return None
     problem = _problem(form, k, limits, constraints, features)
     if dominates and len(features) <= _MOST_TO_COMPARE:
-        matrix = _dominates(problem.gains, limits.sets[:, features])
+        matrix = dominating(problem.gains, _packed(limits.sets[:, features]))
         problem = problem._replace(dominates=matrix)
     return Search(features, *_started(problem, fixed, k, at_least, only_best=only_best))
 
@@ -115,21 +117,18 @@ def _undominated(gains: Floats, sets: Mask, is_open: Mask, k: int) -> Mask:
     kept[fresh[:k]] = True
     floor = gains[fresh[k - 1]] if len(fresh) >= k else -math.inf
     seen: dict[bytes, int] = {}
-    for feature in order[(is_open & in_some)[order]]:
-        where = np.packbits(sets[:, feature]).tobytes()
+    packed = _packed(sets)
+    for feature in order[(is_open & in_some)[order]].tolist():
+        where = packed[feature].tobytes()
         seen[where] = seen.get(where, 0) + 1
         # of equals the fresh one may have the higher index, and then it does not dominate
         kept[feature] = seen[where] <= k and gains[feature] >= floor
     return kept
 
 
-def _dominates(gains: Floats, sets: Mask) -> Mask:
-    """Return whether i dominates j, in row i and column j, of features in sets (r, n)."""
-    index = np.arange(len(gains))
-    is_better = gains[:, np.newaxis] > gains
-    is_better |= (gains[:, np.newaxis] == gains) & (index[:, np.newaxis] < index)
-    is_alone = sets.T.astype(np.float32) @ ~sets  # in how many sets i is that j is not in
-    return np.asarray(is_better & (is_alone == 0))
+def _packed(sets: Mask) -> NDArray[np.uint8]:
+    """Return for each feature in which of some sets (r, n) it is, eight to a byte."""
+    return np.ascontiguousarray(np.packbits(sets, axis=0).T)
 
 
 def _problem(
@@ -137,12 +136,15 @@ def _problem(
 ) -> Problem:
     """Return the arrays of some features, without rows that can never be too full."""
     rows = constraints.rows(len(form.gains))
-    weights = np.vstack([limits.sets, rows.weights])[:, features]
-    caps = np.concatenate([limits.at_most, rows.caps])
-    in_order = np.sort(weights, axis=1)
-    sums = np.zeros((2, len(caps), k + 1))
-    sums[0, :, 1:] = np.cumsum(in_order, axis=1)[:, :k]
-    sums[1, :, 1:] = np.cumsum(in_order[:, ::-1], axis=1)[:, :k]
+    members, further = limits.sets[:, features], rows.weights[:, features]
+    caps, n_sets = np.concatenate([limits.at_most, rows.caps]), len(members)
+    sums, sizes = np.zeros((2, len(caps), k + 1)), np.arange(k + 1)
+    counts = members.sum(axis=1)[:, np.newaxis]
+    sums[0, :n_sets] = np.maximum(0, sizes - (len(features) - counts))
+    sums[1, :n_sets] = np.minimum(sizes, counts)
+    in_order = np.sort(further, axis=1)
+    sums[0, n_sets:, 1:] = np.cumsum(in_order, axis=1)[:, :k]
+    sums[1, n_sets:, 1:] = np.cumsum(in_order[:, ::-1], axis=1)[:, :k]
     matters = sums[1, :, k] > caps
     nearest = np.zeros((len(features), k))
     costs = np.zeros((0, 0))
@@ -153,7 +155,9 @@ def _problem(
     return Problem(
         gains=form.gains[features],
         costs=costs,
-        weights=np.ascontiguousarray(weights[matters].T),
+        weights=np.vstack([members[matters[:n_sets]], further[matters[n_sets:]]])
+        .astype(np.float64)
+        .T.copy(),
         caps=caps[matters].astype(np.float64),
         least=sums[0, matters],
         most=sums[1, matters],
@@ -199,7 +203,8 @@ def _started(
     if only_best:
         _try_good_set(problem, state, at_least)
     if len(problem.caps) and state.n_candidates[level] >= k - level:
-        charge(problem, state, level, _STEPS)
+        work_of_step = int(state.n_candidates[level]) * len(problem.caps)
+        charge(problem, state, level, min(_STEPS, 1 + _WORK_OF_STEPS // work_of_step))
         _take_back_charges(problem, state)
         charged = float(state.multipliers[level] @ problem.sizes)
         problem = _with_slack(problem, state, _ROOM * charged + size)

@@ -16,6 +16,7 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Found, Limits, best_set
 from chaffinch.tasks.selection.alternatives.cfs import best_cfs_set
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.deadlines import is_far_too_late
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.narrowing import Narrowed, Outcome
 from chaffinch.tasks.selection.alternatives.quality import CFS, Form, Quality, QualityWithForm
@@ -39,11 +40,37 @@ class Apart:
 
     def limits(self, sets: Sequence[Sequence[int]], k: int, n_features: int) -> Limits:
         """Return how many features a set of k may share with each of some sets of indices."""
-        members = np.zeros((len(sets), n_features), dtype=bool)
-        for row, of_set in zip(members, sets, strict=True):
-            row[list(of_set)] = True
-        overlaps = [largest_overlap(k, len(one), self.tau, self.dissimilarity) for one in sets]
-        return Limits(members, np.array(overlaps, dtype=np.int64))
+        return _Before(sets, n_features).limits(self, k)
+
+
+class _Before:
+    """The sets that a further one is to differ from, to which one is added at little cost."""
+
+    def __init__(self, sets: Sequence[Sequence[int]], n_features: int) -> None:
+        self._members = np.zeros((len(sets), n_features), dtype=bool)
+        self._sizes = np.zeros(len(sets), dtype=np.int64)
+        self._count = 0
+        for one in sets:
+            self.add(one)
+
+    def add(self, indices: Sequence[int]) -> None:
+        """Add a set of indices."""
+        if self._count == len(self._members):  # twice the room, so that copies are few
+            room = max(16, self._count)
+            more = np.zeros((room, self._members.shape[1]), dtype=bool)
+            self._members = np.concatenate([self._members, more])
+            self._sizes = np.concatenate([self._sizes, np.zeros(room, dtype=np.int64)])
+        self._members[self._count, list(indices)] = True
+        self._sizes[self._count] = len(indices)
+        self._count += 1
+
+    def limits(self, apart: Apart, k: int) -> Limits:
+        """Return how many features a set of k may share with each."""
+        sizes, which = np.unique(self._sizes[: self._count], return_inverse=True)
+        overlaps = [
+            largest_overlap(k, size, apart.tau, apart.dissimilarity) for size in sizes.tolist()
+        ]
+        return Limits(self._members[: self._count], np.array(overlaps, dtype=np.int64)[which])
 
 
 def one_by_one(
@@ -70,26 +97,28 @@ def one_by_one(
     previous : sequence of sequences of int
         Sets of indices that all are to be different from.
     time_limit : float, optional
-        Seconds for all searches together; what happens between them does not count.
+        Seconds for all searches together; what happens between them does not count. Sets that
+        take a moment are found a little longer, see `GRACE`; the first in any case.
     """
-    sets: list[Sequence[int]] = list(previous)
+    before = _Before(previous, quality.n_features)
     used = np.zeros(quality.n_features, dtype=np.int64)
     left = math.inf if time_limit is None else time_limit
+    is_first = True
     for k in sizes:
         start = time.monotonic()
-        found = _best(
-            quality,
-            k,
-            apart.limits(sets, k, quality.n_features),
-            _without_worn_out(constraints, used),
-            None if left == math.inf else start + left,
-        )
+        deadline = None if left == math.inf else start + left
+        if is_far_too_late(deadline) and not is_first:
+            found = Found(None, -math.inf, math.inf, complete=False)
+        else:
+            rules = _without_worn_out(constraints, used)
+            found = _best(quality, k, before.limits(apart, k), rules, deadline)
+        is_first = False
         seconds = time.monotonic() - start
         left -= seconds
         yield _as_set(quality, found, seconds)
         if found.indices is None:
             return
-        sets.append(found.indices)
+        before.add(found.indices)
         used[list(found.indices)] += 1
 
 
@@ -97,7 +126,8 @@ def _best(
     quality: Quality, k: int, limits: Limits, constraints: Constraints, deadline: float | None
 ) -> Found:
     """Return the best set by whatever suits the quality."""
-    if quality.n_features - len(constraints.must_exclude) < k:
+    is_worn_out = bool({*constraints.included} & {*constraints.excluded})
+    if is_worn_out or quality.n_features - len(constraints.must_exclude) < k:
         return Found(None, -math.inf, -math.inf, complete=True)
     if isinstance(quality, QualityWithForm):
         return _best_by_form(quality.form(k), k, limits, constraints, deadline)

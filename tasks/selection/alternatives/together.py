@@ -211,18 +211,19 @@ def greedily(
     return Solved(sets if len(sets) else None, value, max(value, bound), complete=False)
 
 
-def _bound_in_place(
-    worth: float, worths: Sequence[float], complete: bool, aggregate: Aggregate, highest: float
-) -> float:
-    """Return what no set is worth more than in the place of one among others.
+def _bounds_in_place(
+    worths: Sequence[float], complete: bool, aggregate: Aggregate, highest: float
+) -> list[float]:
+    """Return what no set is worth more than in the place of each among the others.
 
     In the best sum none can be better in its place; by the smallest, the one that is worse than all
     others cannot. Of any other set it is known what no set at all can exceed.
     """
-    is_smallest = worth == min(worths) and worths.count(worth) == 1
-    if complete and (aggregate == "sum" or is_smallest):
-        return worth
-    return max(worth, highest)
+    if complete and aggregate == "sum":
+        return list(worths)
+    least = min(worths, default=0.0)
+    is_known = complete and worths.count(least) == 1
+    return [worth if is_known and worth == least else max(worth, highest) for worth in worths]
 
 
 def highest_worth(quality: Quality, k: int, constraints: Constraints) -> float:
@@ -280,9 +281,7 @@ def as_alternatives(
         status = "infeasible" if solved.complete else "not_solved"
     sets = () if solved.sets is None else tuple(map(tuple, np.sort(solved.sets, axis=1).tolist()))
     worths = [quality.value(one) for one in sets]
-    bounds = [
-        _bound_in_place(worth, worths, solved.complete, aggregate, highest) for worth in worths
-    ]
+    bounds = _bounds_in_place(worths, solved.complete, aggregate, highest)
     return Alternatives(
         sets=tuple(
             FeatureSet(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 
 _BITS_OF_PRICE = 32  # the bound holds at any price
@@ -43,7 +44,9 @@ class Uses:
     bound: int
 
 
-def best_uses(units: Integers, n_sets: int, n_places: int, n_pairs: int) -> Uses | None:
+def best_uses(
+    units: Integers, n_sets: int, n_places: int, n_pairs: int, deadline: float | None = None
+) -> Uses | None:
     """Return the best uses, or None if even the most even ones make too many pairs.
 
     Parameters
@@ -56,6 +59,8 @@ def best_uses(units: Integers, n_sets: int, n_places: int, n_pairs: int) -> Uses
         m k.
     n_pairs : int
         P.
+    deadline : float, optional
+        On the clock of `time.monotonic`; what is over by then is at a price that is not the best.
     """
     low, high = 0, int(units[0] - units[-1]) + 1  # at the highest price, as even as can be
     best = _at_price(units, n_sets, n_places, n_pairs, high)
@@ -66,7 +71,7 @@ def best_uses(units: Integers, n_sets: int, n_places: int, n_pairs: int) -> Uses
         return at_none
     bound, price, threshold = best.bound, best.price, best.threshold
     closest = max(1, high >> _BITS_OF_PRICE)
-    while high - low > closest:
+    while high - low > closest and not is_late(deadline):
         middle = (low + high) // 2
         found = _at_price(units, n_sets, n_places, n_pairs, middle)
         if found.bound < bound:

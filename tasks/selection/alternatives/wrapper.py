@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Found, Limits, best_set
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.constraints_given import is_whole
 from chaffinch.tasks.selection.alternatives.numbers_given import (
     LARGEST,
     check_names,
@@ -72,13 +73,16 @@ class Wrapper:
         start: ArrayLike | None = None,
         max_steps: int = _MOST_STEPS,
     ) -> None:
-        if n_features < 1:
-            raise ValueError(f"n_features must be at least 1 but is {n_features}")
-        if max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1 but is {max_steps}")
-        self.n_features = n_features
+        if not callable(score):
+            raise ValueError(f"score must be a function of a set's indices but is {score!r}")
+        for said, number in (("n_features", n_features), ("max_steps", max_steps)):
+            if not is_whole(number):
+                raise ValueError(f"{said} must be a whole number but is {number!r}")
+            if number < 1:
+                raise ValueError(f"{said} must be at least 1 but is {number}")
+        self.n_features = n_features = int(n_features)
         self.names = check_names(names, n_features)
-        self.max_steps = max_steps
+        self.max_steps = int(max_steps)
         self._start = np.zeros(n_features) if start is None else check_numbers("start", start)
         self._score = score
         self._known: dict[tuple[int, ...], float] = {}
