@@ -98,22 +98,24 @@ def stopped_after(seconds: float, said: str) -> Iterator[None]:
 def stopped_by_signals() -> Iterator[None]:
     """Have SIGTERM and SIGHUP raise `Stopped` in the block, which otherwise would end it at once.
 
-    Only the first does: what is sent again must not break off the tidying up. A signal that this
-    program was started to ignore, as by `nohup`, stays ignored. While a module is imported, these
-    and Ctrl-C wait until it is: an import may make another error of them. Where the exception is
-    lost, as in compiled code that asks Python something, it is raised again. For the main thread
-    only.
+    Only the first does: what is sent again must not break off the tidying up, which only a person
+    does by another Ctrl-C. A signal that this program was started to ignore, as by `nohup`, stays
+    ignored. While a module is imported, these and Ctrl-C wait until it is: an import may make
+    another error of them. Where the exception is lost, as in compiled code that asks Python
+    something, it is raised again. For the main thread only.
 
     Raises
     ------
     Stopped
         Wherever the block is when the signal arrives.
     """
-    stopping = is_over = False
+    stopping = is_over = is_ours = False
 
     def send_again(number: int, seconds: float) -> None:
         def send() -> None:
+            nonlocal is_ours
             if not is_over:
+                is_ours = True
                 os.kill(os.getpid(), number)
 
         later = threading.Timer(seconds, send)
@@ -121,16 +123,15 @@ def stopped_by_signals() -> Iterator[None]:
         later.start()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopping
+        nonlocal stopping, is_ours
+        by_a_person, is_ours = number == signal.SIGINT and not is_ours, False
         if _is_importing(frame):
             send_again(number, _MEANWHILE)
-        elif number == signal.SIGINT:
-            raise KeyboardInterrupt
-        elif not stopping or not _is_unwinding():
+        elif by_a_person or not stopping or not _is_unwinding():
             if not stopping:
                 send_again(number, _LOST_AFTER)
             stopping = True
-            raise Stopped(number)
+            raise KeyboardInterrupt if number == signal.SIGINT else Stopped(number)
 
     before = {number: signal.getsignal(number) for number in _STOPPING}
     taken = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
@@ -156,7 +157,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 def _is_unwinding() -> bool:
     """Return whether a stop is being dealt with where a signal arrives."""
     error = sys.exception()
-    while error is not None and not isinstance(error, Stopped):
+    while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
 

@@ -50,23 +50,49 @@ from chaffinch.tasks.interrupts import Stopped, stopped_by_signals
 
 class Asked:
     def __del__(self):  # whatever is raised in here is ignored
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(int(sys.argv[1]))
 
 try:
     with stopped_by_signals():
         Asked()
         print("lost", flush=True)
         time.sleep(60)
-except Stopped as error:
-    sys.exit(128 + error.signal)
+except KeyboardInterrupt as error:
+    sys.exit(128 + getattr(error, "signal", signal.SIGINT))
 """
 
 
-def test_a_stop_that_is_lost_is_raised_again():
+@STOPPING
+def test_a_stop_that_is_lost_is_raised_again(number):
     ended = subprocess.run(
-        (sys.executable, "-c", LOSES_IT), capture_output=True, text=True, timeout=50, check=False
-    )
-    assert (ended.stdout, ended.returncode) == ("lost\n", 128 + signal.SIGTERM)
+        (sys.executable, "-c", LOSES_IT, str(int(number))),
+        capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert (ended.stdout, ended.returncode) == ("lost\n", 128 + number)
+
+
+def tidied_after_ctrl_c(meanwhile) -> list[str]:
+    """Return what was tidied up by a block that Ctrl-C has stopped."""
+    tidied = []
+
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            meanwhile()
+            tidied.append("all")
+
+    with pytest.raises(KeyboardInterrupt), stopped_by_signals():
+        work()
+    return tidied
+
+
+def test_ctrl_c_that_was_not_lost_is_not_raised_again_while_it_tidies_up():
+    assert tidied_after_ctrl_c(lambda: time.sleep(0.8)) == ["all"]
+
+
+def test_a_person_breaks_off_the_tidying_up_by_another_ctrl_c():
+    assert tidied_after_ctrl_c(lambda: os.kill(os.getpid(), signal.SIGINT)) == []
 
 
 def test_a_stop_while_a_module_is_imported_waits_for_it(tmp_path):
