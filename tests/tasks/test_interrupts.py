@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,6 +20,19 @@ from chaffinch.tasks.interrupts import (
 STOPPING = pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
 )
+
+
+@pytest.fixture(autouse=True)
+def signals_as_a_program_starts_with_them() -> Iterator[None]:
+    """Whatever other tests, or who started them, have done to them, as by a shell's `&`."""
+    usual = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), signal.SIG_DFL)
+    usual |= {signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 # Uninterrupted it says so; the handler is set as servers set theirs.
 HELPER = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
