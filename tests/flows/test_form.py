@@ -123,6 +123,16 @@ def test_the_form_takes_no_empty_text_for_what_must_be_named(flow, name, named):
         assert validate({name: [empty] if isinstance(named, list) else empty}, asked)
 
 
+def test_the_form_takes_no_empty_text_for_the_store(schema):
+    from prefect.utilities.schema_tools import validate
+
+    store = schema["definitions"]["ExecutionSettings"]["properties"]["store"]
+    asked = {"type": "object", "properties": {"store": store}}
+    assert store["default"] == "chaffinch-store"
+    refused = {given: bool(validate({"store": given}, asked)) for given in ("", " ", ".", "a b")}
+    assert refused == {"": True, " ": True, ".": False, "a b": False}
+
+
 def test_every_field_has_a_title_a_description_and_a_position(schema):
     assert len(list(fields(schema))) > 25
     lacking = [

@@ -259,6 +259,7 @@ def test_a_password_in_the_form_is_refused(deployments, server, small):
         (["--cron", "0 2 31 2 *"], "schedule '0 2 31 2 *' never comes, as on a 31st of February"),
         (["--name", "harvest.py"], "data set 'harvest.py' cannot be served, as Prefect takes .py"),
         (["--data", ""], "a source must be named but is empty text"),
+        (["--store", ""], "store must be named but is empty text; give a path"),
         (["--store", "{table}"], "store {table} cannot be made because a file has its place; name"),
     ],
 )
