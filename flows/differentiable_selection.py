@@ -13,6 +13,7 @@ from prefect.artifacts import create_table_artifact
 from chaffinch.flows.artifacts import ProgressArtifact
 from chaffinch.flows.step_tasks import as_task, say_where
 from chaffinch.flows.table_flow import NamedText, in_form, name_in_title, table_flow
+from chaffinch.storage.paths import path_from
 from chaffinch.tasks.descend import STEPS, Descended, descend
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
 from chaffinch.tasks.shuffle_files import SHUFFLE, shuffle_files
@@ -107,6 +108,9 @@ def differentiable_selection(
     InputError
         If a file, a row or a setting cannot be used.
     """
+    for what, given in (("the folder of the features", folder), ("start", start)):
+        if given is not None:
+            path_from(given, what)
     say_where()
     steps = STEPS if files is None else (SHUFFLE, *STEPS)
     tell = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
