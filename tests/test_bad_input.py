@@ -546,3 +546,13 @@ def test_a_path_that_is_too_long_at_the_command_line(command, tmp_path, monkeypa
     assert (ended.value.code, said.count("\n")) == (2, 1)
     assert said.startswith(f"Error: path '{LONG[:40]}...' is too long, with 300 bytes and 300 in")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["", " "])
+def test_a_run_of_no_name(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = "a run must be named but is empty text; give a run's name, its folder or its selection"
+    for door in (chaffinch.load_contract, lambda run: chaffinch.reselect(run, bad_table())):
+        with pytest.raises(InputError) as refusal:
+            door(given)
+        assert str(refusal.value) == f"{said}.json"
