@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
@@ -306,4 +305,4 @@ def _exit_code(run_command: Callable[..., Any]) -> int:
 def _existing_store(store: str | None) -> Any:
     from chaffinch.storage.runs import Store
 
-    return Store.find(Path(store) if store else ExecutionSettings().store)
+    return Store.find(ExecutionSettings().store if store is None else store)

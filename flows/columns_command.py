@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 
@@ -53,7 +52,7 @@ def columns(
 
     _check_for_sql(form, {"--table": table, "--dialect": dialect})
     _check_levels(table)
-    contract = load_contract(run, store=Path(store) if store else ExecutionSettings().store)
+    contract = load_contract(run, store=ExecutionSettings().store if store is None else store)
     read = None if source is None else contract.bytes_in(source)
     if form == "sql":
         click.echo(as_select(contract.columns, table, dialect or DIALECTS[0]))

@@ -21,10 +21,11 @@ from chaffinch.flows.table_flow import (
     TablePath,
     from_block,
     in_form,
+    name_in_title,
     table_flow,
 )
 from chaffinch.storage.credentials import looked_up_too
-from chaffinch.storage.sources import check_source, source_name
+from chaffinch.storage.sources import check_source
 from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.story import STEPS, compare_methods
@@ -48,7 +49,7 @@ def _counted(things: Sequence[object], word: str) -> str:
 
 def _tables(data: Sequence[str]) -> str:
     """Return the names of the first tables."""
-    return ", ".join(source_name(source) for source in data[:3])
+    return ", ".join(name_in_title(source) for source in data[:3]) or "no tables"
 
 
 @table_flow(

@@ -12,8 +12,8 @@ from prefect.artifacts import create_table_artifact
 
 from chaffinch.flows.artifacts import ProgressArtifact
 from chaffinch.flows.step_tasks import as_task, say_where
-from chaffinch.flows.table_flow import in_form, table_flow
-from chaffinch.storage.sources import source_name
+from chaffinch.flows.table_flow import NamedText, in_form, name_in_title, table_flow
+from chaffinch.storage.paths import path_from
 from chaffinch.tasks.descend import STEPS, Descended, descend
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
 from chaffinch.tasks.shuffle_files import SHUFFLE, shuffle_files
@@ -23,21 +23,21 @@ MOST_ROWS = 1_000  # of the artifact; all are in the file
 
 
 ShuffledPath = Annotated[
-    str,
+    NamedText,
     in_form(
         "Table",
         "The table in random order, as chaffinch shuffle writes it; or where it is to be.",
     ),
 ]
 Folder = Annotated[
-    str,
+    NamedText,
     in_form(
         "Folder",
         "Where features.json goes, and state.safetensors to go on from; made if need be.",
     ),
 ]
 Start = Annotated[
-    str | None,
+    NamedText | None,
     in_form(
         "Start",
         "The state.safetensors of an earlier descent, to go on from; rows other than it saw last "
@@ -45,7 +45,7 @@ Start = Annotated[
     ),
 ]
 RawFiles = Annotated[
-    list[str] | None,
+    list[NamedText] | None,
     in_form(
         "Files",
         "What is written to the table first: Parquet, files or folders, or text in the format of "
@@ -63,7 +63,7 @@ def descent_title() -> str:
         if settings.n_features is None
         else f"{settings.n_features} features"
     )
-    return f"{source_name(parameters['data'])} {aim}"
+    return f"{name_in_title(parameters['data'])} {aim}"
 
 
 @table_flow(
@@ -108,6 +108,9 @@ def differentiable_selection(
     InputError
         If a file, a row or a setting cannot be used.
     """
+    for what, given in (("the folder of the features", folder), ("start", start)):
+        if given is not None:
+            path_from(given, what)
     say_where()
     steps = STEPS if files is None else (SHUFFLE, *STEPS)
     tell = ProgressArtifact(PROGRESS, "Differentiable selection", steps)

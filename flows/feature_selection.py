@@ -20,10 +20,11 @@ from chaffinch.flows.table_flow import (
     TablePath,
     from_block,
     in_form,
+    name_in_title,
     table_flow,
 )
 from chaffinch.storage.credentials import looked_up_too
-from chaffinch.storage.sources import check_source, source_name
+from chaffinch.storage.sources import check_source
 from chaffinch.tasks.result import SelectionResult, load_result
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.steps import steps_of
@@ -34,7 +35,7 @@ def run_title() -> str:
     """Return the name of the present flow run: its table, method and model."""
     parameters = runtime.flow_run.parameters
     settings = parameters["settings"]
-    return f"{source_name(parameters['data'])} {settings.method.kind} {settings.model.name}"
+    return f"{name_in_title(parameters['data'])} {settings.method.kind} {settings.model.name}"
 
 
 @table_flow(

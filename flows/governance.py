@@ -22,6 +22,7 @@ from chaffinch.flows.promotion_events import send_owed
 from chaffinch.flows.step_tasks import as_task
 from chaffinch.storage.data_sets import name_of_data_set, name_of_table
 from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.promotion_entries import How
 from chaffinch.storage.promotions import Promotions
 from chaffinch.storage.runs import Run, Store
@@ -78,7 +79,9 @@ def check_promotion(
     if promotion is not None:
         name = name_of_data_set(data, promotion.name, "promotion.name: orders")
         task = None if settings.task == "auto" else settings.task
-        check_target(Store(store.absolute()).promotions, name, settings.target, task)
+        check_target(
+            Store(path_from(store, "store").absolute()).promotions, name, settings.target, task
+        )
 
 
 def shown_as(data: Any, promotion: PromotionSettings | None) -> str:

@@ -11,6 +11,7 @@ import click
 from chaffinch.flows.option_fields import STORE
 from chaffinch.flows.options import json_flag, settings_options
 from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.paths import path_from
 from chaffinch.tasks.settings import ExecutionSettings
 
 reason_option = click.option("--reason", default="", help="Why, for the history.")
@@ -138,7 +139,7 @@ def _say(lines: list[str], found: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _store(given: str | None) -> Path:
-    return Path(given) if given else ExecutionSettings().store
+    return ExecutionSettings().store if given is None else path_from(given, "store")
 
 
 def _hears_of_events() -> bool:

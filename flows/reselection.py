@@ -14,16 +14,18 @@ from chaffinch.flows.governance import check_promotion, conclude, shown_as
 from chaffinch.flows.limits import within_limits
 from chaffinch.flows.step_tasks import say_where
 from chaffinch.flows.table_flow import (
+    NAMED,
     ExecutionForm,
     LimitsForm,
     PromotionForm,
     TablePath,
     from_block,
     in_form,
+    name_in_title,
     table_flow,
 )
 from chaffinch.storage.credentials import looked_up_too
-from chaffinch.storage.sources import check_source, source_name
+from chaffinch.storage.sources import check_source
 from chaffinch.tasks.former import read_former, settings_of
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from chaffinch.tasks.result import SelectionResult, load_result
@@ -34,8 +36,8 @@ from chaffinch.tasks.story import check_settings, select_features
 FormerRun = Annotated[
     str,
     WithJsonSchema(
-        {
-            "type": "string",
+        NAMED
+        | {
             "description": "The run to begin with: its name in the store, its folder, or its "
             "selection.json.",
         }
@@ -47,7 +49,7 @@ FormerRun = Annotated[
 def reselection_title() -> str:
     """Return the name of the present flow run: its table and the former run."""
     parameters = runtime.flow_run.parameters
-    return f"{source_name(parameters['data'])} after {source_name(parameters['former'])}"
+    return f"{name_in_title(parameters['data'])} after {name_in_title(parameters['former'])}"
 
 
 @table_flow(

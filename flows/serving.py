@@ -31,6 +31,7 @@ from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.data_sets import name_of_data_set
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_known, nearest
+from chaffinch.storage.runs import Store
 from chaffinch.storage.sources import check_source
 from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
@@ -97,9 +98,12 @@ def serve_flows(
     ------
     InputError
         If there is no such table, it lacks a column that the settings name, these cannot be, the
-        schedule is none, no Prefect server is configured, or the port is taken.
+        schedule is none, no Prefect server is configured, the store cannot be used, or the port is
+        taken.
     ServerError
-        If it does not answer.
+        If the server does not answer.
+    StorageError
+        If the device of the store is full or fails, or a later release wrote the store.
     """
     check_source(data)
     check_settings(settings)
@@ -108,6 +112,7 @@ def serve_flows(
     check_server("serving")
     with looked_up_too(from_block):
         check_known([settings.target, *settings.columns.named], column_names(data))
+    Store.open(execution.store)  # or every night would fail by it
     # another process may run what is asked for on demand, and in another folder
     data = from_anywhere(data)
     execution = execution.model_copy(update={"store": execution.store.absolute()})

@@ -15,6 +15,7 @@ from pydantic import Field, WithJsonSchema
 
 from chaffinch.flows.cancelling import ended_by_cancelling
 from chaffinch.storage.addresses import SECRET
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_name
 from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
@@ -52,12 +53,15 @@ LimitsForm = Annotated[
     LimitSettings | None,
     in_form("Limits", "Tries, time, and turns among runs of one data set. By default none."),
 ]
+# What the form of itself can say of a text that must name something: it is not empty.
+NAMED = {"type": "string", "minLength": 1, "pattern": r"\S"}
+NamedText = Annotated[str, WithJsonSchema(NAMED)]
 TablePath = Annotated[
     str,
     WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": f"^(?!{SECRET})",
+        NAMED
+        | {
+            "pattern": rf"^(?!{SECRET})\s*\S",
             "description": "The table: CSV or TSV (plain or .gz), Parquet file or folder of them, "
             "at its path on the machine that runs it or at s3://bucket/key; or "
             "postgresql://host/database#table, where a SELECT may stand in place of the table. "
@@ -66,6 +70,19 @@ TablePath = Annotated[
     ),
     in_form("Table"),
 ]
+
+
+def name_in_title(source: str) -> str:
+    """Return what the name of a run calls a source: its name, or ``unnamed`` if it can have none.
+
+    Prefect asks for the name before the flow begins, and what is raised there crashes the run: it
+    is for the flow to refuse a source, and to say why.
+    """
+    try:
+        name = source_name(source)
+    except InputError:
+        return "unnamed"
+    return name if name.strip() and name.isprintable() else "unnamed"
 
 
 class TableFlow(Flow[P, R]):

@@ -45,6 +45,7 @@ _SCHEME = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]+:)+)/")  # a Path makes one sl
 _TABLE = re.compile(r"[^\s.@\"'`;()]+(\.[^\s.@\"'`;()]+)?")
 _QUERY = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with)\b", re.IGNORECASE | re.DOTALL)
 _DRIVERS = {"postgresql": "postgresql+psycopg"}  # where SQLAlchemy takes another by itself
+_SHOWN = 40
 _PASSWORD_FROM = "password_from"  # noqa: S105 - the name of a name
 
 
@@ -138,8 +139,8 @@ def place_of(source: Any) -> Place | None:
     Raises
     ------
     InputError
-        If it is empty text, or an address that holds a secret, of a kind that is not read, or not
-        written as one.
+        If it is empty text, holds the character of code 0, or is an address that holds a secret, of
+        a kind that is not read, or not written as one.
     """
     if not isinstance(source, str | os.PathLike):
         return None
@@ -147,6 +148,8 @@ def place_of(source: Any) -> Place | None:
     if not text:
         raise InputError(f"a source must be named but is empty text; give {TAKEN}")
     check_no_secret(text, "the address of a source")
+    if "\0" in text:
+        raise InputError(f"source {text[:_SHOWN]!r} holds the character of code 0; leave it out")
     found = _SCHEME.match(text)
     if found is None:
         return Path(source)

@@ -22,6 +22,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
+from chaffinch.storage.paths import check_path, too_long
 
 logger = logging.getLogger(__name__)
 
@@ -276,12 +277,15 @@ def _flush(path: Path) -> None:
 @contextmanager
 def _one_line_errors(path: Path) -> Iterator[None]:
     """Turn the operating system's errors while writing `path` into ours."""
+    check_path(path)
     try:
         yield
     except (InputError, StorageError):
         raise
     except OSError as error:
         name, folder = path.name, path.parent
+        if error.errno == errno.ENAMETOOLONG:  # below a folder that was not there yet
+            raise too_long(path) from error
         if error.errno in _FULL:
             raise StorageError(
                 f"{_FULL[error.errno]} {folder} while writing {name}: "

@@ -27,6 +27,7 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.names import nearest
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.promotions import Promotions
 from chaffinch.storage.stages import (
     StageRecord,
@@ -68,11 +69,11 @@ class Store:
         Raises
         ------
         InputError
-            If a file is in the way or writing there is not allowed.
+            If a file is in the way, writing there is not allowed, or no folder can be called so.
         StorageError
             If the device is full, or a later release wrote the store.
         """
-        store = cls(Path(path).absolute())
+        store = cls(path_from(path, "store").absolute())
         try:
             read_json(store.path / _STORE, {})
         except FileNotFoundError:
@@ -100,11 +101,11 @@ class Store:
         Raises
         ------
         InputError
-            If there is none.
+            If there is none, or no folder can be called so.
         StorageError
             If a later release wrote it.
         """
-        store = cls(Path(path).absolute())
+        store = cls(path_from(path, "store").absolute())
         if not (store.path / _STORE).is_file():
             raise InputError(
                 f"there is no store at {store.path}; name the one that runs were given"

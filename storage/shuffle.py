@@ -17,6 +17,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns, check_known
 from chaffinch.storage.parquet import begins_as_parquet, parquet_files
 from chaffinch.storage.parquet_pieces import common_type, opened, parquet_pieces
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.pieces import Kind, Piece
 from chaffinch.storage.row_checks import by_names
 from chaffinch.storage.shuffled_tables import ShuffledTable
@@ -210,7 +211,7 @@ def _paths(source: Sources) -> list[Path]:
 
 def _check_another_place(files: Sequence[Path], path: str | Path) -> None:
     """Refuse to write where the source is read from: it has names and rows that are left out."""
-    if Path(path).resolve() in {file.resolve() for file in files}:
+    if path_from(path, "the table").resolve() in {file.resolve() for file in files}:
         raise InputError(f"{path} is the source itself, which would be lost; name another path")
 
 

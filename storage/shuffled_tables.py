@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.parquet import WIDE, begins_as_parquet
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.row_checks import by_names, check_rows, check_sparse
 from chaffinch.storage.sources import reading
 
@@ -124,7 +125,7 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
     >>> table = chaffinch.open_shuffled("clicks.parquet")  # doctest: +SKIP
     >>> chaffinch.differentiable_selection(table, n_features=100)  # doctest: +SKIP
     """
-    path = Path(path)
+    path = path_from(path, "the table")
     with reading(path), _parquet(path) as file:
         said = _said_in(file, path)
         groups = [file.metadata.row_group(block) for block in range(file.num_row_groups)]

@@ -13,6 +13,7 @@ import pyarrow.parquet
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import FORMAT_VERSION, locked, to_json, write_file
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.pieces import Kind, Piece
 from chaffinch.storage.shuffled_tables import FOOTER, FORMAT, ShuffledTable, open_shuffled
 from chaffinch.storage.shuffling import Shuffled
@@ -57,7 +58,7 @@ def write_shuffled(
     StorageError
         If the device is full or fails.
     """
-    path = Path(path)
+    path = path_from(path, "the table")
     _check_whole_number("seed", seed, 0)
     if block_rows is not None:
         _check_whole_number("block_rows", block_rows, _FEWEST_ASKED)

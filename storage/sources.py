@@ -31,6 +31,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import sha256_of_file
 from chaffinch.storage.names import check_columns, nearest
 from chaffinch.storage.parquet import parquet_files, read_parquet, without_unnamed_index
+from chaffinch.storage.paths import check_path
 
 Source = Any  # a path, an address, or a table in memory; see read_source
 
@@ -162,13 +163,14 @@ def source_fingerprint(source: Source) -> str | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a path that is missing or may not be read.
+    """Say what is wrong with a path that can be none, is missing or may not be read.
 
     Raises
     ------
     InputError
         If it is; a name that is near is told.
     """
+    check_path(path)
     try:
         if not path.exists():
             folder = path.parent

@@ -18,6 +18,7 @@ from chaffinch.storage.files import (
     sweep,
     write_file,
 )
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.shuffled_tables import ShuffledTable, open_shuffled
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings
 from chaffinch.tasks.differentiable_selection import bytes_of_state, sharing_of
@@ -104,7 +105,8 @@ def descend(
     WorkersError
         If the workers cannot finish.
     """
-    table, folder, sharing = open_shuffled(data), Path(folder), sharing or SharingSettings()
+    folder = path_from(folder, "the folder of the features")
+    table, sharing = open_shuffled(data), sharing or SharingSettings()
     aim = Aim(settings.n_features, settings.penalty)
     with said_to_the_user():
         check_aim(table.shape[1], aim)

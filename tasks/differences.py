@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.runs import Store
 from chaffinch.storage.tables import Dataset
 from chaffinch.tasks.feature_drift import FeatureDrift, drift_between
@@ -103,7 +104,7 @@ def difference(
     StorageError
         If a run is damaged, or a later release wrote it.
     """
-    return between(read_former(before, store), read_former(after, store), Path(store))
+    return between(read_former(before, store), read_former(after, store), path_from(store, "store"))
 
 
 def between(before: Former, after: Former, store: Path) -> Difference:

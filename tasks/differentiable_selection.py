@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
+from chaffinch.storage.paths import path_from
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.over_dask import OverDask
@@ -193,7 +194,7 @@ def save_state(state: DescentState, path: str | Path) -> None:
         If the device is full or fails.
     """
     _check_state("state", state)
-    write_file(Path(path), to_bytes(state))
+    write_file(path_from(path, "the file of the state"), to_bytes(state))
 
 
 def _check_state(name: str, given: object) -> None:
@@ -213,7 +214,7 @@ def bytes_of_state(path: str | os.PathLike[str]) -> bytes:
         If it cannot be read.
     """
     try:
-        return Path(path).read_bytes()
+        return path_from(path, "start").read_bytes()
     except OSError as error:
         raise InputError(
             f"start {path} cannot be read: {error.strerror}; give what save_state wrote"

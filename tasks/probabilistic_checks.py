@@ -11,6 +11,7 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import nearest
+from chaffinch.storage.paths import path_from
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.magnitudes import check_magnitude
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -92,7 +93,7 @@ def path_asked_for(given: Any) -> Path | None:
     if given is None:
         return None
     try:
-        return Path(given)
+        return path_from(given, "checkpoint")
     except TypeError as error:
         raise InputError(f"checkpoint must be a path but is {given!r}") from error
 

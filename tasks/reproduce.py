@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.reproducing.experiment import Measured
@@ -77,7 +78,7 @@ def reproduce(
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise InputError(f"seeds must be a whole number of at least 1 but is {seeds!r}")
     execution = ExecutionSettings(cluster=cluster, workers=workers)
-    shared = experiment.read(None if data is None else Path(data))
+    shared = experiment.read(None if data is None else path_from(data, "data"))
     wanted = list(range(seeds))
     if experiment.authors_seed is not None and experiment.authors_seed not in wanted:
         wanted.append(experiment.authors_seed)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
+from chaffinch.storage.paths import path_from
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.catalog import next_stage
 from chaffinch.tasks.contract import FeatureContract
@@ -165,7 +166,7 @@ class SelectionResult:
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
-        destination = Path(path)
+        destination = path_from(path, "the report")
         report = self._report
         write_file(destination, report if isinstance(report, bytes) else render_report(report))
         return destination

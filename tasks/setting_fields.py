@@ -1,7 +1,8 @@
-"""What all settings are made of: their base, a field with its words, and numbers of features."""
+"""What all settings are made of: their base, a field with its words, numbers and a path."""
 
 from collections.abc import Collection, Mapping
 from numbers import Real
+from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
@@ -17,6 +18,7 @@ from pydantic import (
 )
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.paths import check_named
 from chaffinch.tasks.refusals import refusal
 
 
@@ -53,6 +55,19 @@ def _one_or_several(value: Any) -> Any:
 
 
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_one_or_several)]
+
+
+def _named(value: Any) -> Any:
+    check_named(value, "store")
+    return value
+
+
+# Checked before it is a path, as that of empty text is the present folder.
+StorePath = Annotated[
+    Path,
+    BeforeValidator(_named),
+    WithJsonSchema({"type": "string", "format": "path", "minLength": 1, "pattern": r"\S"}),
+]
 
 # What a person calls the kinds of values that a field takes one of.
 _IN_WORDS = {

@@ -34,7 +34,7 @@ from chaffinch.tasks.refit_settings import (
 )
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
-from chaffinch.tasks.setting_fields import Count, Settings, setting
+from chaffinch.tasks.setting_fields import Count, Settings, StorePath, setting
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 BaselineValues = Annotated[
@@ -292,7 +292,7 @@ class SelectionSettings(Settings):
 class ExecutionSettings(Settings):
     """Where a run is kept and what computes it; nothing here changes a result."""
 
-    store: Path = setting(
+    store: StorePath = setting(
         Path("chaffinch-store"), 0, "Store", "Folder that keeps datasets and runs."
     )
     cluster: Cluster = setting(

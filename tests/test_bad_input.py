@@ -476,3 +476,83 @@ def test_what_the_command_line_itself_refuses(arguments, message):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: {message}")
     assert done.stderr.count("\n") == 1
+
+
+LONG = "x" * 300
+PATHS = [
+    (LONG, "is too long, with 300 bytes and 300 in one level of it"),
+    (f"{LONG}/orders.csv", "is too long, with 311 bytes and 300 in one level of it"),
+    ("y/" * 3000, "is too long, with 5,999 bytes and 1 in one level of it"),
+    ("orders\0.csv", r"'orders\x00.csv' holds "),
+    ("orders\ud800.csv", r"'orders\ud800.csv' holds a character that no path can"),
+]
+DOORS = {
+    "select": lambda given, _: chaffinch.select(given, "y"),
+    "store": lambda given, _: chaffinch.select(bad_table(), "y", store=given),
+    "load_run": lambda given, _: chaffinch.load_run("any", store=given),
+    "load_contract": lambda given, _: chaffinch.load_contract(given),
+    "reproduce": lambda given, _: chaffinch.reproduce("dfs-figure-2-colon", data=given),
+    "open_shuffled": lambda given, _: chaffinch.open_shuffled(given),
+    "shuffle": lambda given, rows: chaffinch.shuffle_parquet(rows, given, target="y"),
+    "start": lambda given, _: chaffinch.differentiable_selection(
+        np.eye(60, 4), np.arange(60.0), n_features=2, start=given
+    ),
+    "checkpoint": lambda given, _: chaffinch.probabilistic_selection(
+        np.eye(60, 4), np.arange(60.0), n_features=2, checkpoint=given
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("given", "said"), PATHS, ids=["long", "below", "deep", "nul", "half"])
+def test_a_path_that_no_file_can_have(door, given, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parquet = tmp_path / "numbers.parquet"
+    bad_table()[["a", "b"]].assign(y=AMOUNTS).to_parquet(parquet)
+    with pytest.raises(InputError) as refusal:
+        DOORS[door](given, parquet)
+    assert said in str(refusal.value)
+    assert len(str(refusal.value)) < 200
+    assert str(refusal.value).isprintable()
+    assert list(tmp_path.iterdir()) == [parquet]
+
+
+def test_a_picture_by_a_name_that_no_file_can_have(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="is too long, with 304 bytes"):
+        chaffinch.draw_scores(np.ones(4), f"{LONG}.png", shape=(2, 2))
+    below = "new/" + "x" * 300 + ".png"  # in a folder that is not there, where nobody can look
+    with pytest.raises(InputError, match="is too long, with 308 bytes and 304 in one level"):
+        chaffinch.draw_scores(np.ones(4), below, shape=(2, 2))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", LONG, "--target", "y"],
+        ["columns", LONG],
+        ["reselect", LONG, "orders.csv"],
+        ["descend", LONG, "--to", "chosen", "--penalty", "1"],
+        ["runs", "--store", LONG],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_path_that_is_too_long_at_the_command_line(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["chaffinch", *command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"Error: path '{LONG[:40]}...' is too long, with 300 bytes and 300 in")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["", " "])
+def test_a_run_of_no_name(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = "a run must be named but is empty text; give a run's name, its folder or its selection"
+    for door in (chaffinch.load_contract, lambda run: chaffinch.reselect(run, bad_table())):
+        with pytest.raises(InputError) as refusal:
+            door(given)
+        assert str(refusal.value) == f"{said}.json"

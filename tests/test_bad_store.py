@@ -12,6 +12,7 @@ from sklearn.datasets import load_breast_cancer
 
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.flows.cli import main
 from tests.made_up import bad_table
 from tests.test_bad_input import chaffinch_run, left_in
 
@@ -171,6 +172,68 @@ def test_a_store_that_is_not_there(command, tmp_path):
         f"Error: there is no store at {tmp_path / 'none'}; name the one that runs were given\n"
     )
     assert not (tmp_path / "none").exists()
+
+
+EMPTY = "store must be named but is empty text; give a path"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "{table}", "--target", "y"],
+        ["compare", "{table}", "--target", "y"],
+        ["reselect", "any", "{table}"],
+        ["reproduce", "gbmo-table-2"],
+        ["runs"],
+        ["show", "any"],
+        ["columns", "any"],
+        ["diff", "any", "other"],
+        ["promote", "any"],
+        ["promoted"],
+        ["rollback", "any"],
+    ],
+    ids=lambda command: command[0],
+)
+@pytest.mark.parametrize("store", ["", " "])
+def test_a_store_of_no_name_at_the_command_line(command, store, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "orders.csv"
+    bad_table().to_csv(table, index=False)
+    given = [part.format(table=table) for part in command]
+    monkeypatch.setattr(sys, "argv", ["chaffinch", *given, "--store", store])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (2, f"Error: {EMPTY}\n")
+    assert list(tmp_path.iterdir()) == [table]
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        lambda: chaffinch.ExecutionSettings(store=""),
+        lambda: chaffinch.select(bad_table(), "y", store=""),
+        lambda: chaffinch.compare([bad_table()], "y", store=""),
+        lambda: chaffinch.reproduce("gbmo-table-2", store=""),
+        lambda: chaffinch.load_run("any", store=""),
+        lambda: chaffinch.load_contract("any", store=""),
+        lambda: chaffinch.reselect("any", bad_table(), store=""),
+        lambda: chaffinch.difference("any", "other", store=""),
+        lambda: chaffinch.promote("any", store=""),
+        lambda: chaffinch.promoted("any", store=""),
+        lambda: chaffinch.promotions("any", store=""),
+        lambda: chaffinch.rollback("any", store=""),
+    ],
+)
+def test_a_store_of_no_name_in_python(door, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as refusal:
+        door()
+    assert str(refusal.value) == EMPTY
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_in_the_present_folder_is_named_by_a_dot():
+    assert chaffinch.ExecutionSettings(store=".").store == Path()
 
 
 def test_a_run_name_that_leads_elsewhere(finished):

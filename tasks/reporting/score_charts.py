@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
+from chaffinch.storage.paths import path_from
 from chaffinch.tasks.reporting.drawing import ACCENT, MUTED, figure_of, markup, scale_sizes
 from chaffinch.tasks.reporting.wording import number
 
@@ -110,7 +111,7 @@ def draw_scores(
     >>> found = chaffinch.differentiable_selection(X, y, n_features=50)  # doctest: +SKIP
     >>> chaffinch.draw_scores(found.kept, "digits.png", shape=(28, 28))  # doctest: +SKIP
     """
-    values, destination = np.asarray(scores, dtype=np.float64), Path(path)
+    values, destination = np.asarray(scores, dtype=np.float64), path_from(path, "picture")
     marks = np.zeros(values.shape, dtype=bool) if kept is None else np.asarray(kept, dtype=bool)
     for name, given in (("scores", values), ("kept", marks)):
         if given.shape != (shape[0] * shape[1],):

@@ -101,6 +101,38 @@ def test_the_form_takes_no_password(schema, data, is_taken):
         assert "hid" not in str(said.value)
 
 
+@pytest.mark.parametrize(
+    ("flow", "name", "named"),
+    [
+        ("feature_selection", "data", "orders.csv"),
+        ("comparison", "data", ["orders.csv"]),
+        ("reselection", "data", " orders.csv"),
+        ("reselection", "former", "orders-gbmo-linear-0123456789"),
+        ("differentiable_selection", "data", "orders.parquet"),
+        ("differentiable_selection", "folder", "chosen"),
+        ("differentiable_selection", "start", "state.safetensors"),
+        ("differentiable_selection", "files", ["day-1.parquet"]),
+    ],
+)
+def test_the_form_takes_no_empty_text_for_what_must_be_named(flow, name, named):
+    from prefect.utilities.schema_tools import validate
+
+    asked = {"type": "object", "properties": {name: schema_of(flow)["properties"][name]}}
+    assert validate({name: named}, asked) == []
+    for empty in ("", " \n"):
+        assert validate({name: [empty] if isinstance(named, list) else empty}, asked)
+
+
+def test_the_form_takes_no_empty_text_for_the_store(schema):
+    from prefect.utilities.schema_tools import validate
+
+    store = schema["definitions"]["ExecutionSettings"]["properties"]["store"]
+    asked = {"type": "object", "properties": {"store": store}}
+    assert store["default"] == "chaffinch-store"
+    refused = {given: bool(validate({"store": given}, asked)) for given in ("", " ", ".", "a b")}
+    assert refused == {"": True, " ": True, ".": False, "a b": False}
+
+
 def test_every_field_has_a_title_a_description_and_a_position(schema):
     assert len(list(fields(schema))) > 25
     lacking = [

@@ -259,14 +259,27 @@ def test_a_password_in_the_form_is_refused(deployments, server, small):
         (["--cron", "0 2 31 2 *"], "schedule '0 2 31 2 *' never comes, as on a 31st of February"),
         (["--name", "harvest.py"], "data set 'harvest.py' cannot be served, as Prefect takes .py"),
         (["--data", ""], "a source must be named but is empty text"),
+        (["--store", ""], "store must be named but is empty text; give a path"),
+        (["--store", "{table}"], "store {table} cannot be made because a file has its place; name"),
     ],
 )
 def test_what_cannot_be_served_is_said_at_once_in_a_line(server, table, tmp_path, more, said):
+    more = [one.format(table=table) for one in more]
     command = ("serve", "--data", str(table), "--target", "yield", *more)
     ended = chaffinch(*command, home=tmp_path, PREFECT_API_URL=server.url)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith(f"Error: {said}")
+    assert ended.stderr.startswith(f"Error: {said.format(table=table)}")
     assert ended.stderr.count("\n") == 1
+
+
+def test_nothing_is_registered_for_a_store_that_cannot_be_written(server, table, tmp_path):
+    before = {one["id"] for one in server.find("deployments")}
+    command = ("serve", "--data", str(table), "--target", "yield", "--name", "unwritten")
+    ended = chaffinch(*command, "--store", "/proc/none", home=tmp_path, PREFECT_API_URL=server.url)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("Error: cannot write store.json in /proc/none: No such file or")
+    assert ended.stderr.count("\n") == 1
+    assert {one["id"] for one in server.find("deployments")} == before
 
 
 @pytest.mark.parametrize(("url", "code"), [("", 2), ("http://127.0.0.1:{port}/api", 1)])

@@ -33,6 +33,27 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_killed_it_leaves_runs_that_end_by_themselves_at_their_next_line(
+    server: Server, slow, tmp_path
+):
+    store, log = tmp_path / "store", tmp_path / "serve.log"
+    command = (*CHAFFINCH, "serve", "--data", str(slow), "--target", "y", "--store", str(store))
+    with started(*command, env=server.env, log=log) as program:
+        deployments = eventually(lambda: server.deployments("slow"))
+        execution = {"store": str(store), "workers": 1}
+        select = deployments["feature_selection/on-demand"]["id"]
+        run = server.accepted(select, {"settings": SETTINGS, "execution": execution})["id"]
+        eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
+        program.kill()
+        program.wait()
+        ended = server.ended(run)  # 90 s are less than three heartbeats
+        eventually(lambda: not processes_of(run))
+    assert ended["state_type"] == "CRASHED"
+    assert ended["state"]["message"] == "Execution was aborted by Python system exit call."
+    assert not server.deployments("slow")[nightly("slow")]["paused"]
+    server.forget_deployments()
+
+
 @pytest.mark.parametrize(
     ("send", "number", "code"),
     [

@@ -1,0 +1,81 @@
+"""Paths that a person gives: what no file can be called is refused in one line."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from chaffinch.storage.errors import InputError
+
+_SHOWN = 40
+GIVE_A_PATH = "give a path"
+
+
+def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PATH) -> Path:
+    """Return the path that a person gave.
+
+    Parameters
+    ----------
+    given : path
+        As it was given; empty text is no path, where ``.`` is the present folder.
+    what : str
+        What it is the path of, for the error.
+    remedy : str
+        What to give instead.
+
+    Raises
+    ------
+    InputError
+        If it is empty text, or no file can be called so; see `check_path`.
+    """
+    path = Path(given)
+    check_named(given, what, remedy)
+    check_path(path)
+    return path
+
+
+def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
+    """Refuse empty text; see `path_from`.
+
+    Raises
+    ------
+    InputError
+        If it is that.
+    """
+    if isinstance(given, str) and not given.strip():
+        raise InputError(f"{what} must be named but is empty text; {remedy}")
+
+
+def check_path(path: Path) -> None:
+    """Refuse what no file of this machine can be called, whether there is one or not.
+
+    Raises
+    ------
+    InputError
+        If it is too long, or holds a character that no path can.
+    """
+    try:
+        os.lstat(path)
+    except ValueError as error:
+        raise InputError(
+            f"{_shown(path)!r} holds a character that no path can, such as the one of code 0; "
+            "leave it out"
+        ) from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise too_long(path) from error
+
+
+def too_long(path: Path) -> InputError:
+    """Return what is said of a path that is too long for the disk."""
+    level = max(len(os.fsencode(part)) for part in path.parts)
+    return InputError(
+        f"path {_shown(path)!r} is too long, with {len(os.fsencode(path)):,} bytes and "
+        f"{level:,} in one level of it; most disks take 4,095 and 255: give a shorter one"
+    )
+
+
+def _shown(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,85 @@
+"""Names of runs whose source cannot be one: the run has a name, and fails with the reason."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from tests.flows.conftest import Server
+
+SETTINGS = {"target": "y"}
+SOURCES = [
+    ("", "a source must be named but is empty text"),
+    ("sqlite:////srv/shop.db", "sqlite:////srv/shop.db is a whole database; put a table or"),
+    ("sqlite:////srv/shop.db#DELETE FROM orders", "begin with SELECT or WITH, but begins with 'D"),
+    ("orders\0.csv", r"source 'orders\x00.csv' holds the character of code 0; leave it out"),
+    ("foo://x/y", "nothing is read from foo: addresses"),
+    ("s3:///k.csv", "an address in S3 is s3://bucket/key"),
+    ("postgresql://h:abc/db#t", "the address of a database cannot be read"),
+    ("postgresql://me:hidden@h/db#t", "the address of a source holds a password"),
+]
+
+
+def ended(server: Server, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Begin a flow run that the server has made, as a runner does; return it at its end."""
+    from prefect.client.schemas.objects import FlowRun
+    from prefect.flow_engine import run_flow
+
+    flow = getattr(import_module(f"chaffinch.flows.{name}"), name)
+    flow_id = server.ask("POST", "/flows/", {"name": flow.name}).json()["id"]
+    asked = {"flow_id": flow_id, "parameters": parameters, "state": {"type": "PENDING"}}
+    made = server.ask("POST", "/flow_runs/", asked).raise_for_status().json()
+    run_flow(flow, FlowRun.model_validate(made), parameters, return_type="state")
+    run: dict[str, Any] = server.get(f"/flow_runs/{made['id']}")
+    return run
+
+
+@pytest.mark.parametrize(("source", "reason"), SOURCES)
+def test_a_source_that_cannot_be_one_fails_the_run_and_does_not_name_it(
+    server, tmp_path, source, reason
+):
+    execution = {"store": str(tmp_path / "store"), "cluster": "none"}
+    given = {"data": source, "settings": SETTINGS, "execution": execution}
+    run = ended(server, "feature_selection", given)
+    assert (run["name"], run["state_name"]) == ("unnamed gbmo lightgbm", "Failed")
+    assert reason in run["state"]["message"]
+    assert "hidden" not in run["state"]["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("flow", "given", "name", "reason"),
+    [
+        (
+            "comparison",
+            {"data": ["orders.csv", "foo://x/y"], "settings": SETTINGS},
+            "orders.csv, unnamed: 4 methods, 1 model",
+            "there is no file orders.csv",
+        ),
+        (
+            "comparison",
+            {"data": [], "settings": SETTINGS},
+            "no tables: 4 methods, 1 model",
+            "there is no table to compare on",
+        ),
+        (
+            "reselection",
+            {"former": "foo://x/y", "data": "s3:///k.csv"},
+            "unnamed after unnamed",
+            "there is no store at",
+        ),
+        (
+            "differentiable_selection",
+            {"data": "foo://x/y", "folder": "chosen", "settings": {"n_features": 3}},
+            "unnamed 3 features",
+            "there is no file foo:/x/y",
+        ),
+    ],
+)
+def test_so_does_every_flow(server, tmp_path, monkeypatch, flow, given, name, reason):
+    monkeypatch.chdir(tmp_path)
+    if "folder" not in given:
+        given |= {"execution": {"store": str(tmp_path / "store"), "cluster": "none"}}
+    run = ended(server, flow, given)
+    assert (run["name"], run["state_name"]) == (name, "Failed")
+    assert reason in run["state"]["message"]
