@@ -22,6 +22,7 @@ from chaffinch.tasks.result import (
     load_result,
     load_run,
 )
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings import ModelSettings, SelectionSettings
 
 _OURS = ("lightgbm", "xgboost", "mlp", "linear")
@@ -87,7 +88,7 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
         return Former(given.run, given.contract, given.folder)
     if not isinstance(given, str | PathLike):
         raise InputError(
-            f"a former run must be a result, a name or a path but is {given!r}; {_GIVE}"
+            f"a former run must be a result, a name or a path but is {in_one_line(given)}; {_GIVE}"
         )
     path = Path(given)
     if path.is_dir():

@@ -23,6 +23,7 @@ from chaffinch.tasks.former_fit import may_lack, within_reach
 from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
     Scales,
@@ -111,7 +112,7 @@ def with_history(
     """
     asked = (columns,) if isinstance(columns, str) else listed("columns", columns, _ONE_OR_MORE)
     if not isinstance(time, str):
-        raise InputError(f"time must be the name of a column but is {time!r}")
+        raise InputError(f"time must be the name of a column but is {in_one_line(time)}")
     if not asked:
         raise InputError("columns must name at least 1 column of numbers but names none")
     history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
@@ -121,7 +122,7 @@ def with_history(
     named = listed("numeric", numeric, "a list of column names")
     for name in named:
         if not isinstance(name, str):
-            raise InputError(f"numeric must be text but is {name!r}")
+            raise InputError(f"numeric must be text but is {in_one_line(name)}")
     table = _with_numbers(read_source(data), named)
     if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target

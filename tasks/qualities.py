@@ -19,6 +19,7 @@ from chaffinch.tasks.given_rows import rows_and_schema
 from chaffinch.tasks.given_table import read_given_table
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.alternatives.wrapper import MaskedLossQuality
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.given_models import read_model
 from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
 from chaffinch.tasks.selection.rivals import filters, importances
@@ -285,5 +286,7 @@ def cfs(X: Any, y: ArrayLike, *, task: Task | None = None) -> CFS:
 def _read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
     """Return the same as `rows_and_schema`, if numbers can be parted into so many bins."""
     if bins is not None and (not isinstance(bins, Integral) or bins < FEWEST_BINS):
-        raise InputError(f"bins must be a whole number of at least {FEWEST_BINS} but is {bins!r}")
+        raise InputError(
+            f"bins must be a whole number of at least {FEWEST_BINS} but is {in_one_line(bins)}"
+        )
     return rows_and_schema(X, y, task)

@@ -430,6 +430,39 @@ def test_a_name_like_none_is_not_answered_with_all_there_are(options):
     assert len(str(refusal.value)) < 400
 
 
+TABLE_IN_PLACE_OF = [
+    pytest.param(lambda table: chaffinch.reselect(table, table), "a former run", id="former"),
+    pytest.param(lambda table: chaffinch.load_contract(table), "a former run", id="contract"),
+    pytest.param(lambda table: chaffinch.difference(table, table), "a former run", id="before"),
+    pytest.param(lambda table: chaffinch.select(table, table), "target", id="target"),
+    pytest.param(lambda table: chaffinch.compare(table, table), "target", id="compared"),
+    pytest.param(lambda table: chaffinch.with_history(table, "y", time=table), "time", id="time"),
+    pytest.param(lambda table: chaffinch.reproduce(table), "table", id="reproduce"),
+]
+TABLE_IN_PLACE_OF += [
+    pytest.param(lambda table, o=o: chaffinch.select(table, "y", **{o: table}), said, id=o)
+    for o, said in {
+        "model": "an estimator",
+        **{option: option for option in ("weight", "method", "loss", "alternatives", "store")},
+        **{option: option for option in ("cluster", "n_features", "baseline", "series", "scale")},
+    }.items()
+]
+
+
+@pytest.mark.parametrize(("call", "said"), TABLE_IN_PLACE_OF)
+def test_a_table_in_place_of_a_name_is_told_by_its_type(call, said):
+    with pytest.raises(InputError, match=rf"^{said} must .* of type DataFrame") as refusal:
+        call(bad_table())
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_a_table_in_place_of_a_run_is_told_by_its_type(tmp_path):
+    chaffinch.select(bad_table(), "y", model="linear", store=tmp_path)
+    for call in (chaffinch.load_run, chaffinch.promote, chaffinch.promotions, chaffinch.rollback):
+        with pytest.raises(InputError, match=r"^a name must be text but is of type DataFrame$"):
+            call(bad_table(), store=tmp_path)
+
+
 @pytest.mark.parametrize("model", [3, Ridge, lambda: None])
 def test_what_is_no_estimator(model):
     with pytest.raises(InputError, match="an estimator must be an instance with scikit-learn's"):
