@@ -507,6 +507,12 @@ def test_codes_that_nobody_named_as_categorical():
     assert not warned("leading zeros", table, categorical=("zip",))
 
 
+@pytest.mark.parametrize("other", ["x", "1.5", "-3"])
+def test_a_category_for_what_else_it_holds_is_not_one_for_its_leading_zeros(other):
+    assert not warned("leading zeros", table_with(k=text(["01", "1", "02", other] * 15)))
+    assert warned("leading zeros", table_with(k=text(["01", "1", "02", None] * 15)))
+
+
 def test_categories_that_name_the_rows_but_for_a_few_that_occur_twice():
     names = [f"n{i}" for i in range(N - 3)] + ["n0", "n1", "n2"]
     assert warned("nearly every row", table_with(name=text(names))) == [
