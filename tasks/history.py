@@ -230,8 +230,10 @@ def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Tabl
         made = _made(values[order], place, history)
         for name, in_order in zip(made_names(column, history), made, strict=True):
             if name in table.column_names:
+                # to drop the name would leave open which of the two is meant
                 raise InputError(
-                    f"history makes a column {name!r} but the table has one; rename or drop it"
+                    f"history makes a column {name!r} but the table has one; rename it, or take it "
+                    "out of the table"
                 )
             restored = np.empty(len(order))
             restored[order] = in_order

@@ -622,9 +622,30 @@ def test_numbers_that_models_cannot_compute_with_are_refused(value) -> None:
         made(data, rolling=(2,))
 
 
-def test_a_name_that_is_taken_and_a_time_that_is_none_are_refused() -> None:
-    with pytest.raises(InputError, match="makes a column 'y_lag_1' but the table has one; rename"):
-        made(DAYS.assign(y_lag_1=0.0), lags=(1,))
+def test_a_name_that_is_taken_is_refused_with_what_helps_at_every_door(result) -> None:
+    table = daily(seed=1).assign(y_lag_1=0.0)
+    asked = {"time": "day", "lags": [1], "model": LINEAR}
+    for call in (
+        lambda: made(table, lags=(1,)),
+        lambda: chaffinch.select(table, "y", **asked),
+        lambda: chaffinch.select(table, "y", drop=["y_lag_1"], **asked),
+        lambda: chaffinch.reselect(result, table),
+        lambda: chaffinch.reselect(result, table, drop=["y_lag_1"]),
+    ):
+        with pytest.raises(InputError) as refusal:
+            call()
+        assert str(refusal.value) == (
+            "history makes a column 'y_lag_1' but the table has one; rename it, or take it out of "
+            "the table"
+        )
+
+
+def test_a_made_feature_is_dropped_by_its_name() -> None:
+    asked = {"time": "day", "lags": [1, 2], "model": LINEAR}
+    assert "y_lag_1" not in chaffinch.select(daily(), "y", drop=["y_lag_1"], **asked).candidates
+
+
+def test_a_time_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="time column 'day' holds text, which has no order"):
         made(DAYS.assign(day=["x", "y", "z", "w"]), lags=(1,))
     with pytest.raises(InputError, match="time column 'day' is missing in row 2: fill or remove"):
