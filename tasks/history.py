@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
-from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
+from chaffinch.tasks.arrow_columns import as_keys, column_of
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.former_fit import may_lack, within_reach
 from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.roles import check_has_order
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
@@ -40,7 +41,6 @@ from chaffinch.tasks.splits import split_rows
 from chaffinch.tasks.target import describe_target
 
 _ONE_OR_MORE = "the name of a column, or a list of names,"
-_NO_ORDER = {"category": "text", "bool": "true and false"}
 
 
 def made_names(column: str, history: HistorySettings) -> tuple[str, ...]:
@@ -291,10 +291,6 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
 def _keys(table: pa.Table, name: str, role: str) -> NDArray[Any]:
     """Return a column of times or series as what can be sorted."""
     column = complete(table, name, role)
-    kind = kind_of(name, column)
-    if role == "time" and kind in _NO_ORDER:
-        raise InputError(
-            f"time column {name!r} holds {_NO_ORDER[kind]}, which has no order in time: give "
-            "timestamps or numbers"
-        )
+    if role == "time":
+        check_has_order(name, column)
     return as_keys(column)

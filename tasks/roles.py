@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.tasks.arrow_columns import (
     as_numbers,
     column_of,
@@ -15,7 +15,7 @@ from chaffinch.tasks.arrow_columns import (
     kind_of,
 )
 from chaffinch.tasks.errors import ANEW
-from chaffinch.tasks.former_fit import unless_given
+from chaffinch.tasks.former_fit import unless_given, within_reach
 from chaffinch.tasks.magnitudes import LARGEST
 from chaffinch.tasks.settings import SelectionSettings
 
@@ -77,14 +77,33 @@ def _check_order(table: Any, settings: SelectionSettings) -> None:
         _refuse_missing("group", columns.group, column)
     if columns.time is not None:
         column = column_of(table, columns.time, "time column")
-        kind = kind_of(columns.time, column)
-        if kind in ("category", "bool"):
-            if_named = if_numbers(columns.time, column)
-            raise InputError(
-                f"time column {columns.time!r} holds {_IN_WORDS[kind]}, which has no order in "
-                f"time: give timestamps or numbers{unless_given(settings.method, if_named, '')}"
-            )
+        with within_reach(settings):
+            check_has_order(columns.time, column)
         _refuse_missing("time", columns.time, column)
+
+
+def check_has_order(name: str, column: Any) -> None:
+    """Refuse a column of times that tells no earlier row from a later one.
+
+    Parameters
+    ----------
+    name : str
+        Of the time column.
+    column : pyarrow.ChunkedArray
+        Typed.
+
+    Raises
+    ------
+    InputError
+        If it holds text, or true and false.
+    """
+    kind = kind_of(name, column)
+    if kind in ("category", "bool"):
+        raise MendableError(
+            f"time column {name!r} holds {_IN_WORDS[kind]}, which has no order in time",
+            f"give timestamps or numbers{if_numbers(name, column)}",
+            "give timestamps or numbers",
+        )
 
 
 def _refuse_missing(role: str, name: str, column: Any) -> None:

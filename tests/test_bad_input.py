@@ -298,7 +298,7 @@ ROLES = [
         "remove these rows", bad_table(w=[1, 2, None] * 20), weight="w"),
     bad("coarse group", "group column 'g' has 2 different values but "
         f"{NEEDS}: name a finer one, or use fewer folds", bad_table(g=["a", "b"] * 30), group="g"),
-    bad("time of text", "time column 't' holds text, which has no order in time: give timestamps "
+    bad("time of text", "time column 't' holds text, which has no order in time; give timestamps "
         "or numbers", bad_table(t=["a", "b", "c"] * 20), time="t"),
     *(bad(f"no such {role}", f"{role} column 'heigth' is no column of the table; did you mean "
           "'height'?", bad_table(height=AMOUNTS), at_command=role == "weight",

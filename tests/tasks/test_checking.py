@@ -264,7 +264,7 @@ def test_padded_numbers_in_roles_that_need_numbers():
     padded = text([f"{i:03}" for i in range(1, N + 1)])
     refused("weight column 'w' must hold numbers above 0 but holds text: name another, or name "
             "'w' as numeric", table_with(w=padded), weight="w")  # fmt: skip
-    refused("time column 'w' holds text, which has no order in time: give timestamps or numbers, "
+    refused("time column 'w' holds text, which has no order in time; give timestamps or numbers, "
             "or name 'w' as numeric", table_with(w=padded), time="w")  # fmt: skip
 
 

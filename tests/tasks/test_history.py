@@ -237,6 +237,32 @@ def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(
         assert of_text[name].to_pylist() == of_numbers[name].to_pylist()
 
 
+@pytest.mark.parametrize("is_file", [True, False])
+def test_times_with_leading_zeros_are_times_where_they_are_called_numeric(
+    is_file, tmp_path
+) -> None:
+    data = daily(200).assign(day=lambda rows: rows["day"].astype(str).str.zfill(4))
+    data.to_csv(tmp_path / "t.csv", index=False)
+    source = tmp_path / "t.csv" if is_file else data
+    said = (
+        "time column 'day' holds text, which has no order in time; give timestamps or numbers, or "
+        "name 'day' as numeric"
+    )
+    asked = {"time": "day", "lags": [1], "model": LINEAR}
+    for refused in (
+        lambda: made(source, lags=(1,)),
+        lambda: chaffinch.select(source, "y", **asked),
+    ):
+        with pytest.raises(InputError) as refusal:
+            refused()
+        assert str(refusal.value) == said
+    table = made(source, lags=(1,), numeric=["day"])
+    np.testing.assert_array_equal(table["y_lag_1"][1:], data["y"][:-1])
+    assert chaffinch.select(source, "y", numeric=["day"], **asked).features
+    with pytest.raises(InputError, match=r"no order in time; give timestamps or numbers$"):
+        made(data.assign(day="d" + data["day"]), lags=(1,))
+
+
 def test_text_with_leading_zeros_that_is_not_called_numeric_is_no_history() -> None:
     padded = DAYS.assign(price=["00042", "00043", "00044", "00045"])
     with pytest.raises(InputError, match=r"must hold numbers; .*, or name 'price' as numeric$"):

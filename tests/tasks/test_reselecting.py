@@ -485,7 +485,7 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
         (
             in_turn(), {"time": "day"},
             in_turn().assign(day=lambda rows: rows["day"].astype(str).str.zfill(3)),
-            "time column 'day' holds text, which has no order in time: give timestamps or numbers",
+            "time column 'day' holds text, which has no order in time; give timestamps or numbers",
         ),
         (
             SHOPS, {**SCALED, "history_columns": ["x2"]}, SHOPS.assign(x2="low"),
