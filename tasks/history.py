@@ -23,7 +23,7 @@ from chaffinch.tasks.former_fit import may_lack, within_reach
 from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.reselect_settings import Reselect
-from chaffinch.tasks.roles import check_has_order
+from chaffinch.tasks.roles import check_has_order, said_in_role
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.series_scales import (
@@ -189,7 +189,8 @@ def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
     """Return a table whose columns that are said to be numeric are that."""
     for name in numeric:
         column = column_of(table, name, "numeric column")
-        typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
+        with said_in_role([("numeric column", name)]):
+            typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
         table = table.set_column(table.schema.get_field_index(name), name, typed)
     return table
 
@@ -198,7 +199,8 @@ def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) ->
     """Refuse to scale classes, which would become a quantity by it."""
     name = settings.target
     column_of(table, name, "target")
-    typed = type_columns(table.select([name]))  # one that is called categorical is refused before
+    with said_in_role([("target", name)]):
+        typed = type_columns(table.select([name]))  # no categorical one comes so far
     target = describe_target(typed.column(0), settings)
     if target.task == "classification":
         raise InputError(

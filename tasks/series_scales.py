@@ -22,6 +22,7 @@ from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, if_numbers, kind_of
 from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.magnitudes import check_largest
+from chaffinch.tasks.roles import said_in_role
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 # Series -> column -> "mean" and "reach"; where there is but one series, it is called "".
@@ -193,8 +194,7 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
     InputError
         If there is none, it holds something else, or a number beyond 1e30.
     """
-    column_of(table, name, "history column")
-    column = type_columns(table.select([name])).column(0)
+    column = _typed(table, name, "history column")
     if kind_of(name, column) not in ("float64", "int64"):
         raise MendableError(
             f"history column {name!r} must hold numbers",
@@ -215,14 +215,19 @@ def complete(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
     InputError
         If there is none, or it is missing in a row.
     """
-    column_of(table, name, f"{role} column")
-    column = type_columns(table.select([name])).column(0)
+    column = _typed(table, name, f"{role} column")
     if column.null_count:
         raise InputError(
             f"{role} column {name!r} is missing in row {first_missing(column)}: fill or remove "
             "such rows"
         )
     return column
+
+
+def _typed(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
+    column_of(table, name, role)
+    with said_in_role([(role, name)]):
+        return type_columns(table.select([name])).column(0)
 
 
 def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[np.str_]]:

@@ -88,6 +88,16 @@ TABLES = [
     bad("values of two kinds", "the table cannot be read (Could not convert 'x' with type str: "
         "tried to convert to int64; Conversion failed for column a with type object); give each "
         "column values of one type", bad_table(a=[1, "x"] * 30)),
+    *(bad(f"{role} of lists", f"{role} column 'a' is of type list<item: int64>; give {remedy}",
+          bad_table(a=[[1]] * N), **{role: ["a"] if is_list else "a"})
+      for role, is_list, remedy in (("weight", False, "numbers above 0"),
+                                    ("group", False, "numbers or text"),
+                                    ("time", False, "timestamps or numbers"),
+                                    ("keep", True, "numbers or text"),
+                                    ("numeric", True, "numbers"),
+                                    ("categorical", True, "numbers or text"))),
+    bad("target of lists", "target 'y' is of type list<item: int64>; give numbers or classes",
+        bad_table(y=[[1]] * N)),
     bad("lists", "column 'a' is of type list<item: int64>, which is no feature; drop it",
         bad_table(a=[[1]] * N)),
     bad("dates", "column 'a' holds timestamps and cannot be a feature: name it as the time "

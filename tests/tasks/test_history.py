@@ -591,6 +591,33 @@ def test_what_cannot_be_is_refused_in_one_line(options, message) -> None:
     assert "\n" not in str(error.value)
 
 
+ROLES = {"time": "day", "series": "shop"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("day", "time column 'day' is of type {}; give timestamps or numbers"),
+        ("shop", "series column 'shop' is of type {}; give numbers or text"),
+        ("y", "history column 'y' is of type {}; give numbers"),
+    ],
+)
+def test_a_type_that_no_feature_can_have_is_told_in_the_role_of_its_column(name, said) -> None:
+    rows = two_series(60).assign(noise=np.arange(120) % 7)
+    asked = {**ROLES, "model": LINEAR, "lags": [1]}
+    before = chaffinch.select(rows, "y", **asked)
+    lasting = rows.assign(**{name: pd.to_timedelta(np.arange(120), unit="h")})
+    for call in (
+        lambda: chaffinch.with_history(lasting, "y", lags=(1,), **ROLES),
+        lambda: chaffinch.select(lasting, "y", **asked),
+        lambda: chaffinch.select(lasting, "noise", history_columns=["y"], **asked),
+        lambda: chaffinch.reselect(before, lasting),
+    ):
+        with pytest.raises(InputError) as refusal:
+            call()
+        assert re.sub(r"duration\[.s\]", "{}", str(refusal.value)) == said
+
+
 @pytest.mark.parametrize("role", ["lags", "rolling"])
 @pytest.mark.parametrize("given", ["28", b"28", 5])
 def test_every_door_refuses_a_number_that_is_no_list(role, given) -> None:
