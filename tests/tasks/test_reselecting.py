@@ -396,19 +396,39 @@ def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
         lags=[1], series="shop", history_columns=["x3", "pad"], keep=["x1", "x3_lag_1"],
     )  # fmt: skip
     newer = with_roles(1, w=1.0, shop=np.arange(600) % 3)
+    add = "add it to the rows, or select anew without a former run$"
     for name, said in (
         ("x1", "the newer rows lack 'x1', which the former run kept; add"),
-        ("x3", "history column 'x3' is no column of the table; did you mean"),
-        ("shop", "series column 'shop' is no column of the table"),
-        ("day", "time column 'day' is no column of the table"),
-        ("w", "weight column 'w' is no column of the table"),
-        ("y", "target 'y' is no column of the table"),
+        ("x3", f"history column 'x3' is no column of the table; {add}"),
+        ("shop", f"series column 'shop' is no column of the table; {add}"),
+        ("day", f"time column 'day' is no column of the table; {add}"),
+        ("w", f"weight column 'w' is no column of the table; {add}"),
+        (
+            "y",
+            "target 'y' is no column of the table; add it to the rows, or choose another target$",
+        ),
     ):
         with pytest.raises(InputError, match=f"^{said}"):
             chaffinch.reselect(before, newer.drop(columns=name))
     fewer = chaffinch.reselect(before, newer.drop(columns="pad"))
     assert "x3_lag_1" in fewer.features
     assert "pad_lag_1" not in fewer.candidates
+
+
+def test_groups_of_the_former_run_are_to_be_added_where_they_are_not_there() -> None:
+    before = select(table("x1", shop=np.arange(600) % 30), group="shop")
+    said = "group column 'shop' is no column of the table; add it to the rows, or select anew"
+    with pytest.raises(InputError, match=f"^{said}"):
+        chaffinch.reselect(before, table("x1", seed=1))
+
+
+def test_what_was_made_of_a_target_that_is_called_otherwise_now_needs_it_still() -> None:
+    before = select(table("x1", day=np.arange(600)), time="day", lags=[1], keep=["y_lag_1"])
+    newer = table("x1", seed=1, day=np.arange(600)).rename(columns={"y": "yes"})
+    said = "history column 'y' is no column of the table; add it to the rows, or select anew"
+    with pytest.raises(InputError, match=f"^{said}"):
+        chaffinch.reselect(before, newer, "yes")
+    assert "y_lag_1" in chaffinch.reselect(before, newer.assign(y=newer["yes"]), "yes").features
 
 
 def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
