@@ -25,9 +25,10 @@ from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.roles import check_has_order, said_in_role
 from chaffinch.tasks.selection.errors import in_one_line
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
 from chaffinch.tasks.series_scales import (
     Scales,
+    can_be_used,
     checked_scales,
     complete,
     fitted_scales,
@@ -155,8 +156,7 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
     table = read_source(source, settings.columns.categorical)
     passed_over = may_lack(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
-    needed, scales = _needed(history, settings, table.column_names), None
-    history = history.model_copy(update={"columns": needed})
+    scales, is_train = None, None
     with within_reach(settings):
         table = _with_numbers(table, numeric)
         if history.scale == "series":
@@ -165,24 +165,29 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
             times = _keys(table, time, "time")
             train = split_rows(np.zeros(len(times)), settings, times=times).train
             is_train = np.isin(np.arange(len(times)), train)
-            columns = sorted({*history.columns, settings.target})
+        used = _used(table, history, settings, is_train)
+        history = history.model_copy(update={"columns": used})
+        if is_train is not None:
+            columns = sorted({*used, settings.target})
             scales = fitted_scales(table, columns, history.series, is_train)
             table = scaled(table, history.series, scales)
         return add_history(table, history, time), scales
 
 
-def _needed(
-    history: HistorySettings, settings: SelectionSettings, names: Collection[str]
+def _used(
+    table: pa.Table, history: HistorySettings, settings: SelectionSettings, is_train: Mask | None
 ) -> tuple[str, ...]:
-    """Return what history is made of, but for what newer rows lack and the former run used not."""
+    """Return what history is made of; of what a former run kept nothing of, what can be used."""
     columns, method = history.columns or (settings.target,), settings.method
     if not isinstance(method, Reselect):
         return columns
-    return tuple(
-        name
-        for name in columns
-        if name in names or not method.former.keys().isdisjoint(made_names(name, history))
-    )
+
+    def is_kept(name: str) -> bool:
+        brought_to_scale = () if is_train is None else (name,)
+        return not method.former.keys().isdisjoint([*made_names(name, history), *brought_to_scale])
+
+    series = history.series
+    return tuple(n for n in columns if is_kept(n) or can_be_used(table, n, series, is_train))
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:

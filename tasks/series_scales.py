@@ -109,6 +109,29 @@ def fitted_scales(
     return found
 
 
+def can_be_used(table: pa.Table, name: str, series: str | None, is_train: Mask | None) -> bool:
+    """Return whether history, and a scale, can be made of a column.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        n rows.
+    name : str
+        Of the column, which need not be there.
+    series : str or None
+        Column that tells one series from another.
+    is_train : ndarray of bool, shape (n,), or None
+        Which rows a scale goes by; None where there is to be none.
+    """
+    try:
+        numbers_of(table, name)
+        if is_train is not None:
+            fitted_scales(table, [name], series, is_train)
+    except InputError:
+        return False
+    return True
+
+
 def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
     """Return a table with its columns brought to their scales, as float64.
 

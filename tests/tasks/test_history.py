@@ -549,7 +549,8 @@ def test_a_column_without_a_value_to_scale_by_is_what_is_to_be_left_out(of, seri
         chaffinch.select(data, "y", **asked, history_columns=["price", "y"])
     chaffinch.select(data, "y", **asked, history_columns=["y"])
     priced = data.assign(price=data["noise"])
-    before = chaffinch.select(priced, "y", **asked, history_columns=["price", "y"])
+    asked["history_columns"] = ["price", "y"]
+    before = chaffinch.select(priced, "y", **asked, keep=["price_lag_1"])
     with pytest.raises(InputError, match="to be scaled by; give rows in which it has values, or s"):
         chaffinch.reselect(before, data)
 
@@ -604,7 +605,7 @@ ROLES = {"time": "day", "series": "shop"}
 )
 def test_a_type_that_no_feature_can_have_is_told_in_the_role_of_its_column(name, said) -> None:
     rows = two_series(60).assign(noise=np.arange(120) % 7)
-    asked = {**ROLES, "model": LINEAR, "lags": [1]}
+    asked = {**ROLES, "model": LINEAR, "lags": [1], "keep": ["y_lag_1"]}
     before = chaffinch.select(rows, "y", **asked)
     lasting = rows.assign(**{name: pd.to_timedelta(np.arange(120), unit="h")})
     for call in (

@@ -415,6 +415,43 @@ def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
     assert "pad_lag_1" not in fewer.candidates
 
 
+def with_shops(seed):
+    """Three series, and a column beside them that a history can be made of."""
+    data = table("x1", "x3", seed=seed, day=np.arange(600), shop=np.arange(600) % 3)
+    return data.assign(pad=data["x8"] + 1)
+
+
+WORSE = {
+    "empty": lambda pad: np.nan,
+    "text": lambda pad: "low",
+    "empty in a series": lambda pad: pad.where(pad.index % 3 > 0),
+}
+
+
+@pytest.mark.parametrize("scale", ["none", "series"])
+@pytest.mark.parametrize("worse", [*WORSE, "of no type for a feature", "too large"])
+def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse, scale) -> None:
+    asked = {"time": "day", "series": "shop", "lags": [1], "scale": scale}
+    before = select(with_shops(0), history_columns=["pad", "x2"], **asked)
+    assert before.features == ["x1", "x3"]
+    values = {"of no type for a feature": pd.Timedelta(days=1), "too large": 1e300}
+    make = WORSE.get(worse, lambda pad: values[worse])
+    newer = with_shops(1).assign(pad=lambda rows: make(rows["pad"]))
+    after = chaffinch.reselect(before, newer, drop=["pad"] if worse in values else None)
+    assert after.features == ["x1", "x3"]
+    assert "x2_lag_1" in after.candidates
+
+
+@pytest.mark.parametrize("keep", ["pad", "pad_lag_1"])
+@pytest.mark.parametrize("worse", WORSE)
+def test_what_was_kept_on_a_scale_must_be_brought_to_it_again(worse, keep) -> None:
+    asked = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
+    before = select(with_shops(0), history_columns=["pad", "x2"], keep=[keep], **asked)
+    newer = with_shops(1).assign(pad=lambda rows: WORSE[worse](rows["pad"]))
+    with pytest.raises(InputError, match=r"^(history )?column 'pad' .*, or select anew without a"):
+        chaffinch.reselect(before, newer)
+
+
 def test_groups_of_the_former_run_are_to_be_added_where_they_are_not_there() -> None:
     before = select(table("x1", shop=np.arange(600) % 30), group="shop")
     said = "group column 'shop' is no column of the table; add it to the rows, or select anew"
@@ -508,7 +545,8 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
             "time column 'day' holds text, which has no order in time; give timestamps or numbers",
         ),
         (
-            SHOPS, {**SCALED, "history_columns": ["x2"]}, SHOPS.assign(x2="low"),
+            SHOPS, {**SCALED, "history_columns": ["x2"], "keep": ["x2_lag_1"]},
+            SHOPS.assign(x2="low"),
             "history column 'x2' must hold numbers; give a column of numbers, or select anew",
         ),
         (
