@@ -40,12 +40,17 @@ class _Target(BaseModel):
     classes: list[str]
 
 
+class _LeftOut(BaseModel):
+    name: str
+
+
 class _Contract(BaseModel):
     """What is asked of a contract that may have been written by hand."""
 
     target: _Target
     features: Annotated[list[_Feature], Field(min_length=1)]
     candidates: list[str]
+    dropped: list[_LeftOut] = []
 
 
 @dataclass(frozen=True)
@@ -193,7 +198,7 @@ def settings_of(
             "task": former.contract["target"]["task"],
             "method": Reselect(
                 former=kinds,
-                known=tuple(name for name in former.contract["candidates"] if name not in kinds),
+                known=tuple(_known(former.contract, before).difference(kinds)),
                 former_run=former.run,
                 gain=asked.gain,
                 slack=asked.slack,
@@ -209,6 +214,12 @@ def settings_of(
             "seed": before.seed if asked.seed is None else asked.seed,
         }
     )
+
+
+def _known(contract: Mapping[str, Any], settings: SelectionSettings) -> set[str]:
+    """Return the columns of the former run's table, whatever became of them."""
+    left_out = (column["name"] for column in contract.get("dropped", ()))
+    return {*contract["candidates"], *left_out, settings.target}
 
 
 def _check_roles(

@@ -183,7 +183,8 @@ def _used(
         return columns
 
     def is_kept(name: str) -> bool:
-        brought_to_scale = () if is_train is None else (name,)
+        is_scaled = is_train is not None and name in table.column_names
+        brought_to_scale = (name,) if is_scaled else ()
         return not method.former.keys().isdisjoint([*made_names(name, history), *brought_to_scale])
 
     series = history.series

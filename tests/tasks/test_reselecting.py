@@ -21,6 +21,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.storage.errors import StorageError
 from chaffinch.tasks.former import load_contract
 from chaffinch.tasks.paired_bootstrap import paired_error, resampling_units
+from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Rows
 from chaffinch.tasks.steps import steps_of
@@ -102,6 +103,25 @@ def test_a_new_column_is_a_candidate_as_well(former) -> None:
     (change,) = newer.changes["changes"]
     assert (change["feature"], change["change"]) == ("extra", "new")
     assert newer.features == ["x1", "x2", "extra"]
+
+
+@pytest.mark.parametrize("was", ["constant", "empty", "dropped", "an identifier", "the target"])
+def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_path) -> None:
+    extra = np.random.default_rng(9).normal(size=600)
+    values = {"constant": 1.0, "empty": np.nan, "an identifier": [f"n{i}" for i in range(600)]}
+    before, target = table("x1", "x2", extra=values.get(was, extra)), "y"
+    if was == "the target":
+        before, target = before.assign(extra=before["y"], y=extra), "extra"
+    drop = ["extra"] if was == "dropped" else []
+    former = chaffinch.select(before, target, model=LINEAR, method="flbmo", n_features=2, drop=drop)
+    assert "extra" not in former.candidates
+    data = table("x1", "x2", seed=3)
+    newer = data.assign(extra=extra, y=data["y"] + 2 * extra)
+    after = chaffinch.reselect(former, newer, "y", drop=[])
+    assert [one["change"] for one in after.changes["changes"]] == ["returned"]
+    page = Page(after.report(tmp_path / "report.html").read_bytes())
+    assert [row[:2] for row in page.tables["What changed"][1:]] == [["extra", "returned"]]
+    assert any(line.startswith("  Returned: extra") for line in lines_of_changes(after.changes))
 
 
 def test_the_one_feature_of_a_set_cannot_be_done_without(tmp_path) -> None:
@@ -450,6 +470,9 @@ def test_what_was_kept_on_a_scale_must_be_brought_to_it_again(worse, keep) -> No
     newer = with_shops(1).assign(pad=lambda rows: WORSE[worse](rows["pad"]))
     with pytest.raises(InputError, match=r"^(history )?column 'pad' .*, or select anew without a"):
         chaffinch.reselect(before, newer)
+    lacks = "the newer rows lack 'pad'" if keep == "pad" else "history column 'pad' is no column of"
+    with pytest.raises(InputError, match=f"^{lacks}"):
+        chaffinch.reselect(before, newer.drop(columns="pad"))
 
 
 def test_groups_of_the_former_run_are_to_be_added_where_they_are_not_there() -> None:
@@ -706,6 +729,7 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
         ({"features": ["a"]}, InputError, r"is no feature contract \(features.0: input should be"),
         ({"features": []}, InputError, r"is no feature contract \(features: list should have at l"),
         ({"target": {"name": "y"}}, InputError, r"is no feature contract \(target.task: field req"),
+        ({"dropped": ["a"]}, InputError, r"is no feature contract \(dropped.0: input should be a"),
         ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),
     ],
 )  # fmt: skip
