@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.storage.errors import InputError, MendableError, NoFeatureError
 from chaffinch.storage.memory import LetGo
 from chaffinch.storage.names import check_known
 from chaffinch.storage.text_columns import as_text, category_of, finite, one_chunk, typed_text
@@ -135,7 +135,7 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
         if categorical:
             values = values.cast(pa.string())
     else:
-        raise InputError(f"column {name!r} is of type {kind}, which is no feature; drop it")
+        raise NoFeatureError(name, str(kind))
     if values.null_count == len(values):
         return pa.nulls(len(values), pa.float64())
     if categorical:

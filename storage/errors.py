@@ -34,6 +34,26 @@ class MendableError(InputError):
         return InputError(f"{self.what}; {self.by_rows}")
 
 
+class NoFeatureError(InputError):
+    """A column is of a type that no feature can have, such as durations.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    kind : str
+        Its type.
+    """
+
+    def __init__(self, name: str, kind: str) -> None:
+        super().__init__(name, kind)  # what it is made of, so that it can be sent
+        self.name, self.kind = name, kind
+
+    def __str__(self) -> str:
+        """Return the line that a person sees."""
+        return f"column {self.name!r} is of type {self.kind}, which is no feature; drop it"
+
+
 class StorageError(OSError):
     """The store cannot take or give back what it should: a full disk, a damaged or missing file.
 

@@ -51,6 +51,8 @@ def check_name(name: str, longest: int = _LONGEST) -> str:
         If it is not 1 to `longest` of the letters, digits, dots, dashes and underscores of ASCII,
         the first a letter or a digit. That leaves out hidden names and every way out of a folder.
     """
+    if not isinstance(name, str):  # of a table, say, which would take many lines
+        raise InputError(f"a name must be text but is of type {type(name).__name__}")
     if not _NAME.fullmatch(name) or len(name) > longest:
         raise InputError(
             f"a name must be 1..{longest} of A-Z a-z 0-9 . _ - and begin with a letter or digit "

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from pydantic_core import PydanticCustomError
 
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.setting_fields import Settings, setting
 
 QualityName = Literal[
@@ -137,6 +138,6 @@ def alternatives_of(given: Any) -> Any:
     if isinstance(given, bool) or not isinstance(given, Integral | Mapping | Settings | None):
         raise InputError(
             "alternatives must be how many to find, or how to search for them, but is "
-            f"{given!r}; give a whole number or AlternativeSettings"
+            f"{in_one_line(given)}; give a whole number or AlternativeSettings"
         )
     return AlternativeSettings(number=int(given)) if isinstance(given, Integral) else given

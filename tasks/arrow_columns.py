@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.names import quoted
+from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.selection.vocabulary import Floats
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -34,7 +35,8 @@ def column_of(table: Any, name: str, role: str) -> Any:
     Raises
     ------
     InputError
-        If there is none of that name; says which names come near.
+        If there is none of that name; says which names come near. A MendableError, for where a
+        former run has named the column.
     """
     position = table.schema.get_field_index(name)
     if position < 0:
@@ -42,7 +44,11 @@ def column_of(table: Any, name: str, role: str) -> Any:
         nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         has = f"it has {quoted(names)}" if names else "it has no columns"
         remedy = f"did you mean {quoted(nearest, 'or')}?" if nearest else has
-        raise InputError(f"{role} {name!r} is no column of the table; {remedy}")
+        raise MendableError(
+            f"{role} {name!r} is no column of the table",
+            remedy,
+            f"add it to the rows, or {'choose another target' if role == 'target' else ANEW}",
+        )
     return table.column(position)
 
 

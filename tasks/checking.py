@@ -30,6 +30,7 @@ from chaffinch.tasks.former_fit import (
     may_lack,
     unless_given,
     why_gone,
+    within_reach,
 )
 from chaffinch.tasks.magnitudes import LARGEST, check_magnitude
 from chaffinch.tasks.mask_settings import AfsBm
@@ -113,7 +114,8 @@ def describe_table(
     """
     if isinstance(settings.method, Reselect):
         check_columns_fit(settings.method, table.column_names, settings.columns.drop)
-    roles = _roles(table, settings)
+    with within_reach(settings):
+        roles = _roles(table, settings)
     require_rows(table.num_rows, settings, outer_folds)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)

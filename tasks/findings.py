@@ -22,7 +22,7 @@ from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
 
-_CODE = re.compile(r"0[0-9]+")
+_WHOLE, _CODE = re.compile(r"\s*[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
 _MUCH_MISSING = 0.5
 _NEARLY_ALL = 0.9
 _FILLING_GAPS = ("linear", "mlp")  # by the mean; trees see them, and of others one cannot say
@@ -120,7 +120,7 @@ class Findings:
             self._identifiers.append(row.name)
         if badly_seen(row):
             self._badly_seen.append(row.name)
-        if row.name not in self._categorical and any(map(_CODE.fullmatch, categories)):
+        if row.name not in self._categorical and _are_codes(categories):
             self._with_zeros.append(row.name)
         if _differ_in_blanks(categories):
             self._but_for_blanks.append(row.name)
@@ -215,6 +215,12 @@ def _looks_like_identifier(row: ColumnProfile) -> bool:
         return False
     sequential = row.maximum - row.minimum == row.distinct - 1
     return sequential or _IDENTIFIER_NAME.search(row.name) is not None
+
+
+def _are_codes(categories: tuple[str, ...]) -> bool:
+    """Return whether leading zeros alone are why these are categories and no numbers."""
+    has_zero = any(map(_CODE.fullmatch, categories))
+    return has_zero and all(map(_WHOLE.fullmatch, categories))
 
 
 def _differ_in_blanks(categories: tuple[str, ...]) -> bool:

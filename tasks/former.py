@@ -23,6 +23,7 @@ from chaffinch.tasks.result import (
     load_result,
     load_run,
 )
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings import ModelSettings, SelectionSettings
 
 _OURS = ("lightgbm", "xgboost", "mlp", "linear")
@@ -40,12 +41,17 @@ class _Target(BaseModel):
     classes: list[str]
 
 
+class _LeftOut(BaseModel):
+    name: str
+
+
 class _Contract(BaseModel):
     """What is asked of a contract that may have been written by hand."""
 
     target: _Target
     features: Annotated[list[_Feature], Field(min_length=1)]
     candidates: list[str]
+    dropped: list[_LeftOut] = []
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
         return Former(given.run, given.contract, given.folder)
     if not isinstance(given, str | PathLike):
         raise InputError(
-            f"a former run must be a result, a name or a path but is {given!r}; {_GIVE}"
+            f"a former run must be a result, a name or a path but is {in_one_line(given)}; {_GIVE}"
         )
     path = path_from(given, "a run", _GIVE)
     if path.is_dir():
@@ -193,7 +199,7 @@ def settings_of(
             "task": former.contract["target"]["task"],
             "method": Reselect(
                 former=kinds,
-                known=tuple(name for name in former.contract["candidates"] if name not in kinds),
+                known=tuple(_known(former.contract, before).difference(kinds)),
                 former_run=former.run,
                 gain=asked.gain,
                 slack=asked.slack,
@@ -209,6 +215,12 @@ def settings_of(
             "seed": before.seed if asked.seed is None else asked.seed,
         }
     )
+
+
+def _known(contract: Mapping[str, Any], settings: SelectionSettings) -> set[str]:
+    """Return the columns of the former run's table, whatever became of them."""
+    left_out = (column["name"] for column in contract.get("dropped", ()))
+    return {*contract["candidates"], *left_out, settings.target}
 
 
 def _check_roles(

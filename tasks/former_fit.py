@@ -16,12 +16,20 @@ DROPPED, TARGET_NOW = "left out as asked", "is the target now"
 
 @contextmanager
 def within_reach(settings: SelectionSettings) -> Iterator[None]:
-    """Let an error inside name no remedy that a reselection cannot set."""
+    """Let an error inside name no remedy that a reselection cannot set.
+
+    Raises
+    ------
+    InputError
+        In place of a MendableError: with what rows alone can mend in a reselection.
+    """
     try:
         yield
     except MendableError as error:
         if isinstance(settings.method, Reselect):
             raise error.by_rows_alone() from error
+        if type(error) is MendableError:  # servers show the name, which is to be the public one
+            raise InputError(str(error)) from error
         raise
 
 

@@ -18,6 +18,7 @@ from chaffinch.tasks.given_table import (
     check_mask,
     read_given_table,
 )
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -204,7 +205,7 @@ def _check_settings(loss: Any, threads: Any) -> None:
     """Raise InputError for what is neither the name of a loss nor a number of threads."""
     if not isinstance(loss, str):
         raise InputError(
-            f"loss must be the name of a loss or of a scikit-learn scorer but is {loss!r}"
+            f"loss must be the name of a loss or a scikit-learn scorer but is {in_one_line(loss)}"
         )
     if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 1:
         raise InputError(f"threads must be a whole number of at least 1 but is {threads!r}")

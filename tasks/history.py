@@ -17,15 +17,18 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
-from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
+from chaffinch.tasks.arrow_columns import as_keys, column_of
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.former_fit import may_lack, within_reach
 from chaffinch.tasks.history_settings import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.part_needs import NOT_FINER
 from chaffinch.tasks.reselect_settings import Reselect
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.roles import check_has_order, said_in_role
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
 from chaffinch.tasks.series_scales import (
     Scales,
+    can_be_used,
     checked_scales,
     complete,
     fitted_scales,
@@ -39,7 +42,6 @@ from chaffinch.tasks.splits import split_rows
 from chaffinch.tasks.target import describe_target
 
 _ONE_OR_MORE = "the name of a column, or a list of names,"
-_NO_ORDER = {"category": "text", "bool": "true and false"}
 
 
 def made_names(column: str, history: HistorySettings) -> tuple[str, ...]:
@@ -111,7 +113,7 @@ def with_history(
     """
     asked = (columns,) if isinstance(columns, str) else listed("columns", columns, _ONE_OR_MORE)
     if not isinstance(time, str):
-        raise InputError(f"time must be the name of a column but is {time!r}")
+        raise InputError(f"time must be the name of a column but is {in_one_line(time)}")
     if not asked:
         raise InputError("columns must name at least 1 column of numbers but names none")
     history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
@@ -121,7 +123,7 @@ def with_history(
     named = listed("numeric", numeric, "a list of column names")
     for name in named:
         if not isinstance(name, str):
-            raise InputError(f"numeric must be text but is {name!r}")
+            raise InputError(f"numeric must be text but is {in_one_line(name)}")
     table = _with_numbers(read_source(data), named)
     if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target
@@ -154,8 +156,7 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
     table = read_source(source, settings.columns.categorical)
     passed_over = may_lack(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
-    needed, scales = _needed(history, settings, table.column_names), None
-    history = history.model_copy(update={"columns": needed})
+    scales, is_train = None, None
     with within_reach(settings):
         table = _with_numbers(table, numeric)
         if history.scale == "series":
@@ -164,31 +165,38 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
             times = _keys(table, time, "time")
             train = split_rows(np.zeros(len(times)), settings, times=times).train
             is_train = np.isin(np.arange(len(times)), train)
-            columns = sorted({*history.columns, settings.target})
+        used = _used(table, history, settings, is_train)
+        history = history.model_copy(update={"columns": used})
+        if is_train is not None:
+            columns = sorted({*used, settings.target})
             scales = fitted_scales(table, columns, history.series, is_train)
             table = scaled(table, history.series, scales)
         return add_history(table, history, time), scales
 
 
-def _needed(
-    history: HistorySettings, settings: SelectionSettings, names: Collection[str]
+def _used(
+    table: pa.Table, history: HistorySettings, settings: SelectionSettings, is_train: Mask | None
 ) -> tuple[str, ...]:
-    """Return what history is made of, but for what newer rows lack and the former run used not."""
+    """Return what history is made of; of what a former run kept nothing of, what can be used."""
     columns, method = history.columns or (settings.target,), settings.method
     if not isinstance(method, Reselect):
         return columns
-    return tuple(
-        name
-        for name in columns
-        if name in names or not method.former.keys().isdisjoint(made_names(name, history))
-    )
+
+    def is_kept(name: str) -> bool:
+        is_scaled = is_train is not None and name in table.column_names
+        brought_to_scale = (name,) if is_scaled else ()
+        return not method.former.keys().isdisjoint([*made_names(name, history), *brought_to_scale])
+
+    series = history.series
+    return tuple(n for n in columns if is_kept(n) or can_be_used(table, n, series, is_train))
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
     """Return a table whose columns that are said to be numeric are that."""
     for name in numeric:
         column = column_of(table, name, "numeric column")
-        typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
+        with said_in_role([("numeric column", name)]):
+            typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
         table = table.set_column(table.schema.get_field_index(name), name, typed)
     return table
 
@@ -197,7 +205,8 @@ def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) ->
     """Refuse to scale classes, which would become a quantity by it."""
     name = settings.target
     column_of(table, name, "target")
-    typed = type_columns(table.select([name]))  # one that is called categorical is refused before
+    with said_in_role([("target", name)]):
+        typed = type_columns(table.select([name]))  # no categorical one comes so far
     target = describe_target(typed.column(0), settings)
     if target.task == "classification":
         raise InputError(
@@ -229,8 +238,10 @@ def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Tabl
         made = _made(values[order], place, history)
         for name, in_order in zip(made_names(column, history), made, strict=True):
             if name in table.column_names:
+                # to drop the name would leave open which of the two is meant
                 raise InputError(
-                    f"history makes a column {name!r} but the table has one; rename or drop it"
+                    f"history makes a column {name!r} but the table has one; rename it, or take it "
+                    "out of the table"
                 )
             restored = np.empty(len(order))
             restored[order] = in_order
@@ -288,10 +299,6 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
 def _keys(table: pa.Table, name: str, role: str) -> NDArray[Any]:
     """Return a column of times or series as what can be sorted."""
     column = complete(table, name, role)
-    kind = kind_of(name, column)
-    if role == "time" and kind in _NO_ORDER:
-        raise InputError(
-            f"time column {name!r} holds {_NO_ORDER[kind]}, which has no order in time: give "
-            "timestamps or numbers"
-        )
+    if role == "time":
+        check_has_order(name, column)
     return as_keys(column)

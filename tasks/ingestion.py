@@ -27,6 +27,7 @@ from chaffinch.tasks.matrix import Roles, load_roles, load_rows
 from chaffinch.tasks.outer_folds import OuterFolds
 from chaffinch.tasks.part_needs import PARTS
 from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.roles import roles_of, said_in_role
 from chaffinch.tasks.selection.vocabulary import Rows
 from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import split_rows
@@ -75,7 +76,11 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
     columns = settings.columns
     source = _with_history(source, settings)
-    with _fit_for_the_former_run(source, settings), within_reach(settings):
+    with (
+        _fit_for_the_former_run(source, settings),
+        within_reach(settings),
+        said_in_role(roles_of(settings)),
+    ):
         return tables.ingest(
             source,
             datasets,

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Sizes, setting
 
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
@@ -15,7 +16,9 @@ _DEVICE = r"^(cpu|cuda(:[0-9]+)?)$"
 
 def _cpu_or_cuda(value: Any) -> Any:
     if not isinstance(value, str) or not re.search(_DEVICE, value):
-        raise ValueError(f"device must be cpu, cuda, or cuda:0, cuda:1, ... but is {value!r}")
+        raise ValueError(
+            f"device must be cpu, cuda, or cuda:0, cuda:1, ... but is {in_one_line(value)}"
+        )
     return value
 
 

@@ -14,6 +14,7 @@ from chaffinch.storage.names import nearest
 from chaffinch.storage.paths import path_from
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.magnitudes import check_magnitude
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.devices import device_named
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
 
@@ -53,12 +54,12 @@ def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
     if beside_network:
         raise InputError(
             "hidden_layer_sizes and network exclude each other, as a network has layers of its "
-            f"own, but hidden_layer_sizes is {given!r}; leave one of them out"
+            f"own, but hidden_layer_sizes is {in_one_line(given)}; leave one of them out"
         )
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InputError(
             "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
-            f"but is {given!r}"
+            f"but is {in_one_line(given)}"
         )
     return tuple(given)
 
@@ -84,7 +85,7 @@ def check_device_takes(
 def seed_asked_for(given: Any) -> int:
     """Return a seed; InputError if it is no whole number of at least 0."""
     if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
-        raise InputError(f"seed must be a whole number of at least 0 but is {given!r}")
+        raise InputError(f"seed must be a whole number of at least 0 but is {in_one_line(given)}")
     return int(given)
 
 
@@ -95,7 +96,7 @@ def path_asked_for(given: Any) -> Path | None:
     try:
         return path_from(given, "checkpoint")
     except TypeError as error:
-        raise InputError(f"checkpoint must be a path but is {given!r}") from error
+        raise InputError(f"checkpoint must be a path but is {in_one_line(given)}") from error
 
 
 def sets_asked_for(given: Any, names: Sequence[str]) -> list[list[int]]:
@@ -108,7 +109,8 @@ def sets_asked_for(given: Any, names: Sequence[str]) -> list[list[int]]:
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InputError(
-            f"previous must be a sequence of sets of features but is {given!r}; give [[...]]"
+            f"previous must be a sequence of sets of features but is {in_one_line(given)}; "
+            "give [[...]]"
         )
     return [_positions(one, names) for one in given]
 
@@ -117,7 +119,9 @@ def _positions(given: Any, names: Sequence[str]) -> list[int]:
     if isinstance(given, str):
         raise InputError(f"previous must hold sets of features but holds the text {given!r}")
     if not isinstance(given, Collection):
-        raise InputError(f"previous must hold sets of features but holds {given!r}; give [[...]]")
+        raise InputError(
+            f"previous must hold sets of features but holds {in_one_line(given)}; give [[...]]"
+        )
     return sorted({_position(feature, names) for feature in given})
 
 

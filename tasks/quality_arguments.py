@@ -7,6 +7,7 @@ from typing import Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.given_rows import rows_and_schema
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.rivals.binned import FEWEST_BINS
 from chaffinch.tasks.selection.vocabulary import Rows, Schema, Task
 
@@ -16,14 +17,16 @@ _LARGEST_SEED = 2**32 - 1
 def checked_seed(seed: Any) -> int:
     """Return a seed; InputError if it is none that everything random takes."""
     if not _is_whole(seed) or not 0 <= seed <= _LARGEST_SEED:
-        raise InputError(f"seed must be a whole number in 0..{_LARGEST_SEED} but is {seed!r}")
+        raise InputError(
+            f"seed must be a whole number in 0..{_LARGEST_SEED} but is {in_one_line(seed)}"
+        )
     return int(seed)
 
 
 def check_processes(processes: Any) -> None:
     """Refuse what is no number of processes with InputError."""
     if not _is_whole(processes):
-        raise InputError(f"processes must be a whole number but is {processes!r}")
+        raise InputError(f"processes must be a whole number but is {in_one_line(processes)}")
     if processes < 1:
         raise InputError(f"processes must be at least 1 but is {processes}")
 
@@ -41,7 +44,9 @@ def check_engine(engine: Any) -> None:
 def read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
     """Return the same as `rows_and_schema`; InputError if numbers are not parted into so many."""
     if bins is not None and (not _is_whole(bins) or bins < FEWEST_BINS):
-        raise InputError(f"bins must be a whole number of at least {FEWEST_BINS} but is {bins!r}")
+        raise InputError(
+            f"bins must be a whole number of at least {FEWEST_BINS} but is {in_one_line(bins)}"
+        )
     return rows_and_schema(X, y, task)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from chaffinch.storage.names import nearest
+from chaffinch.tasks.selection.errors import in_one_line
 
 # Pydantic's kind of error -> what must hold, with the limits from the error's context.
 _MUST = {
@@ -65,7 +66,7 @@ def refusal(
         return f"there is no setting {name!r}{near}"
     if kind == "missing":
         return f"{name} must be given"
-    return f"{name} {_must(kind, first['msg'], first.get('ctx', {}))} but is {given!r}"
+    return f"{name} {_must(kind, first['msg'], first.get('ctx', {}))} but is {in_one_line(given)}"
 
 
 def _must(kind: str, message: str, limits: Mapping[str, Any]) -> str:

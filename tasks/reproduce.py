@@ -16,6 +16,7 @@ from chaffinch.tasks.reproducing.experiment import Measured
 from chaffinch.tasks.reproducing.experiments import experiment_named
 from chaffinch.tasks.reproducing.memory import Item, Memory
 from chaffinch.tasks.reproducing.outcome import Reproduction, beside
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.stage import OnProgress, tell_nobody
 
@@ -76,7 +77,7 @@ def reproduce(
     """
     experiment = experiment_named(table)
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
-        raise InputError(f"seeds must be a whole number of at least 1 but is {seeds!r}")
+        raise InputError(f"seeds must be a whole number of at least 1 but is {in_one_line(seeds)}")
     execution = ExecutionSettings(cluster=cluster, workers=workers)
     shared = experiment.read(None if data is None else path_from(data, "data"))
     wanted = list(range(seeds))

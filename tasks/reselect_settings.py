@@ -38,7 +38,11 @@ class Reselect(Settings):
         ..., 1, "Former features", "What the former run kept: number or category by feature."
     )
     known: tuple[str, ...] = setting(
-        (), 2, "Known", "What the former run left out; any other column is new."
+        (),
+        2,
+        "Known",
+        "What the former run's table had beside them, left out by its search, as no use, as asked "
+        "or as the target; any other column is new.",
     )
     former_run: str = setting("", 3, "Former run", "Its name, for the report.")
     gain: _Share = setting(0.01, 4, *_GAIN)

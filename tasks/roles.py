@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, MendableError, NoFeatureError
 from chaffinch.tasks.arrow_columns import (
     as_numbers,
     column_of,
@@ -15,11 +17,57 @@ from chaffinch.tasks.arrow_columns import (
     kind_of,
 )
 from chaffinch.tasks.errors import ANEW
-from chaffinch.tasks.former_fit import unless_given
+from chaffinch.tasks.former_fit import unless_given, within_reach
 from chaffinch.tasks.magnitudes import LARGEST
 from chaffinch.tasks.settings import SelectionSettings
 
 _IN_WORDS = {"category": "text", "bool": "true and false", "timestamp": "timestamps"}
+_GIVE = {
+    "target": "give numbers or classes",
+    "weight column": "give numbers above 0",
+    "time column": "give timestamps or numbers",
+    **dict.fromkeys(("history column", "numeric column"), "give numbers"),
+    **dict.fromkeys(("group column", "series column"), "give numbers or text"),
+    **dict.fromkeys(("keep column", "categorical column"), "give numbers or text"),
+}
+
+
+@contextmanager
+def said_in_role(named: Iterable[tuple[str, str | None]]) -> Iterator[None]:
+    """Let an error inside tell no one to drop a column that is named for something.
+
+    Parameters
+    ----------
+    named : iterable of (str, str or None)
+        Each role, such as ``"time column"``, and the column that is named for it, if any.
+
+    Raises
+    ------
+    InputError
+        In place of a NoFeatureError of such a column: what to give for its role.
+    """
+    try:
+        yield
+    except NoFeatureError as error:
+        for role, name in named:
+            if name == error.name:
+                raise InputError(
+                    f"{role} {name!r} is of type {error.kind}; {_GIVE[role]}"
+                ) from error
+        raise
+
+
+def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str | None]]:
+    """Yield every role that a column is named for, and the column."""
+    columns = settings.columns
+    yield "target", settings.target
+    for role in ("weight", "group", "time"):
+        yield f"{role} column", getattr(columns, role)
+    if settings.history is not None:
+        yield "series column", settings.history.series
+    for role in ("keep", "numeric", "categorical"):
+        for name in getattr(columns, role):
+            yield f"{role} column", name
 
 
 def check_roles(table: Any, settings: SelectionSettings) -> None:
@@ -77,14 +125,33 @@ def _check_order(table: Any, settings: SelectionSettings) -> None:
         _refuse_missing("group", columns.group, column)
     if columns.time is not None:
         column = column_of(table, columns.time, "time column")
-        kind = kind_of(columns.time, column)
-        if kind in ("category", "bool"):
-            if_named = if_numbers(columns.time, column)
-            raise InputError(
-                f"time column {columns.time!r} holds {_IN_WORDS[kind]}, which has no order in "
-                f"time: give timestamps or numbers{unless_given(settings.method, if_named, '')}"
-            )
+        with within_reach(settings):
+            check_has_order(columns.time, column)
         _refuse_missing("time", columns.time, column)
+
+
+def check_has_order(name: str, column: Any) -> None:
+    """Refuse a column of times that tells no earlier row from a later one.
+
+    Parameters
+    ----------
+    name : str
+        Of the time column.
+    column : pyarrow.ChunkedArray
+        Typed.
+
+    Raises
+    ------
+    InputError
+        If it holds text, or true and false.
+    """
+    kind = kind_of(name, column)
+    if kind in ("category", "bool"):
+        raise MendableError(
+            f"time column {name!r} holds {_IN_WORDS[kind]}, which has no order in time",
+            f"give timestamps or numbers{if_numbers(name, column)}",
+            "give timestamps or numbers",
+        )
 
 
 def _refuse_missing(role: str, name: str, column: Any) -> None:

@@ -190,7 +190,8 @@ def _history(
     scale: Literal["none", "series"],
 ) -> HistorySettings | None:
     """Return what is to be made of earlier rows; None where nothing of it is asked for."""
-    if not (lags or rolling or columns or series or scale != "none"):
+    is_scaled = not isinstance(scale, str) or scale != "none"  # a table has no truth of its own
+    if not (lags or rolling or columns or is_scaled) and series is None:
         return None
     return HistorySettings(lags=lags, rolling=rolling, columns=columns, series=series, scale=scale)
 

@@ -22,6 +22,7 @@ from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.arrow_columns import as_numbers, column_of, first_missing, if_numbers, kind_of
 from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.magnitudes import check_largest
+from chaffinch.tasks.roles import said_in_role
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 # Series -> column -> "mean" and "reach"; where there is but one series, it is called "".
@@ -106,6 +107,29 @@ def fitted_scales(
         rows = is_train & (names == name)
         found[name] = {c: _scale(values[rows], c, name) for c, values in numbers.items()}
     return found
+
+
+def can_be_used(table: pa.Table, name: str, series: str | None, is_train: Mask | None) -> bool:
+    """Return whether history, and a scale, can be made of a column.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        n rows.
+    name : str
+        Of the column, which need not be there.
+    series : str or None
+        Column that tells one series from another.
+    is_train : ndarray of bool, shape (n,), or None
+        Which rows a scale goes by; None where there is to be none.
+    """
+    try:
+        numbers_of(table, name)
+        if is_train is not None:
+            fitted_scales(table, [name], series, is_train)
+    except InputError:
+        return False
+    return True
 
 
 def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
@@ -193,8 +217,7 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
     InputError
         If there is none, it holds something else, or a number beyond 1e30.
     """
-    column_of(table, name, "history column")
-    column = type_columns(table.select([name])).column(0)
+    column = _typed(table, name, "history column")
     if kind_of(name, column) not in ("float64", "int64"):
         raise MendableError(
             f"history column {name!r} must hold numbers",
@@ -215,14 +238,19 @@ def complete(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
     InputError
         If there is none, or it is missing in a row.
     """
-    column_of(table, name, f"{role} column")
-    column = type_columns(table.select([name])).column(0)
+    column = _typed(table, name, f"{role} column")
     if column.null_count:
         raise InputError(
             f"{role} column {name!r} is missing in row {first_missing(column)}: fill or remove "
             "such rows"
         )
     return column
+
+
+def _typed(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
+    column_of(table, name, role)
+    with said_in_role([(role, name)]):
+        return type_columns(table.select([name])).column(0)
 
 
 def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[np.str_]]:

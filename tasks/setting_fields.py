@@ -20,6 +20,7 @@ from pydantic import (
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.paths import check_named
 from chaffinch.tasks.refusals import refusal
+from chaffinch.tasks.selection.errors import in_one_line
 
 
 def _as_written(value: Any) -> Any:
@@ -150,7 +151,7 @@ class Settings(BaseModel):
 def listed(role: str, given: Any, what: str = "a list") -> tuple[Any, ...]:
     """Return what a list holds; InputError for one value alone, such as a text."""
     if isinstance(given, str | bytes) or not isinstance(given, Collection):
-        raise InputError(f"{role} must be {what} but is {given!r}")
+        raise InputError(f"{role} must be {what} but is {in_one_line(given)}")
     return tuple(given)
 
 

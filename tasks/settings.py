@@ -33,6 +33,7 @@ from chaffinch.tasks.refit_settings import (
     Sequential,
 )
 from chaffinch.tasks.reselect_settings import Reselect
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
 from chaffinch.tasks.setting_fields import Count, Settings, StorePath, setting
 
@@ -54,7 +55,7 @@ def _local_none_or_an_address(value: Any) -> Any:
     if not isinstance(value, str) or not re.search(_CLUSTER, value):
         raise ValueError(
             "cluster must be local, none or a scheduler's address such as tcp://host:8786 "
-            f"but is {value!r}"
+            f"but is {in_one_line(value)}"
         )
     return value
 
@@ -100,7 +101,7 @@ def method_of(given: Any) -> Method:
     values = given if isinstance(given, dict) else {"kind": given}
     kind = values.get("kind", "gbmo")
     if not isinstance(kind, str) or kind not in _METHODS:
-        raise InputError(f"method must be one of {', '.join(_METHODS)} but is {kind!r}")
+        raise InputError(f"method must be one of {', '.join(_METHODS)} but is {in_one_line(kind)}")
     return _METHODS[kind](**values)
 
 

@@ -88,6 +88,16 @@ TABLES = [
     bad("values of two kinds", "the table cannot be read (Could not convert 'x' with type str: "
         "tried to convert to int64; Conversion failed for column a with type object); give each "
         "column values of one type", bad_table(a=[1, "x"] * 30)),
+    *(bad(f"{role} of lists", f"{role} column 'a' is of type list<item: int64>; give {remedy}",
+          bad_table(a=[[1]] * N), **{role: ["a"] if is_list else "a"})
+      for role, is_list, remedy in (("weight", False, "numbers above 0"),
+                                    ("group", False, "numbers or text"),
+                                    ("time", False, "timestamps or numbers"),
+                                    ("keep", True, "numbers or text"),
+                                    ("numeric", True, "numbers"),
+                                    ("categorical", True, "numbers or text"))),
+    bad("target of lists", "target 'y' is of type list<item: int64>; give numbers or classes",
+        bad_table(y=[[1]] * N)),
     bad("lists", "column 'a' is of type list<item: int64>, which is no feature; drop it",
         bad_table(a=[[1]] * N)),
     bad("dates", "column 'a' holds timestamps and cannot be a feature: name it as the time "
@@ -298,7 +308,7 @@ ROLES = [
         "remove these rows", bad_table(w=[1, 2, None] * 20), weight="w"),
     bad("coarse group", "group column 'g' has 2 different values but "
         f"{NEEDS}: name a finer one, or use fewer folds", bad_table(g=["a", "b"] * 30), group="g"),
-    bad("time of text", "time column 't' holds text, which has no order in time: give timestamps "
+    bad("time of text", "time column 't' holds text, which has no order in time; give timestamps "
         "or numbers", bad_table(t=["a", "b", "c"] * 20), time="t"),
     *(bad(f"no such {role}", f"{role} column 'heigth' is no column of the table; did you mean "
           "'height'?", bad_table(height=AMOUNTS), at_command=role == "weight",
@@ -428,6 +438,39 @@ def test_a_name_like_none_is_not_answered_with_all_there_are(options):
     with pytest.raises(InputError, match=r"known are|give lightgbm") as refusal:
         select(bad_table(), **options)
     assert len(str(refusal.value)) < 400
+
+
+TABLE_IN_PLACE_OF = [
+    pytest.param(lambda table: chaffinch.reselect(table, table), "a former run", id="former"),
+    pytest.param(lambda table: chaffinch.load_contract(table), "a former run", id="contract"),
+    pytest.param(lambda table: chaffinch.difference(table, table), "a former run", id="before"),
+    pytest.param(lambda table: chaffinch.select(table, table), "target", id="target"),
+    pytest.param(lambda table: chaffinch.compare(table, table), "target", id="compared"),
+    pytest.param(lambda table: chaffinch.with_history(table, "y", time=table), "time", id="time"),
+    pytest.param(lambda table: chaffinch.reproduce(table), "table", id="reproduce"),
+]
+TABLE_IN_PLACE_OF += [
+    pytest.param(lambda table, o=o: chaffinch.select(table, "y", **{o: table}), said, id=o)
+    for o, said in {
+        "model": "an estimator",
+        **{option: option for option in ("weight", "method", "loss", "alternatives", "store")},
+        **{option: option for option in ("cluster", "n_features", "baseline", "series", "scale")},
+    }.items()
+]
+
+
+@pytest.mark.parametrize(("call", "said"), TABLE_IN_PLACE_OF)
+def test_a_table_in_place_of_a_name_is_told_by_its_type(call, said):
+    with pytest.raises(InputError, match=rf"^{said} must .* of type DataFrame") as refusal:
+        call(bad_table())
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_a_table_in_place_of_a_run_is_told_by_its_type(tmp_path):
+    chaffinch.select(bad_table(), "y", model="linear", store=tmp_path)
+    for call in (chaffinch.load_run, chaffinch.promote, chaffinch.promotions, chaffinch.rollback):
+        with pytest.raises(InputError, match=r"^a name must be text but is of type DataFrame$"):
+            call(bad_table(), store=tmp_path)
 
 
 @pytest.mark.parametrize("model", [3, Ridge, lambda: None])

@@ -32,6 +32,7 @@ from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
 from chaffinch.tasks.log_context import logging_about
 from chaffinch.tasks.matrix import load_roles, load_rows
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings import ExecutionSettings
 from chaffinch.tasks.stage import (
     OnProgress,
@@ -130,7 +131,9 @@ def check_time_budget(time_budget: float | None) -> None:
     if time_budget is None:
         return
     if isinstance(time_budget, bool) or not isinstance(time_budget, Real):
-        raise InputError(f"the time budget must be a number of seconds but is {time_budget!r}")
+        raise InputError(
+            f"the time budget must be a number of seconds but is {in_one_line(time_budget)}"
+        )
     if not time_budget > 0:
         raise InputError(f"the time budget must be above 0 but is {time_budget:g}; leave it out")
 

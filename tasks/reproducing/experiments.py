@@ -9,6 +9,7 @@ from chaffinch.tasks.reproducing.alternatives import FIGURE_5, TABLES_3_5_6
 from chaffinch.tasks.reproducing.experiment import Experiment
 from chaffinch.tasks.reproducing.gbmo_sonar import BY_NETWORK, BY_TREES
 from chaffinch.tasks.reproducing.gbmo_synthetic import TABLE_2
+from chaffinch.tasks.selection.errors import in_one_line
 
 _ALL = (
     *(TABLE_2, BY_NETWORK, BY_TREES, BY_LIGHTGBM, BY_XGBOOST, TABLES_3_5_6, FIGURE_5),
@@ -26,6 +27,8 @@ def experiment_named(name: str) -> Experiment:
     InputError
         If there is none of that name.
     """
-    if name not in EXPERIMENTS:
-        raise InputError(f"table must be one of {', '.join(EXPERIMENTS)} but is {name!r}")
+    if not isinstance(name, str) or name not in EXPERIMENTS:
+        raise InputError(
+            f"table must be one of {', '.join(EXPERIMENTS)} but is {in_one_line(name)}"
+        )
     return EXPERIMENTS[name]

@@ -1,6 +1,15 @@
 """What the mathematics refuses: ValueErrors that say what may be done about it."""
 
 
+def in_one_line(given: object) -> str:
+    """Return a value as Python writes it, or its type where that takes several lines.
+
+    A table in place of a name would fill the screen that its error is read on.
+    """
+    written = repr(given)
+    return f"of type {type(given).__name__}" if len(written.splitlines()) > 1 else written
+
+
 class SettingError(ValueError):
     """A setting does not fit the others, or the rows, with what may be done about it.
 

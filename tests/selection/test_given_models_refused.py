@@ -72,7 +72,7 @@ def test_numpys_whole_numbers_are_whole_numbers() -> None:
 
 @pytest.mark.parametrize("loss", [None, first, 3])
 def test_a_loss_is_a_name(loss) -> None:
-    refused("loss must be the name of a loss or of a scikit-learn scorer but is", LINE, loss=loss)
+    refused("loss must be the name of a loss or a scikit-learn scorer but is", LINE, loss=loss)
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_padded_numbers_in_roles_that_need_numbers():
     padded = text([f"{i:03}" for i in range(1, N + 1)])
     refused("weight column 'w' must hold numbers above 0 but holds text: name another, or name "
             "'w' as numeric", table_with(w=padded), weight="w")  # fmt: skip
-    refused("time column 'w' holds text, which has no order in time: give timestamps or numbers, "
+    refused("time column 'w' holds text, which has no order in time; give timestamps or numbers, "
             "or name 'w' as numeric", table_with(w=padded), time="w")  # fmt: skip
 
 
@@ -505,6 +505,12 @@ def test_codes_that_nobody_named_as_categorical():
         "as numeric what is a quantity, and as categorical what is not"
     ]
     assert not warned("leading zeros", table, categorical=("zip",))
+
+
+@pytest.mark.parametrize("other", ["x", "1.5", "-3"])
+def test_a_category_for_what_else_it_holds_is_not_one_for_its_leading_zeros(other):
+    assert not warned("leading zeros", table_with(k=text(["01", "1", "02", other] * 15)))
+    assert warned("leading zeros", table_with(k=text(["01", "1", "02", None] * 15)))
 
 
 def test_categories_that_name_the_rows_but_for_a_few_that_occur_twice():

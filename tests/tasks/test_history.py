@@ -237,6 +237,32 @@ def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(
         assert of_text[name].to_pylist() == of_numbers[name].to_pylist()
 
 
+@pytest.mark.parametrize("is_file", [True, False])
+def test_times_with_leading_zeros_are_times_where_they_are_called_numeric(
+    is_file, tmp_path
+) -> None:
+    data = daily(200).assign(day=lambda rows: rows["day"].astype(str).str.zfill(4))
+    data.to_csv(tmp_path / "t.csv", index=False)
+    source = tmp_path / "t.csv" if is_file else data
+    said = (
+        "time column 'day' holds text, which has no order in time; give timestamps or numbers, or "
+        "name 'day' as numeric"
+    )
+    asked = {"time": "day", "lags": [1], "model": LINEAR}
+    for refused in (
+        lambda: made(source, lags=(1,)),
+        lambda: chaffinch.select(source, "y", **asked),
+    ):
+        with pytest.raises(InputError) as refusal:
+            refused()
+        assert str(refusal.value) == said
+    table = made(source, lags=(1,), numeric=["day"])
+    np.testing.assert_array_equal(table["y_lag_1"][1:], data["y"][:-1])
+    assert chaffinch.select(source, "y", numeric=["day"], **asked).features
+    with pytest.raises(InputError, match=r"no order in time; give timestamps or numbers$"):
+        made(data.assign(day="d" + data["day"]), lags=(1,))
+
+
 def test_text_with_leading_zeros_that_is_not_called_numeric_is_no_history() -> None:
     padded = DAYS.assign(price=["00042", "00043", "00044", "00045"])
     with pytest.raises(InputError, match=r"must hold numbers; .*, or name 'price' as numeric$"):
@@ -523,7 +549,8 @@ def test_a_column_without_a_value_to_scale_by_is_what_is_to_be_left_out(of, seri
         chaffinch.select(data, "y", **asked, history_columns=["price", "y"])
     chaffinch.select(data, "y", **asked, history_columns=["y"])
     priced = data.assign(price=data["noise"])
-    before = chaffinch.select(priced, "y", **asked, history_columns=["price", "y"])
+    asked["history_columns"] = ["price", "y"]
+    before = chaffinch.select(priced, "y", **asked, keep=["price_lag_1"])
     with pytest.raises(InputError, match="to be scaled by; give rows in which it has values, or s"):
         chaffinch.reselect(before, data)
 
@@ -563,6 +590,33 @@ def test_what_cannot_be_is_refused_in_one_line(options, message) -> None:
     with pytest.raises(InputError, match=message) as error:
         chaffinch.select(two_series(100), "y", **asked)
     assert "\n" not in str(error.value)
+
+
+ROLES = {"time": "day", "series": "shop"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("day", "time column 'day' is of type {}; give timestamps or numbers"),
+        ("shop", "series column 'shop' is of type {}; give numbers or text"),
+        ("y", "history column 'y' is of type {}; give numbers"),
+    ],
+)
+def test_a_type_that_no_feature_can_have_is_told_in_the_role_of_its_column(name, said) -> None:
+    rows = two_series(60).assign(noise=np.arange(120) % 7)
+    asked = {**ROLES, "model": LINEAR, "lags": [1], "keep": ["y_lag_1"]}
+    before = chaffinch.select(rows, "y", **asked)
+    lasting = rows.assign(**{name: pd.to_timedelta(np.arange(120), unit="h")})
+    for call in (
+        lambda: chaffinch.with_history(lasting, "y", lags=(1,), **ROLES),
+        lambda: chaffinch.select(lasting, "y", **asked),
+        lambda: chaffinch.select(lasting, "noise", history_columns=["y"], **asked),
+        lambda: chaffinch.reselect(before, lasting),
+    ):
+        with pytest.raises(InputError) as refusal:
+            call()
+        assert re.sub(r"duration\[.s\]", "{}", str(refusal.value)) == said
 
 
 @pytest.mark.parametrize("role", ["lags", "rolling"])
@@ -622,9 +676,30 @@ def test_numbers_that_models_cannot_compute_with_are_refused(value) -> None:
         made(data, rolling=(2,))
 
 
-def test_a_name_that_is_taken_and_a_time_that_is_none_are_refused() -> None:
-    with pytest.raises(InputError, match="makes a column 'y_lag_1' but the table has one; rename"):
-        made(DAYS.assign(y_lag_1=0.0), lags=(1,))
+def test_a_name_that_is_taken_is_refused_with_what_helps_at_every_door(result) -> None:
+    table = daily(seed=1).assign(y_lag_1=0.0)
+    asked = {"time": "day", "lags": [1], "model": LINEAR}
+    for call in (
+        lambda: made(table, lags=(1,)),
+        lambda: chaffinch.select(table, "y", **asked),
+        lambda: chaffinch.select(table, "y", drop=["y_lag_1"], **asked),
+        lambda: chaffinch.reselect(result, table),
+        lambda: chaffinch.reselect(result, table, drop=["y_lag_1"]),
+    ):
+        with pytest.raises(InputError) as refusal:
+            call()
+        assert str(refusal.value) == (
+            "history makes a column 'y_lag_1' but the table has one; rename it, or take it out of "
+            "the table"
+        )
+
+
+def test_a_made_feature_is_dropped_by_its_name() -> None:
+    asked = {"time": "day", "lags": [1, 2], "model": LINEAR}
+    assert "y_lag_1" not in chaffinch.select(daily(), "y", drop=["y_lag_1"], **asked).candidates
+
+
+def test_a_time_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="time column 'day' holds text, which has no order"):
         made(DAYS.assign(day=["x", "y", "z", "w"]), lags=(1,))
     with pytest.raises(InputError, match="time column 'day' is missing in row 2: fill or remove"):

@@ -21,6 +21,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.storage.errors import StorageError
 from chaffinch.tasks.former import load_contract
 from chaffinch.tasks.paired_bootstrap import paired_error, resampling_units
+from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Rows
 from chaffinch.tasks.steps import steps_of
@@ -102,6 +103,25 @@ def test_a_new_column_is_a_candidate_as_well(former) -> None:
     (change,) = newer.changes["changes"]
     assert (change["feature"], change["change"]) == ("extra", "new")
     assert newer.features == ["x1", "x2", "extra"]
+
+
+@pytest.mark.parametrize("was", ["constant", "empty", "dropped", "an identifier", "the target"])
+def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_path) -> None:
+    extra = np.random.default_rng(9).normal(size=600)
+    values = {"constant": 1.0, "empty": np.nan, "an identifier": [f"n{i}" for i in range(600)]}
+    before, target = table("x1", "x2", extra=values.get(was, extra)), "y"
+    if was == "the target":
+        before, target = before.assign(extra=before["y"], y=extra), "extra"
+    drop = ["extra"] if was == "dropped" else []
+    former = chaffinch.select(before, target, model=LINEAR, method="flbmo", n_features=2, drop=drop)
+    assert "extra" not in former.candidates
+    data = table("x1", "x2", seed=3)
+    newer = data.assign(extra=extra, y=data["y"] + 2 * extra)
+    after = chaffinch.reselect(former, newer, "y", drop=[])
+    assert [one["change"] for one in after.changes["changes"]] == ["returned"]
+    page = Page(after.report(tmp_path / "report.html").read_bytes())
+    assert [row[:2] for row in page.tables["What changed"][1:]] == [["extra", "returned"]]
+    assert any(line.startswith("  Returned: extra") for line in lines_of_changes(after.changes))
 
 
 def test_the_one_feature_of_a_set_cannot_be_done_without(tmp_path) -> None:
@@ -396,19 +416,79 @@ def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
         lags=[1], series="shop", history_columns=["x3", "pad"], keep=["x1", "x3_lag_1"],
     )  # fmt: skip
     newer = with_roles(1, w=1.0, shop=np.arange(600) % 3)
+    add = "add it to the rows, or select anew without a former run$"
     for name, said in (
         ("x1", "the newer rows lack 'x1', which the former run kept; add"),
-        ("x3", "history column 'x3' is no column of the table; did you mean"),
-        ("shop", "series column 'shop' is no column of the table"),
-        ("day", "time column 'day' is no column of the table"),
-        ("w", "weight column 'w' is no column of the table"),
-        ("y", "target 'y' is no column of the table"),
+        ("x3", f"history column 'x3' is no column of the table; {add}"),
+        ("shop", f"series column 'shop' is no column of the table; {add}"),
+        ("day", f"time column 'day' is no column of the table; {add}"),
+        ("w", f"weight column 'w' is no column of the table; {add}"),
+        (
+            "y",
+            "target 'y' is no column of the table; add it to the rows, or choose another target$",
+        ),
     ):
         with pytest.raises(InputError, match=f"^{said}"):
             chaffinch.reselect(before, newer.drop(columns=name))
     fewer = chaffinch.reselect(before, newer.drop(columns="pad"))
     assert "x3_lag_1" in fewer.features
     assert "pad_lag_1" not in fewer.candidates
+
+
+def with_shops(seed):
+    """Three series, and a column beside them that a history can be made of."""
+    data = table("x1", "x3", seed=seed, day=np.arange(600), shop=np.arange(600) % 3)
+    return data.assign(pad=data["x8"] + 1)
+
+
+WORSE = {
+    "empty": lambda pad: np.nan,
+    "text": lambda pad: "low",
+    "empty in a series": lambda pad: pad.where(pad.index % 3 > 0),
+}
+
+
+@pytest.mark.parametrize("scale", ["none", "series"])
+@pytest.mark.parametrize("worse", [*WORSE, "of no type for a feature", "too large"])
+def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse, scale) -> None:
+    asked = {"time": "day", "series": "shop", "lags": [1], "scale": scale}
+    before = select(with_shops(0), history_columns=["pad", "x2"], **asked)
+    assert before.features == ["x1", "x3"]
+    values = {"of no type for a feature": pd.Timedelta(days=1), "too large": 1e300}
+    make = WORSE.get(worse, lambda pad: values[worse])
+    newer = with_shops(1).assign(pad=lambda rows: make(rows["pad"]))
+    after = chaffinch.reselect(before, newer, drop=["pad"] if worse in values else None)
+    assert after.features == ["x1", "x3"]
+    assert "x2_lag_1" in after.candidates
+
+
+@pytest.mark.parametrize("keep", ["pad", "pad_lag_1"])
+@pytest.mark.parametrize("worse", WORSE)
+def test_what_was_kept_on_a_scale_must_be_brought_to_it_again(worse, keep) -> None:
+    asked = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
+    before = select(with_shops(0), history_columns=["pad", "x2"], keep=[keep], **asked)
+    newer = with_shops(1).assign(pad=lambda rows: WORSE[worse](rows["pad"]))
+    with pytest.raises(InputError, match=r"^(history )?column 'pad' .*, or select anew without a"):
+        chaffinch.reselect(before, newer)
+    lacks = "the newer rows lack 'pad'" if keep == "pad" else "history column 'pad' is no column of"
+    with pytest.raises(InputError, match=f"^{lacks}"):
+        chaffinch.reselect(before, newer.drop(columns="pad"))
+
+
+def test_groups_of_the_former_run_are_to_be_added_where_they_are_not_there() -> None:
+    before = select(table("x1", shop=np.arange(600) % 30), group="shop")
+    said = "group column 'shop' is no column of the table; add it to the rows, or select anew"
+    with pytest.raises(InputError, match=f"^{said}"):
+        chaffinch.reselect(before, table("x1", seed=1))
+
+
+def test_what_was_made_of_a_target_that_is_called_otherwise_now_needs_it_still() -> None:
+    before = select(table("x1", day=np.arange(600)), time="day", lags=[1], keep=["y_lag_1"])
+    newer = table("x1", seed=1, day=np.arange(600)).rename(columns={"y": "yes"})
+    said = "history column 'y' is no column of the table; add it to the rows, or select anew"
+    with pytest.raises(InputError, match=f"^{said}"):
+        chaffinch.reselect(before, newer, "yes")
+    assert "y_lag_1" in chaffinch.reselect(before, newer.assign(y=newer["yes"]), "yes").features
 
 
 def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
@@ -485,10 +565,11 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
         (
             in_turn(), {"time": "day"},
             in_turn().assign(day=lambda rows: rows["day"].astype(str).str.zfill(3)),
-            "time column 'day' holds text, which has no order in time: give timestamps or numbers",
+            "time column 'day' holds text, which has no order in time; give timestamps or numbers",
         ),
         (
-            SHOPS, {**SCALED, "history_columns": ["x2"]}, SHOPS.assign(x2="low"),
+            SHOPS, {**SCALED, "history_columns": ["x2"], "keep": ["x2_lag_1"]},
+            SHOPS.assign(x2="low"),
             "history column 'x2' must hold numbers; give a column of numbers, or select anew",
         ),
         (
@@ -648,6 +729,7 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
         ({"features": ["a"]}, InputError, r"is no feature contract \(features.0: input should be"),
         ({"features": []}, InputError, r"is no feature contract \(features: list should have at l"),
         ({"target": {"name": "y"}}, InputError, r"is no feature contract \(target.task: field req"),
+        ({"dropped": ["a"]}, InputError, r"is no feature contract \(dropped.0: input should be a"),
         ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),
     ],
 )  # fmt: skip

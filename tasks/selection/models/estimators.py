@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from chaffinch.tasks.selection.errors import UnusableError
+from chaffinch.tasks.selection.errors import UnusableError, in_one_line
 from chaffinch.tasks.selection.models import skops_file
 from chaffinch.tasks.selection.models.checks import (
     check_matrix,
@@ -80,7 +80,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
     except TypeError as error:
         raise ValueError(
             "an estimator must be an instance with scikit-learn's get_params, fit and predict "
-            f"but is {estimator!r}"
+            f"but is {in_one_line(estimator)}"
         ) from error
     check_task(copy, schema.task)
     make_reproducible(copy, seed)
@@ -253,7 +253,7 @@ def _copy(estimator: Any) -> Any:
     except TypeError as error:
         raise ValueError(
             "an estimator must be an instance with scikit-learn's get_params, fit and predict "
-            f"but is {estimator!r}"
+            f"but is {in_one_line(estimator)}"
         ) from error
 
 
