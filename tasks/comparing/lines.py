@@ -13,6 +13,7 @@ from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import (
+    allowance_of,
     cells_of,
     choices_of,
     cut,
@@ -20,6 +21,7 @@ from chaffinch.tasks.comparing.wording import (
     means_of,
     name_of,
     ranks_of,
+    reasons_of,
     sizes_of,
     verdicts_of,
 )
@@ -64,12 +66,10 @@ def _of_table(table: TableSummary) -> Iterator[str]:
     yield from _aligned([_COLUMNS, *map(_row, table.outcomes)])
     if table.has_further_cells:
         yield means_of(table)
-    if table.n_tested > 1:
-        yield (
-            f"Verdicts allow for all {table.n_tested} differences that were tested (Holm); "
-            "intervals stand for themselves."
-        )
+    if said := allowance_of(table):
+        yield said
     yield verdicts_of(table)
+    yield from reasons_of(table)
     yield from choices_of(table)
 
 

@@ -11,18 +11,15 @@ from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.comparing.scores import ALL_IN_WORDS
-from chaffinch.tasks.comparing.statistics import (
-    CONFIDENCE,
-    FEWEST_PAIRS,
-    NEGLIGIBLE,
-    is_hardly_better,
-    is_no_better,
-)
+from chaffinch.tasks.comparing.statistics import CONFIDENCE, FEWEST_PAIRS
+from chaffinch.tasks.comparing.verdicts import NEGLIGIBLE
 from chaffinch.tasks.reporting.wording import listed, number, visible
 
 # a number by itself; what is quoted, or part of a word, tells things apart and is no figure
 _QUOTED = r"(?<!\w)'[^']*'"
 _FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
+# reasons that the interval of a difference shows by itself
+_LOWER, _HIGHER, _OPEN = "the loss is lower", "the loss is higher", "the interval holds zero"
 _QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 
@@ -94,12 +91,12 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
     n_tested : int
         How many differences were tested with its own.
     """
-    difference = outcome.difference
+    difference, over_constant = outcome.difference, outcome.over_constant
     if outcome.keeps_all:
         return "it keeps every feature"
-    if is_no_better(outcome.over_constant):
+    if over_constant is not None and over_constant.is_no_better:
         return "no better than a constant, which looks at no feature"
-    if is_hardly_better(outcome.over_constant):
+    if over_constant is not None and over_constant.is_hardly_better:
         return f"{NEGLIGIBLE:.0%} better than a constant at best, if at all"
     if difference is None:
         return "no cell has both its loss and that with all features"
@@ -113,15 +110,42 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
             return f"the score is the same {every}, which may be chance where it counts labels"
         return f"the difference is the same {every}, so nothing says how far off it may be"
     if outcome.verdict == "helps":
-        return "the loss is lower"
+        return _LOWER
     if outcome.verdict == "does not help":
-        return "the loss is higher"
+        return _HIGHER
     low, high = difference.interval
     if low <= 0 <= high:
-        return "the interval holds zero"
+        return _OPEN
     if high < 0 and outcome.corrected_p is not None and outcome.corrected_p <= 1 - CONFIDENCE:
         return "it may do no better than a constant"
     return f"may be luck among {number(n_tested)} that were tested"
+
+
+def reasons_of(table: TableSummary) -> list[str]:
+    """Return the reasons of verdicts that do not follow from an interval, with whom they are of."""
+    everyone = [outcome.contender for outcome in table.rivals]
+    alike: dict[tuple[str, str], list[Contender]] = {}
+    for outcome in table.rivals:
+        reason = reason_of(outcome, table.n_tested)
+        if outcome.difference is not None and reason not in (_LOWER, _HIGHER, _OPEN):
+            alike.setdefault((str(outcome.verdict), reason), []).append(outcome.contender)
+    return [
+        f"{verdict.capitalize()} ({reason}): {grouped(contenders, everyone)}."
+        for (verdict, reason), contenders in alike.items()
+    ]
+
+
+def allowance_of(table: TableSummary) -> str:
+    """Return what verdicts allow for; nothing where nothing was tested with another."""
+    to_all, to_constant = table.n_tested, table.n_tested_to_constant
+    if max(to_all, to_constant) < 2:
+        return ""
+    tested = [f"all {to_all} differences to all features"] if to_all else []
+    tested += [f"all {to_constant} to a constant"] if to_constant else []
+    return (
+        f"Verdicts allow for {' and '.join(tested)} that were tested (Holm); intervals stand for "
+        "themselves."
+    )
 
 
 def verdicts_of(table: TableSummary) -> str:

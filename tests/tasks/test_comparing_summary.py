@@ -15,11 +15,13 @@ from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary, cells_in_c
 from chaffinch.tasks.comparing.planned import Contender, Planned
 from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.comparing.wording import (
+    allowance_of,
     choices_of,
     means_of,
     name_of,
     ranks_of,
     reason_of,
+    reasons_of,
     sizes_of,
     verdict_over,
     verdicts_of,
@@ -142,6 +144,49 @@ def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
     assert among["lucky, 5 features"].difference == alone["lucky, 5 features"].difference
     assert among["lucky, 5 features"].difference.interval[1] < 0
     assert reason_of(among["lucky, 5 features"], 20) == "may be luck among 20 that were tested"
+
+
+def with_constant(rows: list[dict[str, Any]], excess: float, noise: float = 0.0) -> pa.Table:
+    """The rows with a constant whose loss is as much above that with all features."""
+    rng = np.random.default_rng(7)
+    of_all = [row for row in rows if row["method"] == "all"]
+    constant = [{**row, "method": "none", "features": []} for row in of_all]
+    for row in constant:
+        row["loss"] += excess + rng.normal(0, noise)
+    return table_of([*rows, *constant])
+
+
+def test_a_verdict_by_the_constant_is_no_verdict_by_one_lucky_interval_of_many() -> None:
+    """Alone a method is shown to be hardly better than a constant; among twenty it is not."""
+    names = ["lucky", *(f"m{i}" for i in range(19))]
+    rows = made_up_rows(methods=names, differences={"lucky": 0.01})
+    few = [row for row in rows if row["method"] in ("all", "lucky")]
+    alone, among = (only(with_constant(some, 0.0, 0.01)) for some in (few, rows))
+    one, same = outcomes(alone)["lucky, 5 features"], outcomes(among)["lucky, 5 features"]
+    assert one.over_constant.interval == same.over_constant.interval
+    assert (one.verdict, same.verdict) == ("does not help", "cannot tell")
+    assert (alone.n_tested_to_constant, among.n_tested_to_constant) == (1, 20)
+    assert allowance_of(alone) == ""
+    assert allowance_of(among) == (
+        "Verdicts allow for all 20 differences to all features and all 20 to a constant that were "
+        "tested (Holm); intervals stand for themselves."
+    )
+    assert allowance_of(among) in lines_of(summarise(with_constant(rows, 0.0, 0.01)))
+
+
+def test_reasons_that_the_printed_interval_does_not_show_are_told_in_the_terminal() -> None:
+    rows = made_up_rows(methods=("gbmo", "anova_f", "mrmr"), differences={"anova_f": 0.1})
+    at_constant = summarise(with_constant(rows, -0.2, 0.01))
+    (table,) = at_constant.tables
+    assert {outcome.verdict for outcome in table.rivals} == {"does not help"}
+    told = (
+        "Does not help (no better than a constant, which looks at no feature): anova_f (5 "
+        "features), gbmo, mrmr (5 features)."
+    )
+    assert reasons_of(table) == [told]
+    assert told in lines_of(at_constant)
+    # by the interval alone, nothing is to be told
+    assert reasons_of(only(table_of(rows))) == []
 
 
 def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
