@@ -20,13 +20,25 @@ from chaffinch.tasks.selection.vocabulary import Floats
 class NearBest:
     """The sizes of one method: the best, and the smallest within one standard error of it.
 
-    `fewest` is the smallest of all that were compared.
+    Attributes
+    ----------
+    method : str
+        Whose they are.
+    best : int
+        The size with the lowest mean loss.
+    smallest : int
+        The smallest that is near it; see `smallest_near_best`.
+    fewest : int
+        The smallest of all that were compared.
+    beats_constant : bool or None
+        Whether the best has a lower mean loss than a constant; None where that is not known.
     """
 
     method: str
     best: int
     smallest: int
     fewest: int
+    beats_constant: bool | None
 
 
 def near_best_of(
@@ -51,21 +63,24 @@ def near_best_of(
         sizes, rows = zip(*of_method, strict=True)
         if len(sizes) < 2:
             continue
-        found = smallest_near_best(
-            scores.losses[list(rows)][:, shared], scores.test_share[rows[0], shared]
-        )
+        losses, constant = scores.losses[list(rows)][:, shared], scores.constant[shared]
+        found = smallest_near_best(losses, scores.test_share[rows[0], shared], constant)
         if found is not None:
             best, smallest = found
-            yield NearBest(method, sizes[best], sizes[smallest], sizes[0])
+            is_better = beats(losses[best], constant)
+            yield NearBest(method, sizes[best], sizes[smallest], sizes[0], is_better)
 
 
-def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | None:
+def smallest_near_best(
+    losses: Floats, test_share: Floats, constant: Floats
+) -> tuple[int, int] | None:
     """Return the best size, and the smallest whose loss is within one standard error of its own.
 
-    Where we depart: Breiman's standard error is that of the best's own mean loss, which holds what
-    makes a cell hard for every size. All sizes were scored on the same cells, so it is here that
-    of the difference to the best, which spares fewer features. None where fewer than
-    `FEWEST_PAIRS` cells have a loss at every size, of which no error is to be trusted.
+    Breiman's standard error is that of the best's own mean loss, which also holds what makes a
+    cell hard for every size; that of the difference to the best does not, but spares a size much
+    that is very unsteady. So neither may be exceeded. No size is spared either that does no better
+    than a constant, which looks at no feature. None where fewer than `FEWEST_PAIRS` cells have a
+    loss at every size, of which no error is to be trusted.
 
     Parameters
     ----------
@@ -73,12 +88,30 @@ def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | 
         At s sizes, the smallest first, in c cells.
     test_share : ndarray, shape (c,)
         Test rows per row inside the fold, of each cell.
+    constant : ndarray, shape (c,)
+        Losses of a constant; NaN where there is none.
     """
     shared = np.isfinite(losses).all(axis=0)
     if not len(losses) or shared.sum() < FEWEST_PAIRS:
         return None
     best = int(losses[:, shared].mean(axis=1).argmin())
-    for size, excess in enumerate((losses - losses[best])[:, shared]):
-        if excess.mean() <= standard_error(excess, test_share[shared]):
+    share, own = test_share[shared], losses[best, shared]
+    for size, of_size in enumerate(losses[:best, shared]):
+        excess = of_size - own
+        error = min(standard_error(own, share), standard_error(excess, share))
+        if excess.mean() <= error and beats(of_size, constant[shared]) is not False:
             return best, size
     return best, best
+
+
+def beats(losses: Floats, constant: Floats) -> bool | None:
+    """Return whether losses are on average below a constant's; None where no cell has both.
+
+    Parameters
+    ----------
+    losses, constant : ndarray, shape (c,)
+        Of the same cells; NaN where there is none.
+    """
+    excess = losses - constant
+    known = np.isfinite(excess)
+    return bool(excess[known].mean() < 0) if known.any() else None

@@ -196,10 +196,14 @@ def choices_of(table: TableSummary) -> list[str]:
             f"A constant, which looks at no feature, comes to {number(table.constant_loss)}."
         )
     for found in table.near_best:
-        if found.best == found.fewest:
+        if found.beats_constant is False:
+            fewer = "no size does better than a constant"
+        elif found.best == found.fewest:
             fewer = "no fewer were asked for"
         elif found.smallest == found.best:
-            fewer = "none smaller is near it"
+            fewer = "none smaller is near it" + (
+                " and better than a constant" if found.beats_constant else ""
+            )
         else:
             fewer = f"with {number(found.smallest)} it is within one standard error of that"
         said.append(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chaffinch.tasks.comparing.near_best import smallest_near_best
+from chaffinch.tasks.comparing.near_best import beats, smallest_near_best
 from chaffinch.tasks.comparing.rank_statistics import (
     critical_difference,
     friedman_p_value,
@@ -245,13 +245,35 @@ def test_verdicts_follow_the_corrected_p_value_and_the_sign() -> None:
 
 def test_the_smallest_size_near_the_best() -> None:
     hard = np.array([0.0, 1.0, 2.0, 3.0])  # what a cell adds to the loss of every size
+    share, unknown = np.full(4, 0.25), np.full(4, NAN)
     excess = np.array([[0.5, 0.6, 0.4, 0.5], [0.1, -0.1, 0.1, -0.05], [0.0] * 4, [0.2] * 4])
-    assert smallest_near_best(excess + hard, np.full(4, 0.25)) == (2, 1)
-    near = excess[1].mean() / standard_error(excess[1], np.full(4, 0.25))
+    assert smallest_near_best(excess + hard, share, unknown) == (2, 1)
+    near = excess[1].mean() / standard_error(excess[1], share)
     assert 0 < near < 1
-    assert smallest_near_best(excess[[0, 2]] + hard, np.full(4, 0.25)) == (1, 1)
-    assert smallest_near_best(excess[:, :2], np.ones(2)) is None  # of two cells nothing is known
-    assert smallest_near_best(np.empty((0, 4)), np.ones(4)) is None
+    # what is steadily worse is not near, however hard the cells are
+    assert excess[0].mean() < standard_error(hard, share)
+    assert smallest_near_best(excess[[0, 2]] + hard, share, unknown) == (1, 1)
+    # of two cells nothing is known
+    assert smallest_near_best(excess[:, :2], np.ones(2), unknown[:2]) is None
+    assert smallest_near_best(np.empty((0, 4)), np.ones(4), unknown) is None
+
+
+def test_an_unsteady_size_is_not_near_the_best_by_its_own_unsteadiness() -> None:
+    """One standard error is at most that of the best's own mean loss, as Breiman has it."""
+    best, unsteady = np.array([1.0, 1.1, 0.9, 1.0]), np.array([1.0, 4.0, 0.9, 1.3])
+    share, unknown = np.full(4, 0.25), np.full(4, NAN)
+    excess = unsteady - best
+    assert standard_error(best, share) < excess.mean() < standard_error(excess, share)
+    assert smallest_near_best(np.array([unsteady, best]), share, unknown) == (1, 1)
+
+
+def test_no_size_is_near_the_best_that_does_no_better_than_a_constant() -> None:
+    best, near = np.array([1.0, 1.4, 0.6, 1.2]), np.array([1.1, 1.3, 0.8, 1.1])
+    share, losses = np.full(4, 0.25), np.array([near, best])
+    assert smallest_near_best(losses, share, np.full(4, 1.2)) == (1, 0)
+    assert smallest_near_best(losses, share, np.full(4, 1.06)) == (1, 1)
+    assert smallest_near_best(losses, share, np.array([1.05, NAN, NAN, NAN])) == (1, 1)
+    assert [beats(best, np.full(4, loss)) for loss in (1.1, 1.0, NAN)] == [True, False, None]
 
 
 def test_the_front_is_what_brute_force_finds() -> None:

@@ -454,6 +454,21 @@ def test_the_choice_of_size_is_put_into_words() -> None:
     ]
 
 
+def test_no_size_is_commended_that_does_no_better_than_a_constant() -> None:
+    """With 5 features the loss is near that with 20, and at or above the constant's."""
+    rows = made_up_rows(methods=("mrmr",), sizes=(5, 20), noise=0)
+    for row in rows:
+        if row["size"] == 5:
+            row["loss"] += 0.01 if row["fold"] % 2 == 0 else -0.008
+    best = "Of the sizes asked for, mrmr does best with 20 features;"
+    for excess, fewer in (
+        (0.1, "with 5 it is within one standard error of that."),
+        (0.001, "none smaller is near it and better than a constant."),
+        (-0.1, "no size does better than a constant."),
+    ):
+        assert choices_of(only(with_constant(rows, excess)))[-1] == f"{best} {fewer}"
+
+
 def test_over_many_tables_the_methods_that_help_are_counted() -> None:
     tables = [f"t{i}" for i in range(8)]
     helped = summarise(made_up(tables=tables, methods=THREE, differences=CLEAR)).tables
