@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from chaffinch.tasks.comparing.gaps import errors_of, gaps_of, sizes_left_out
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
+from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import (
@@ -63,7 +64,8 @@ def lines_of(summary: Summary) -> list[str]:
 def _of_table(table: TableSummary) -> Iterator[str]:
     cells = cells_of(table)
     yield f"{heading_of(table)}: {loss_in_words(table.loss_name)}, lower is better; {cells}"
-    yield from _aligned([_COLUMNS, *map(_row, table.outcomes)])
+    everyone = table.contenders
+    yield from _aligned([_COLUMNS, *(_row(outcome, everyone) for outcome in table.outcomes)])
     if table.has_further_cells:
         yield means_of(table)
     if said := allowance_of(table):
@@ -73,11 +75,11 @@ def _of_table(table: TableSummary) -> Iterator[str]:
     yield from choices_of(table)
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
+def _row(outcome: Outcome, everyone: Sequence[Contender]) -> tuple[str, ...]:
     difference, stability = outcome.difference, outcome.stability
     seconds = (outcome.selection_seconds or 0) + (outcome.training_seconds or 0)
     return (
-        cut(name_of(outcome.contender), _LONGEST_NAME),
+        cut(name_of(outcome.contender, everyone), _LONGEST_NAME),
         number(outcome.n_features),
         number(outcome.mean_loss),
         number(outcome.deviation),

@@ -129,6 +129,11 @@ class TableSummary:
         return self.outcomes[1:]
 
     @property
+    def contenders(self) -> tuple[Contender, ...]:
+        """Of all outcomes, in their order."""
+        return tuple(outcome.contender for outcome in self.outcomes)
+
+    @property
     def has_further_cells(self) -> bool:
         """Whether a contender has losses in other cells than all that are compared have."""
         return any(o.n_scored and o.n_scored != self.n_shared for o in self.outcomes)

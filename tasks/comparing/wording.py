@@ -23,19 +23,44 @@ _LOWER, _HIGHER, _OPEN = "the loss is lower", "the loss is higher", "the interva
 _QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 
-def name_of(contender: Contender) -> str:
-    """Return a method and what it was asked for."""
-    if contender.method == ALL:
-        return ALL_IN_WORDS
-    if contender.size is None:
-        return contender.method
-    return f"{contender.method}, {counted(contender.size, 'feature')}"
+def method_of(contender: Contender) -> str:
+    """Return a method, whatever it was asked for."""
+    return ALL_IN_WORDS if contender.method == ALL else contender.method
 
 
-def short_name_of(contender: Contender, longest: int) -> str:
-    """Return a method, cut where it is longer than it may be, and the number it was asked for."""
-    name = cut(name_of(Contender(contender.method, None)), longest)
-    return name if contender.size is None else f"{name}, {number(contender.size)}"
+def name_of(contender: Contender, everyone: Iterable[Contender]) -> str:
+    """Return a method and what it was asked for.
+
+    Parameters
+    ----------
+    contender : Contender
+    everyone : iterable of Contender
+        All it stands among; where some of them are of its method, its own size is said to be that.
+    """
+    if contender.size is not None:
+        return f"{contender.method}, {counted(contender.size, 'feature')}"
+    return f"{method_of(contender)}{', its own size' if _is_sized(contender, everyone) else ''}"
+
+
+def short_name_of(contender: Contender, everyone: Iterable[Contender], longest: int) -> str:
+    """Return a method, cut where it is longer than it may be, and the number it was asked for.
+
+    Parameters
+    ----------
+    contender, everyone
+        As in `name_of`.
+    longest : int
+        Characters of the method.
+    """
+    name = cut(method_of(contender), longest)
+    if contender.size is not None:
+        return f"{name}, {number(contender.size)}"
+    return f"{name}, its own" if _is_sized(contender, everyone) else name
+
+
+def _is_sized(contender: Contender, everyone: Iterable[Contender]) -> bool:
+    """Return whether a contender's method was also asked for a size."""
+    return any(o.method == contender.method and o.size is not None for o in everyone)
 
 
 def counted(amount: int, thing: str) -> str:
@@ -74,7 +99,10 @@ def means_of(table: TableSummary) -> str:
     said = f"Losses are means over the {counted(table.n_shared, 'cell')} that all compared have"
     alone = [o for o in table.outcomes if o.n_scored and not o.is_compared]
     if alone:
-        own = listed(f"{name_of(o.contender)} over its own {number(o.n_scored)}" for o in alone)
+        own = listed(
+            f"{name_of(o.contender, table.contenders)} over its own {number(o.n_scored)}"
+            for o in alone
+        )
         said += f", of {own}"
     if not table.has_further_cells:
         return f"{said}."
@@ -260,13 +288,17 @@ def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> s
     said = []
     for method, sizes in _sizes_by_method(contenders).items():
         name = ALL_IN_WORDS if method == ALL else method
-        if sizes == [None]:
+        if of_all[method] == [None]:
             said.append(name)
         elif len(sizes) > 1 and sizes == of_all[method]:
             said.append(f"{name} (every size)")
         else:
-            asked = ", ".join("its own size" if size is None else number(size) for size in sizes)
-            said.append(f"{name} ({asked} {'feature' if sizes[-1] == 1 else 'features'})")
+            asked = ["its own size"] if None in sizes else []
+            numbers = [number(size) for size in sizes if size is not None]
+            if numbers:
+                thing = "feature" if sizes[-1] == 1 else "features"
+                asked.append(f"{', '.join(numbers)} {thing}")
+            said.append(f"{name} ({', '.join(asked)})")
     return listed(said)
 
 

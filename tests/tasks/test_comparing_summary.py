@@ -22,6 +22,7 @@ from chaffinch.tasks.comparing.wording import (
     ranks_of,
     reason_of,
     reasons_of,
+    short_name_of,
     sizes_of,
     verdict_over,
     verdicts_of,
@@ -34,7 +35,7 @@ CLEAR = {"gbmo": -0.1, "anova_f": 0.1}
 
 
 def outcomes(table: TableSummary) -> dict[str, Outcome]:
-    return {name_of(outcome.contender): outcome for outcome in table.outcomes}
+    return {name_of(o.contender, table.contenders): o for o in table.outcomes}
 
 
 def only(results: pa.Table) -> TableSummary:
@@ -376,7 +377,9 @@ def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> N
     meant = Planned(
         {"wine": contenders}, ("linear",), tuple((s, f) for s in range(3) for f in range(5))
     )
-    (table,) = summarise(table_of(of_all + failed), meant).tables
+    summary = summarise(table_of(of_all + failed), meant)
+    (table,) = summary.tables
+    assert list(errors_of(summary)) == ["wine, linear: mrmr failed in 15 cells: no"]
     assert [(o.n_failed, o.n_missing) for o in table.rivals] == [(15, 0)] * 3
 
 
@@ -429,6 +432,23 @@ def test_a_method_that_chose_its_size_as_well_is_two_in_the_ranks() -> None:
     own = [{**r, "size": None} for r in rows if r["method"] == "flbmo"]
     (ranking,) = summarise(table_of(rows + own)).rankings
     assert set(ranking.methods) == {"all features", "flbmo", "flbmo, its own size"}
+
+
+def test_a_method_at_its_own_size_is_said_to_be_so_where_it_has_other_sizes() -> None:
+    rows = made_up_rows(methods=("rfe", "gbmo"), differences={"rfe": -0.1, "gbmo": -0.1})
+    own = [{**r, "size": None, "loss": r["loss"] - 0.1} for r in rows if r["method"] == "rfe"]
+    for row in rows:  # asked for a size, it may be better or worse
+        if row["method"] == "rfe":
+            row["loss"] += 0.1 + 0.02 * (row["fold"] % 2)
+    summary = summarise(table_of(rows + own))
+    (table,) = summary.tables
+    assert verdicts_of(table).startswith("Selection helps with gbmo, rfe (its own size).")
+    shown = [line.split("  ")[1] for line in lines_of(summary) if line.startswith("  ")]
+    assert shown[1:5] == ["all features", "gbmo", "rfe, its own size", "rfe, 5 features"]
+    assert short_name_of(Contender("rfe", None), table.contenders, 2) == "r…, its own"
+    # and where there is no other size there is nothing to tell apart
+    alone = only(table_of([row for row in rows + own if row["size"] is None]))
+    assert verdicts_of(alone) == "Selection helps with gbmo, rfe."
 
 
 def test_where_the_smallest_is_best_nothing_is_said_of_smaller_ones() -> None:
