@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chaffinch.flows.progress_lines import ProgressLines, numbered
-from chaffinch.storage.runs import Store
-from chaffinch.tasks.catalog import summary
+from chaffinch.storage.runs import Run, Store
+from chaffinch.tasks.catalog import is_unfinished_comparison, summary
 from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.log_context import ContextFilter
 from chaffinch.tasks.reporting.alternatives import proof, proof_of_all, why_worthless
@@ -248,7 +248,6 @@ def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: b
 def show_runs(store: Store, *, as_json: bool) -> None:
     """Print the runs of a store, newest first, and the names of its comparisons."""
     console = console_of_results()
-    compared = [comparison.name for comparison in store.comparisons()]
     catalog = [summary(run) for run in store.runs()]
     if as_json:
         console.out(json.dumps(catalog, indent=2), highlight=False)
@@ -266,9 +265,21 @@ def show_runs(store: Store, *, as_json: bool) -> None:
         states = {entry["state"] for entry in catalog}
         for state in sorted(states & _REMEDIES.keys()):
             console.print(Text(_REMEDIES[state]), soft_wrap=True)
-    if compared and not as_json:
-        console.print(
-            Text(f"Comparisons, for chaffinch show: {', '.join(compared)}"), soft_wrap=True
+    if not as_json:
+        for line in _compared(store.comparisons()):
+            console.print(Text(line), soft_wrap=True)
+
+
+def _compared(comparisons: Sequence[Run]) -> Iterator[str]:
+    """Yield the names of comparisons, those that are not finished by themselves."""
+    unfinished = [one.name for one in comparisons if is_unfinished_comparison(one)]
+    finished = [one.name for one in comparisons if one.name not in unfinished]
+    if finished:
+        yield f"Comparisons, for chaffinch show: {', '.join(finished)}"
+    if unfinished:
+        yield (
+            f"Comparisons that are not finished, of which chaffinch show says why: "
+            f"{', '.join(unfinished)}"
         )
 
 

@@ -41,6 +41,12 @@ def summary(run: Run) -> dict[str, Any]:
     }
 
 
+def is_unfinished_comparison(comparison: Run) -> bool:
+    """Return whether a comparison was begun and not concluded; a damaged one is none of these."""
+    stages, state = _readable(comparison)
+    return state is None and "conclude" not in stages
+
+
 def _readable(run: Run) -> tuple[dict[str, StageRecord], str | None]:
     """Return the records of a run, or none and that it is damaged: a listing names every run."""
     try:

@@ -13,14 +13,16 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.part_needs import (
     FINER,
-    MERGE_CLASSES,
     MORE_ROWS,
     NO_ROLES,
     NOT_FINER,
     TooFewError,
     has_folds,
+    in_each_class,
+    in_one_class,
     least_members,
     name_of_class,
+    of_each_class,
     require_to_train_on,
 )
 from chaffinch.tasks.pefs_settings import Pefs
@@ -151,13 +153,19 @@ class OuterFolds:
         columns = settings.columns
         if np.issubdtype(rows.y.dtype, np.integer) and rows.times is None:
             of_each = np.bincount(rows.y)
+            n_classes = int(np.count_nonzero(of_each))
             rarest = int(np.argmin(np.where(of_each > 0, of_each, len(rows.y))))
+            if of_each[rarest] < self.n_folds and of_each.max() < n_needed and n_classes > 1:
+                return TooFewError(
+                    f"the table has {len(rows.y)} rows {needs}{of_each_class(n_classes)}",
+                    *in_each_class(n_classes),
+                )
             if of_each[rarest] < self.n_folds:
                 name = name_of_class(rarest, rows.classes)
                 said = (
                     f"class {name} has {of_each[rarest]} row{'' if of_each[rarest] == 1 else 's'}"
                 )
-                return TooFewError(f"{said} {needs}", MERGE_CLASSES)
+                return TooFewError(f"{said} {needs}", *in_one_class(n_classes))
         if rows.groups is not None and (n := len(np.unique(rows.groups))) < self.n_folds:
             said = f"group column {columns.group or ''!r} has {n} different values"
             return TooFewError(f"{said} {needs}", FINER)

@@ -21,8 +21,10 @@ PARTS = ("train", "mask_validation", "model_validation", "test")
 FEWER_FOLDS = "use fewer folds"
 MORE_ROWS = "give more rows"
 FINER = "name a finer one"
+MORE_OF_IT = "give more rows of it"
 MERGE_CLASSES = "merge or drop rare classes"
 NO_ROLES = "name no group or time column"
+_BY_ROWS = (MORE_ROWS, MORE_OF_IT, MERGE_CLASSES)
 # why times may be fewer than a person sees
 NOT_FINER = "times finer than a microsecond are not told apart"
 
@@ -53,7 +55,7 @@ class TooFewError(MendableError):
 
     def by_rows_alone(self) -> TooFewError:
         """Return it where nothing but the rows is to be changed."""
-        left = [remedy for remedy in self.remedies if remedy in (MORE_ROWS, MERGE_CLASSES)]
+        left = [remedy for remedy in self.remedies if remedy in _BY_ROWS]
         return TooFewError(self.what, *left or (MORE_ROWS,))
 
 
@@ -132,23 +134,70 @@ def require_members(said: str, members: tuple[int, int], least: Index, remedy: s
     remedy : str
         What to do besides using fewer folds.
     """
+    if members[0] < least.sum():
+        raise _too_few(said, members, least, remedy)
+
+
+def require_of_classes(y: Index, whole: Index, least: Index, classes: Sequence[str]) -> None:
+    """Raise TooFewError unless there are as many rows of every class as the parts together need.
+
+    Parameters
+    ----------
+    y, whole : ndarray of int64, shape (n,) and (m,)
+        Class indices of the rows to part, and of all.
+    least : ndarray of int64, shape (3,) or (4,)
+        As in `require_members`.
+    classes : sequence of str
+        Names of the classes; without them, their indices.
+    """
+    n_all = np.bincount(whole)
+    n_parted = np.bincount(y, minlength=len(n_all))
+    n_classes = int(np.count_nonzero(n_all))
+    short = np.flatnonzero((n_parted < least.sum()) & (n_all > 0))
+    if len(short) == n_classes > 1:
+        members, remedies = (len(y), len(whole)), in_each_class(n_classes)
+        of_each = of_each_class(n_classes)
+        raise _too_few("the table has {} rows", members, least, *remedies, of_each=of_each)
+    for label in short[:1]:
+        n = int(n_all[label])
+        said = f"class {name_of_class(label, classes)} has {{}} row{'' if n == 1 else 's'}"
+        raise _too_few(said, (int(n_parted[label]), n), least, *in_one_class(n_classes))
+
+
+def _too_few(
+    said: str, members: tuple[int, int], least: Index, *remedies: str, of_each: str = ""
+) -> TooFewError:
+    """Return what is said of too few members; `of_each` is what each needs as many of."""
     n_parted, n_all = members
-    if n_parted >= least.sum():
-        return
     is_within = len(least) < len(PARTS)
     parts = ", 1 in each part"
     if least[0] > 1:
         folds = "the folds within" if is_within else "the folds"
         parts = f" ({least[0]} to train on, for {folds}, and 1 in each other part)"
-    needs = f"but needs {least.sum()}{parts}"
+    needs = f"but needs {least.sum()}{of_each}{parts}"
     if is_within:
         needs = (
-            f"of which an outer fold leaves {n_parted} to select by, but {least.sum()} are needed "
-            f"there{parts}"
+            f"of which an outer fold leaves {n_parted} to select by, but {least.sum()}{of_each} "
+            f"are needed there{parts}"
         )
     fewer_folds = (FEWER_FOLDS,) if least[0] > 1 else ()
     comma = ", " if is_within else " "
-    raise TooFewError(f"{said.format(n_all)}{comma}{needs}", remedy, *fewer_folds)
+    return TooFewError(f"{said.format(n_all)}{comma}{needs}", *remedies, *fewer_folds)
+
+
+def of_each_class(n_classes: int) -> str:
+    """Return that as many are needed of each class."""
+    return f" of each of its {n_classes} classes"
+
+
+def in_one_class(n_classes: int) -> tuple[str, ...]:
+    """Return what to do about too few rows of a class: of two, none can be merged or dropped."""
+    return (MORE_OF_IT,) if n_classes <= 2 else (MORE_OF_IT, MERGE_CLASSES)
+
+
+def in_each_class(n_classes: int) -> tuple[str, ...]:
+    """Return what to do about too few rows of every class."""
+    return (MORE_ROWS,) if n_classes <= 2 else (MORE_ROWS, MERGE_CLASSES)
 
 
 def require_classes(labels: Index, part: Index, least: Index, classes: Sequence[str]) -> None:

@@ -19,16 +19,15 @@ from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.part_needs import (
     FEWER_FOLDS,
     FINER,
-    MERGE_CLASSES,
     MORE_ROWS,
     NOT_FINER,
     PARTS,
     TooFewError,
     least_members,
-    name_of_class,
     require_classes,
     require_for_folds,
     require_members,
+    require_of_classes,
     require_to_train_on,
 )
 from chaffinch.tasks.selection.vocabulary import Floats
@@ -162,7 +161,9 @@ def _dealt(
         raise InputError("rows are parted by groups or by times, not by both: give one of them")
     by_class, whole = np.issubdtype(rows.y.dtype, np.integer), every or rows
     labels = rows.y.astype(np.int64) if by_class else np.zeros(len(rows.y), dtype=np.int64)
-    require_members("the table has {} rows", (len(rows.y), len(whole.y)), least, MORE_ROWS)
+    if not by_class or groups is not None or times is not None:
+        members = len(rows.y), len(whole.y)
+        require_members("the table has {} rows", members, least, MORE_ROWS)
     if groups is not None:
         said = f"group column {columns.group or ''!r} has {{}} different values"
         require_members(said, _distinct(groups, whole.groups), least, FINER)
@@ -175,12 +176,8 @@ def _dealt(
         part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
     else:
-        n_of_each = np.bincount(whole.y) if by_class else np.arange(0)
-        n_parted = np.bincount(labels, minlength=len(n_of_each))
-        for label, n_all in enumerate(n_of_each):
-            said = f"class {name_of_class(label, classes)} has {{}} row{'' if n_all == 1 else 's'}"
-            members = int(n_parted[label]), int(n_all)
-            require_members(said, members, least, MERGE_CLASSES)
+        if by_class:
+            require_of_classes(labels, whole.y.astype(np.int64), least, classes)
         part = deal_rows(labels, percent, least, np.random.default_rng(settings.seed))
     if by_class:
         require_classes(labels, part, least, classes)

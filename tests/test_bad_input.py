@@ -65,8 +65,8 @@ TABLES = [
     bad("one class", "target 'y' has the same value in every row, so there is nothing to learn: "
         "give rows with at least 2 different values, or another target",
         bad_table(y="no"), at_command=True),
-    bad("rare class", f"class 'yes' has 5 rows but {NEEDS}: merge or drop rare classes, or use "
-        "fewer folds", bad_table(**RARE), at_command=True),
+    bad("rare class", f"class 'yes' has 5 rows but {NEEDS}: give more rows of it, or use fewer "
+        "folds", bad_table(**RARE), at_command=True),
     bad("few rows", "the table has 5 rows but the parts and the folds need 8: give more rows, or "
         "use fewer folds", FEW_ROWS),
     bad("constant features", "the table has no feature: left out are 'a', 'b' and 'c' (constant); "

@@ -145,7 +145,7 @@ def differences_chart(table: TableSummary, name: str) -> Markup | None:
                     solid_capstyle="butt",
                 )
             _draw_point(axes, difference.mean, place, is_filled=is_told)
-        _name_rows(axes, [outcome for outcome, _ in drawn])
+        _name_rows(axes, [outcome for outcome, _ in drawn], table)
         axes.set_xlim(float(seen.min()) - margin, float(seen.max()) + margin)
         axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12), "+"))
         axes.set_xlabel("loss less that with all features")
@@ -186,7 +186,7 @@ def repeats_chart(table: TableSummary, name: str) -> Markup | None:
                 )
             _draw_point(left, stability.value, place, is_filled=True)
         _draw_seconds(right, drawn)
-        _name_rows(left, drawn)
+        _name_rows(left, drawn, table)
         left.set_xlim(min(0.0, left.get_xlim()[0]), 1.03)
         left.set_xlabel("stability of the feature sets")
         right.tick_params(axis="y", labelleft=False, length=0)
@@ -277,9 +277,9 @@ def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> N
     )
 
 
-def _name_rows(axes: Axes, outcomes: Sequence[Outcome]) -> None:
+def _name_rows(axes: Axes, outcomes: Sequence[Outcome], table: TableSummary) -> None:
     """Put the contenders' names beside the rows, the first on top."""
-    names = [short_name_of(outcome.contender, _LONGEST_NAME) for outcome in outcomes]
+    names = [short_name_of(o.contender, table.contenders, _LONGEST_NAME) for o in outcomes]
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.tick_params(axis="y", labelcolor=INK, length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)

@@ -24,7 +24,7 @@ def gaps_of(summary: Summary) -> list[str]:
         )
     said += _not_reached(summary)
     for table in summary.tables:
-        everyone = [outcome.contender for outcome in table.outcomes]
+        everyone = table.contenders
         few = [
             outcome.contender
             for outcome in table.outcomes
@@ -44,7 +44,7 @@ def _why_not_ranked(table: TableSummary) -> str:
     """Return why a table has no part in the ranks."""
     alone = [outcome.contender for outcome in table.outcomes if outcome.n_scored]
     if alone:
-        return f"since losses are there of {name_of(alone[0])} alone"
+        return f"since losses are there of {name_of(alone[0], table.contenders)} alone"
     return "since everything failed there" if table.n_failed else "since nothing was measured there"
 
 
@@ -92,7 +92,7 @@ def errors_of(summary: Summary) -> Iterator[str]:
     Errors that differ in their figures alone are one, of which the first is shown.
     """
     for table in summary.tables:
-        everyone = [outcome.contender for outcome in table.outcomes]
+        everyone = table.contenders
         alike: dict[str, list[tuple[Contender, str, int]]] = {}
         for found in table.errors:
             alike.setdefault(without_figures(found[1]), []).append(found)
@@ -102,8 +102,11 @@ def errors_of(summary: Summary) -> Iterator[str]:
                 n_cells[contender] = n_cells.get(contender, 0) + n
             others = {said for _, said, _ in errors} - {errors[0][1]}
             such_as = ", for reasons that differ in figures alone, such as" if others else ""
+            # without a size it is the whole method that failed, and no size of it is told apart
+            whole = {contender.method for contender in n_cells if contender.size is None}
+            told_apart = [c for c in everyone if c.size is None or c.method not in whole]
             yield (
-                f"{heading_of(table)}: {grouped(list(n_cells), everyone)} failed in "
+                f"{heading_of(table)}: {grouped(list(n_cells), told_apart)} failed in "
                 f"{_cells_each(list(n_cells.values()))}{such_as}: {errors[0][1]}"
             )
 

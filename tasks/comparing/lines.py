@@ -10,9 +10,11 @@ from rich.cells import cell_len
 
 from chaffinch.tasks.comparing.gaps import errors_of, gaps_of, sizes_left_out
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
+from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import (
+    allowance_of,
     cells_of,
     choices_of,
     cut,
@@ -20,6 +22,7 @@ from chaffinch.tasks.comparing.wording import (
     means_of,
     name_of,
     ranks_of,
+    reasons_of,
     sizes_of,
     verdicts_of,
 )
@@ -61,23 +64,22 @@ def lines_of(summary: Summary) -> list[str]:
 def _of_table(table: TableSummary) -> Iterator[str]:
     cells = cells_of(table)
     yield f"{heading_of(table)}: {loss_in_words(table.loss_name)}, lower is better; {cells}"
-    yield from _aligned([_COLUMNS, *map(_row, table.outcomes)])
+    everyone = table.contenders
+    yield from _aligned([_COLUMNS, *(_row(outcome, everyone) for outcome in table.outcomes)])
     if table.has_further_cells:
         yield means_of(table)
-    if table.n_tested > 1:
-        yield (
-            f"Verdicts allow for all {table.n_tested} differences that were tested (Holm); "
-            "intervals stand for themselves."
-        )
+    if said := allowance_of(table):
+        yield said
     yield verdicts_of(table)
+    yield from reasons_of(table)
     yield from choices_of(table)
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
+def _row(outcome: Outcome, everyone: Sequence[Contender]) -> tuple[str, ...]:
     difference, stability = outcome.difference, outcome.stability
     seconds = (outcome.selection_seconds or 0) + (outcome.training_seconds or 0)
     return (
-        cut(name_of(outcome.contender), _LONGEST_NAME),
+        cut(name_of(outcome.contender, everyone), _LONGEST_NAME),
         number(outcome.n_features),
         number(outcome.mean_loss),
         number(outcome.deviation),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.comparing.near_best import NearBest, near_best_of
 from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.scores import Scores
 from chaffinch.tasks.comparing.stability import Stability, stability_of
@@ -16,9 +17,8 @@ from chaffinch.tasks.comparing.statistics import (
     holm,
     paired_difference,
     pareto_front,
-    smallest_near_best,
-    verdict_on,
 )
+from chaffinch.tasks.comparing.verdicts import OverConstant, over_constants, verdict_on
 from chaffinch.tasks.comparison import Verdict
 from chaffinch.tasks.selection.losses import is_mean_over_rows
 from chaffinch.tasks.selection.vocabulary import Floats
@@ -49,8 +49,9 @@ class Outcome:
     difference : PairedDifference or None
         Of its loss to that with all features, over all cells that have both. None without such a
         cell, and of all features itself.
-    over_constant : PairedDifference or None
-        Of its loss to that of a constant, which looks at no feature; likewise.
+    over_constant : OverConstant or None
+        Of its loss to that of a constant, which looks at no feature. None without such a cell, of
+        all features, and of what kept all of them, whose verdicts do not hang on it.
     corrected_p : float or None
         Its p value, corrected for all that were tested on this table and model; None untested.
     verdict : "helps", "does not help", "cannot tell" or None
@@ -74,26 +75,13 @@ class Outcome:
     n_total: int | None
     keeps_all: bool
     difference: PairedDifference | None
-    over_constant: PairedDifference | None
+    over_constant: OverConstant | None
     corrected_p: float | None
     verdict: Verdict | None
     stability: Stability | None
     selection_seconds: float | None
     training_seconds: float | None
     is_on_front: bool
-
-
-@dataclass(frozen=True)
-class NearBest:
-    """The sizes of one method: the best, and the smallest within one standard error of it.
-
-    `fewest` is the smallest of all that were compared.
-    """
-
-    method: str
-    best: int
-    smallest: int
-    fewest: int
 
 
 @dataclass(frozen=True)
@@ -141,6 +129,11 @@ class TableSummary:
         return self.outcomes[1:]
 
     @property
+    def contenders(self) -> tuple[Contender, ...]:
+        """Of all outcomes, in their order."""
+        return tuple(outcome.contender for outcome in self.outcomes)
+
+    @property
     def has_further_cells(self) -> bool:
         """Whether a contender has losses in other cells than all that are compared have."""
         return any(o.n_scored and o.n_scored != self.n_shared for o in self.outcomes)
@@ -165,6 +158,12 @@ class TableSummary:
         """Number of differences that were tested, for which the p values are corrected."""
         return sum(outcome.corrected_p is not None for outcome in self.outcomes)
 
+    @property
+    def n_tested_to_constant(self) -> int:
+        """Number of differences to a constant that were tested, likewise."""
+        constants = [outcome.over_constant for outcome in self.outcomes]
+        return sum(found is not None and found.corrected_p is not None for found in constants)
+
 
 def summarise_table(scores: Scores) -> TableSummary:
     """Return what was found on one table with one model.
@@ -186,7 +185,7 @@ def summarise_table(scores: Scores) -> TableSummary:
         n_folds=len({fold for _, fold in scores.cells}),
         n_shared=int(shared.sum()),
         outcomes=tuple(_outcomes(scores, compared, used)),
-        near_best=tuple(_near_best(scores, compared, shared)),
+        near_best=tuple(near_best_of(scores, compared, shared)),
         errors=scores.errors,
         constant_loss=_known(_means(scores.constant[None], of_constant[None])[0]),
     )
@@ -222,7 +221,12 @@ def _outcomes(
     all_kept = ~scored | (figures["n_features"] == figures["n_total"])
     keeps_all = scored.any(axis=1) & all_kept.all(axis=1)
     differences = [None, *_differences(scores, scores.losses[0])[1:]]
-    constants = _differences(scores, scores.constant)
+    constants = over_constants(
+        [
+            found if i and not keeps_all[i] else None
+            for i, found in enumerate(_differences(scores, scores.constant))
+        ]
+    )
     p_values = [
         np.nan if is_all or difference is None or difference.p_value is None else difference.p_value
         for is_all, difference in zip(keeps_all, differences, strict=True)
@@ -247,7 +251,7 @@ def _outcomes(
             over_constant=constants[i],
             corrected_p=_known(corrected[i]),
             verdict=verdict_on(
-                differences[i], corrected[i], is_all=is_all, over_constant=constants[i]
+                differences[i], _known(corrected[i]), is_all=is_all, over_constant=constants[i]
             )
             if i
             else None,
@@ -274,25 +278,6 @@ def _stability(scores: Scores, i: int) -> Stability | None:
     for row, kept in zip(chosen, sets, strict=True):
         row[[names[name] for name in kept]] = True
     return stability_of(chosen)
-
-
-def _near_best(
-    scores: Scores, compared: NDArray[np.bool_], shared: NDArray[np.bool_]
-) -> Iterator[NearBest]:
-    sized: dict[str, list[tuple[int, int]]] = {}
-    for i, (contender, is_compared) in enumerate(zip(scores.contenders, compared, strict=True)):
-        if contender.size is not None and is_compared:
-            sized.setdefault(contender.method, []).append((contender.size, i))
-    for method, of_method in sized.items():
-        sizes, rows = zip(*of_method, strict=True)
-        if len(sizes) < 2:
-            continue
-        found = smallest_near_best(
-            scores.losses[list(rows)][:, shared], scores.test_share[rows[0], shared]
-        )
-        if found is not None:
-            best, smallest = found
-            yield NearBest(method, sizes[best], sizes[smallest], sizes[0])
 
 
 def _means(values: Floats, used: NDArray[np.bool_]) -> Floats:

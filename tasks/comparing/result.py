@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaffinch.storage.errors import StorageError
+from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs import Run
 from chaffinch.tasks.comparing.lines import lines_of
 from chaffinch.tasks.comparing.planned import Planned, planned
@@ -20,6 +20,9 @@ from chaffinch.tasks.comparing.summary import Summary, summarise
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+REFUSED = "refuse"  # the stage that says why nothing could be measured
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,10 +83,18 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
 
     Raises
     ------
+    InputError
+        If nothing could be measured; it says why.
     StorageError
         If it is not finished, or damaged.
     """
-    concluded = {record.stage: record for record in run.records()}.get("conclude")
+    records = {record.stage: record for record in run.records()}
+    concluded, refused = records.get("conclude"), records.get(REFUSED)
+    if concluded is None and refused is not None:
+        raise InputError(
+            f"comparison {run.name} is not finished, since nothing could be measured: "
+            f"{'; '.join(map(str, refused.result['errors']))}"
+        )
     if concluded is None:
         raise StorageError(f"comparison {run.name} is not finished; give its command again")
     warnings, remarks, sizes = map(concluded.result.get, ("warnings", "remarks", "sizes"))

@@ -1,11 +1,10 @@
-"""Which differences of losses are real: the corrected paired t test, Holm's correction, verdicts.
+"""Which differences of losses are real: the corrected paired t test, Holm's correction, the front.
 
 | what | source | function |
 |---|---|---|
 | corrected resampled t test | Nadeau and Bengio 2003 | `paired_difference`, `standard_error` |
 | the same over repeated folds | Bouckaert and Frank 2004 | `paired_difference` |
 | many comparisons at once | Holm 1979 | `holm` |
-| the rule of one standard error | Breiman, Friedman, Olshen and Stone 1984 | `smallest_near_best` |
 | what nothing else dominates | Pareto | `pareto_front` |
 
 Everything here is a pure function on arrays. NaN stands for a cell without a loss.
@@ -19,14 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.comparison import Verdict
 from chaffinch.tasks.paired_bootstrap import Interval
 from chaffinch.tasks.selection.vocabulary import Floats
 
 CONFIDENCE = 0.95
 FEWEST_PAIRS = 3
-NEGLIGIBLE = 0.05  # of a constant's loss: what explains no more than that, if any, is no use
-_ROUNDING = 1e-12  # of a loss; what varies by less does not vary
+ROUNDING = 1e-12  # of a loss; what varies by less does not vary
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,8 @@ class PairedDifference:
         At 95 %; None with fewer than 3 pairs, or where the differences do not vary.
     p_value : float or None
         Two-sided, of a mean of 0; None where there is no interval.
+    standard_error : float or None
+        Of the mean; None where there is no interval.
     n_pairs : int
         Number of cells.
     other_mean : float
@@ -56,6 +55,7 @@ class PairedDifference:
     mean: float
     interval: Interval | None
     p_value: float | None
+    standard_error: float | None
     n_pairs: int
     other_mean: float
     is_constant: bool
@@ -98,15 +98,16 @@ def paired_difference(
     differences = first - second
     n, mean, other = len(differences), float(differences.mean()), float(second.mean())
     largest = max(np.abs(first).max(), np.abs(second).max())
-    is_constant = bool(np.ptp(differences) <= _ROUNDING * largest)
+    is_constant = bool(np.ptp(differences) <= ROUNDING * largest)
     if is_constant or n < FEWEST_PAIRS:
-        is_zero = is_constant and abs(mean) <= _ROUNDING * largest
+        is_zero = is_constant and abs(mean) <= ROUNDING * largest
         is_nothing = bool(is_zero and is_by_value and n >= FEWEST_PAIRS)
-        return PairedDifference(mean, None, None, n, other, is_constant, is_nothing)
+        return PairedDifference(mean, None, None, None, n, other, is_constant, is_nothing)
     error = standard_error(differences, test_share[both])
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
     p_value = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
-    return PairedDifference(mean, (mean - reach, mean + reach), p_value, n, other, False, False)
+    interval = mean - reach, mean + reach
+    return PairedDifference(mean, interval, p_value, error, n, other, False, False)
 
 
 def standard_error(values: Floats, test_share: Floats) -> float:
@@ -139,92 +140,6 @@ def holm(p_values: Floats) -> Floats:
     left = np.arange(len(by_size), 0, -1)  # each is multiplied by how many are no smaller
     corrected[by_size] = np.minimum(1, np.maximum.accumulate(left * p_values[by_size]))
     return corrected
-
-
-def verdict_on(
-    difference: PairedDifference | None,
-    corrected_p: float,
-    *,
-    is_all: bool,
-    over_constant: PairedDifference | None = None,
-) -> Verdict:
-    """Return whether a method helps, in the words of `chaffinch.tasks.comparison`.
-
-    Fewer features have a lower loss than all of them also where none has anything to tell; so it
-    has to beat the constant that looks at none as well. Where the loss is the very same as with all
-    features, selection changes nothing, and so does not help.
-
-    Parameters
-    ----------
-    difference : PairedDifference or None
-        Of its loss to that with all features.
-    corrected_p : float
-        From `holm`; NaN where nothing was tested, which decides nothing.
-    is_all : bool
-        Whether the method kept every feature, always; then it does not help.
-    over_constant : PairedDifference, optional
-        Of its loss to that of a constant; without it, it is not asked to beat that.
-    """
-    if is_all or is_no_better(over_constant) or is_hardly_better(over_constant):
-        return "does not help"
-    if difference is not None and difference.is_nothing:
-        return "does not help"
-    if difference is None or not corrected_p <= 1 - CONFIDENCE + _ROUNDING:
-        return "cannot tell"
-    if difference.mean >= 0:
-        return "does not help"
-    return "helps" if over_constant is None or _is_better(over_constant) else "cannot tell"
-
-
-def is_no_better(over_constant: PairedDifference | None) -> bool:
-    """Return whether a loss is shown to be no lower than a constant's: by the whole interval.
-
-    Or by being the same in each pair.
-    """
-    if over_constant is None or over_constant.interval is None:
-        return over_constant is not None and over_constant.is_nothing
-    return over_constant.interval[0] >= 0
-
-
-def is_hardly_better(over_constant: PairedDifference | None) -> bool:
-    """Return whether a loss may be no lower than a constant's, and is at best a little lower.
-
-    With labels that mean nothing a frugal model does next to no harm, which no number of rows
-    shows to be more than none. So the interval decides from its other end: it holds 0, and nothing
-    in it saves more than `NEGLIGIBLE` of the constant's loss.
-    """
-    if over_constant is None or over_constant.interval is None or _is_better(over_constant):
-        return False
-    return over_constant.interval[0] >= -NEGLIGIBLE * abs(over_constant.other_mean)
-
-
-def _is_better(difference: PairedDifference) -> bool:
-    return difference.interval is not None and difference.interval[1] < 0
-
-
-def smallest_near_best(losses: Floats, test_share: Floats) -> tuple[int, int] | None:
-    """Return the best size, and the smallest whose loss is within one standard error of its own.
-
-    Where we depart: Breiman's standard error is that of the best's own mean loss, which holds what
-    makes a cell hard for every size. All sizes were scored on the same cells, so it is here that
-    of the difference to the best, which spares fewer features. None where fewer than
-    `FEWEST_PAIRS` cells have a loss at every size, of which no error is to be trusted.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (s, c)
-        At s sizes, the smallest first, in c cells.
-    test_share : ndarray, shape (c,)
-        Test rows per row inside the fold, of each cell.
-    """
-    shared = np.isfinite(losses).all(axis=0)
-    if not len(losses) or shared.sum() < FEWEST_PAIRS:
-        return None
-    best = int(losses[:, shared].mean(axis=1).argmin())
-    for size, excess in enumerate((losses - losses[best])[:, shared]):
-        if excess.mean() <= standard_error(excess, test_share[shared]):
-            return best, size
-    return best, best
 
 
 def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:

@@ -21,11 +21,13 @@ from chaffinch.tasks.checking import TableDescription, describe_table
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.estimate import estimate
+from chaffinch.tasks.comparing.gaps import errors_of
 from chaffinch.tasks.comparing.gathering import as_table
 from chaffinch.tasks.comparing.hearing import heard, remarks_of
 from chaffinch.tasks.comparing.naming import labels_of, name_of, refuse_copies
 from chaffinch.tasks.comparing.plan import Cell, Plan, Source, number_of
 from chaffinch.tasks.comparing.report import render_comparison
+from chaffinch.tasks.comparing.result import REFUSED
 from chaffinch.tasks.comparing.results import NONE
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import summarise
@@ -93,7 +95,7 @@ def compare_methods(
     Raises
     ------
     InputError
-        If a table, the settings or the store cannot be used.
+        If a table, the settings or the store cannot be used, or everything failed.
     StorageError
         If the store fails on the way, such as a full disk.
     WorkersError
@@ -202,7 +204,15 @@ def measure_cells(
 
 
 def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> None:
-    """Write what was measured as one table, and what follows from it."""
+    """Write what was measured as one table, and what follows from it.
+
+    Where all is measured and all has failed, only the reasons are written.
+
+    Raises
+    ------
+    InputError
+        If all has failed.
+    """
     on_progress("conclude", 0, 1)
     found = {
         (cell, name): record.result
@@ -212,7 +222,14 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
     }
     results, remarks = as_table(plan, found), remarks_of(plan, found)
     summary = summarise(results, plan.planned, plan.warnings, remarks)
-    with run.stage("conclude", digest({"cells": [plan.key(*which) for which in found]})) as writer:
+    key, refusal = digest({"cells": [plan.key(*which) for which in found]}), _refusal(plan, found)
+    if refusal is not None:
+        with run.stage(REFUSED, key) as writer:
+            writer.result = {"errors": list(errors_of(summary))}
+    # what was concluded before, when the time was up, goes as soon as the stage is opened
+    with run.stage("conclude", key) as writer:
+        if refusal is not None:
+            raise refusal
         writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
         writer.write("report.html", render_comparison(summary, title=run.name))
         writer.result = {
@@ -220,19 +237,18 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
             "remarks": remarks,
             "sizes": {source.label: list(plan.sizes(i)) for i, source in enumerate(plan.sources)},
         }
-    _require_a_loss(plan, found)
     on_progress("conclude", 1, 1)
 
 
-def _require_a_loss(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> None:
-    """Raise InputError where all is measured and all has failed."""
+def _refusal(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> InputError | None:
+    """Return what to say where all is measured and all has failed."""
     tried = {which: result for which, result in found.items() if which[1] != NONE}
     n_planned = len(plan.cells) * (len(plan.methods) - 1)
     if len(tried) < n_planned or any(result["sets"] for result in tried.values()):
-        return
+        return None
     (cell, _), result = next(iter(tried.items()))
     where = f"{plan.sources[cell.table].label}, {plan.model(cell).name}"
-    raise InputError(f"nothing could be measured: in {where}, {result['error']}")
+    return InputError(f"nothing could be measured: in {where}, {result['error']}")
 
 
 def _loaded(plan: Plan) -> Compared:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from chaffinch.tasks.comparing.charts import front_of
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
-from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.summary import Summary
-from chaffinch.tasks.comparing.wording import name_of, reason_of
+from chaffinch.tasks.comparing.wording import method_of, name_of, reason_of
 from chaffinch.tasks.comparison import Verdict
 from chaffinch.tasks.reporting.tables import Kind, Table
 from chaffinch.tasks.reporting.wording import NOTHING, interval, number
@@ -27,7 +26,7 @@ def verdict_counts(summary: Summary) -> Table:
                 table.table,
                 table.model,
                 *(number(verdicts.count(verdict)) for verdict in _VERDICTS),
-                NOTHING if best is None else name_of(best.contender),
+                NOTHING if best is None else name_of(best.contender, table.contenders),
                 number(table.n_missing + table.n_failed),
             )
         )
@@ -103,7 +102,7 @@ def front(table: TableSummary) -> Table:
     rows = [
         (
             number(place),
-            name_of(outcome.contender),
+            name_of(outcome.contender, table.contenders),
             number(outcome.n_features),
             number(outcome.mean_loss),
         )
@@ -120,7 +119,7 @@ def front(table: TableSummary) -> Table:
 
 def _named(outcome: Outcome) -> tuple[str, str]:
     contender = outcome.contender
-    return name_of(Contender(contender.method, None)), number(contender.size)
+    return method_of(contender), number(contender.size)
 
 
 def _difference(outcome: Outcome) -> tuple[str, str, str, str]:

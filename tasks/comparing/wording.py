@@ -11,34 +11,56 @@ from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.ranking import Ranking
 from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.comparing.scores import ALL_IN_WORDS
-from chaffinch.tasks.comparing.statistics import (
-    CONFIDENCE,
-    FEWEST_PAIRS,
-    NEGLIGIBLE,
-    is_hardly_better,
-    is_no_better,
-)
+from chaffinch.tasks.comparing.statistics import CONFIDENCE, FEWEST_PAIRS
+from chaffinch.tasks.comparing.verdicts import NEGLIGIBLE
 from chaffinch.tasks.reporting.wording import listed, number, visible
 
 # a number by itself; what is quoted, or part of a word, tells things apart and is no figure
 _QUOTED = r"(?<!\w)'[^']*'"
 _FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
+# reasons that the interval of a difference shows by itself
+_LOWER, _HIGHER, _OPEN = "the loss is lower", "the loss is higher", "the interval holds zero"
 _QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 
-def name_of(contender: Contender) -> str:
-    """Return a method and what it was asked for."""
-    if contender.method == ALL:
-        return ALL_IN_WORDS
-    if contender.size is None:
-        return contender.method
-    return f"{contender.method}, {counted(contender.size, 'feature')}"
+def method_of(contender: Contender) -> str:
+    """Return a method, whatever it was asked for."""
+    return ALL_IN_WORDS if contender.method == ALL else contender.method
 
 
-def short_name_of(contender: Contender, longest: int) -> str:
-    """Return a method, cut where it is longer than it may be, and the number it was asked for."""
-    name = cut(name_of(Contender(contender.method, None)), longest)
-    return name if contender.size is None else f"{name}, {number(contender.size)}"
+def name_of(contender: Contender, everyone: Iterable[Contender]) -> str:
+    """Return a method and what it was asked for.
+
+    Parameters
+    ----------
+    contender : Contender
+    everyone : iterable of Contender
+        All it stands among; where some of them are of its method, its own size is said to be that.
+    """
+    if contender.size is not None:
+        return f"{contender.method}, {counted(contender.size, 'feature')}"
+    return f"{method_of(contender)}{', its own size' if _is_sized(contender, everyone) else ''}"
+
+
+def short_name_of(contender: Contender, everyone: Iterable[Contender], longest: int) -> str:
+    """Return a method, cut where it is longer than it may be, and the number it was asked for.
+
+    Parameters
+    ----------
+    contender, everyone
+        As in `name_of`.
+    longest : int
+        Characters of the method.
+    """
+    name = cut(method_of(contender), longest)
+    if contender.size is not None:
+        return f"{name}, {number(contender.size)}"
+    return f"{name}, its own" if _is_sized(contender, everyone) else name
+
+
+def _is_sized(contender: Contender, everyone: Iterable[Contender]) -> bool:
+    """Return whether a contender's method was also asked for a size."""
+    return any(o.method == contender.method and o.size is not None for o in everyone)
 
 
 def counted(amount: int, thing: str) -> str:
@@ -77,7 +99,10 @@ def means_of(table: TableSummary) -> str:
     said = f"Losses are means over the {counted(table.n_shared, 'cell')} that all compared have"
     alone = [o for o in table.outcomes if o.n_scored and not o.is_compared]
     if alone:
-        own = listed(f"{name_of(o.contender)} over its own {number(o.n_scored)}" for o in alone)
+        own = listed(
+            f"{name_of(o.contender, table.contenders)} over its own {number(o.n_scored)}"
+            for o in alone
+        )
         said += f", of {own}"
     if not table.has_further_cells:
         return f"{said}."
@@ -94,12 +119,12 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
     n_tested : int
         How many differences were tested with its own.
     """
-    difference = outcome.difference
+    difference, over_constant = outcome.difference, outcome.over_constant
     if outcome.keeps_all:
         return "it keeps every feature"
-    if is_no_better(outcome.over_constant):
+    if over_constant is not None and over_constant.is_no_better:
         return "no better than a constant, which looks at no feature"
-    if is_hardly_better(outcome.over_constant):
+    if over_constant is not None and over_constant.is_hardly_better:
         return f"{NEGLIGIBLE:.0%} better than a constant at best, if at all"
     if difference is None:
         return "no cell has both its loss and that with all features"
@@ -113,15 +138,42 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
             return f"the score is the same {every}, which may be chance where it counts labels"
         return f"the difference is the same {every}, so nothing says how far off it may be"
     if outcome.verdict == "helps":
-        return "the loss is lower"
+        return _LOWER
     if outcome.verdict == "does not help":
-        return "the loss is higher"
+        return _HIGHER
     low, high = difference.interval
     if low <= 0 <= high:
-        return "the interval holds zero"
+        return _OPEN
     if high < 0 and outcome.corrected_p is not None and outcome.corrected_p <= 1 - CONFIDENCE:
         return "it may do no better than a constant"
     return f"may be luck among {number(n_tested)} that were tested"
+
+
+def reasons_of(table: TableSummary) -> list[str]:
+    """Return the reasons of verdicts that do not follow from an interval, with whom they are of."""
+    everyone = [outcome.contender for outcome in table.rivals]
+    alike: dict[tuple[str, str], list[Contender]] = {}
+    for outcome in table.rivals:
+        reason = reason_of(outcome, table.n_tested)
+        if outcome.difference is not None and reason not in (_LOWER, _HIGHER, _OPEN):
+            alike.setdefault((str(outcome.verdict), reason), []).append(outcome.contender)
+    return [
+        f"{verdict.capitalize()} ({reason}): {grouped(contenders, everyone)}."
+        for (verdict, reason), contenders in alike.items()
+    ]
+
+
+def allowance_of(table: TableSummary) -> str:
+    """Return what verdicts allow for; nothing where nothing was tested with another."""
+    to_all, to_constant = table.n_tested, table.n_tested_to_constant
+    if max(to_all, to_constant) < 2:
+        return ""
+    tested = [f"all {to_all} differences to all features"] if to_all else []
+    tested += [f"all {to_constant} to a constant"] if to_constant else []
+    return (
+        f"Verdicts allow for {' and '.join(tested)} that were tested (Holm); intervals stand for "
+        "themselves."
+    )
 
 
 def verdicts_of(table: TableSummary) -> str:
@@ -172,10 +224,14 @@ def choices_of(table: TableSummary) -> list[str]:
             f"A constant, which looks at no feature, comes to {number(table.constant_loss)}."
         )
     for found in table.near_best:
-        if found.best == found.fewest:
+        if found.beats_constant is False:
+            fewer = "no size does better than a constant"
+        elif found.best == found.fewest:
             fewer = "no fewer were asked for"
         elif found.smallest == found.best:
-            fewer = "none smaller is near it"
+            fewer = "none smaller is near it" + (
+                " and better than a constant" if found.beats_constant else ""
+            )
         else:
             fewer = f"with {number(found.smallest)} it is within one standard error of that"
         said.append(
@@ -232,13 +288,17 @@ def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> s
     said = []
     for method, sizes in _sizes_by_method(contenders).items():
         name = ALL_IN_WORDS if method == ALL else method
-        if sizes == [None]:
+        if of_all[method] == [None]:
             said.append(name)
         elif len(sizes) > 1 and sizes == of_all[method]:
             said.append(f"{name} (every size)")
         else:
-            asked = ", ".join("its own size" if size is None else number(size) for size in sizes)
-            said.append(f"{name} ({asked} {'feature' if sizes[-1] == 1 else 'features'})")
+            asked = ["its own size"] if None in sizes else []
+            numbers = [number(size) for size in sizes if size is not None]
+            if numbers:
+                thing = "feature" if sizes[-1] == 1 else "features"
+                asked.append(f"{', '.join(numbers)} {thing}")
+            said.append(f"{name} ({', '.join(asked)})")
     return listed(said)
 
 

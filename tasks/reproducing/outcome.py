@@ -102,8 +102,8 @@ class Reproduction:
             )
         return (
             "Ours is the mean and the deviation over seeds; inside: between the lowest and "
-            f"highest. One seed more of ours would lie outside of those with a chance of 2 in "
-            f"{n + 1}."
+            "highest. One seed more of ours would lie outside of those with a chance of at most 2 "
+            f"in {n + 1}: less where seeds come to the same figure."
         )
 
     def to_frame(self) -> pd.DataFrame:

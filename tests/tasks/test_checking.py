@@ -94,7 +94,7 @@ def test_a_class_with_too_few_rows():
     rare = text(["a"] * 30 + ["b"] * 23 + ["c"] * 7)
     refused(
         "class 'c' has 7 rows but needs 8 (5 to train on, for the folds, and 1 in each other "
-        "part): merge or drop rare classes, or use fewer folds",
+        "part): give more rows of it, or merge or drop rare classes, or use fewer folds",
         table_with(y=rare),
     )
     assert described(table_with(y=rare), folds=4).classes == ("a", "b", "c")
@@ -103,8 +103,8 @@ def test_a_class_with_too_few_rows():
 def test_numbers_taken_for_classes_are_told_of_the_other_task():
     refused(
         "class '7' has 1 row but needs 8 (5 to train on, for the folds, and 1 in each other "
-        "part): merge or drop rare classes, or use fewer folds; if 'y' is a quantity, set task "
-        "to regression",
+        "part): give more rows of it, or merge or drop rare classes, or use fewer folds; if 'y' is "
+        "a quantity, set task to regression",
         table_with(y=[1, 2] * 29 + [1, 7]),
     )
 

@@ -19,7 +19,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 import chaffinch
-from chaffinch.flows.terminal import show_comparison
+from chaffinch.flows.terminal import show_comparison, show_runs
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.column_settings import ColumnSettings
@@ -306,13 +306,41 @@ def test_what_libraries_warn_of_is_told_once_at_the_end_and_not_on_the_way(tmp_p
     assert again.remarks == result.remarks
 
 
-def test_where_everything_fails_it_says_so(tmp_path) -> None:
+def test_where_everything_fails_it_says_so_and_is_not_finished(tmp_path, capsys) -> None:
     day = np.arange(200.0)
     table = pd.DataFrame({"day": day, "a": day, "b": np.sin(day), "y": -100 - day})
     asked = {"methods": ["anova_f"], "models": [LINEAR], "loss": "neg_mean_squared_log_error"}
     for _ in range(2):  # and again when the same is asked for
         with pytest.raises(InputError, match="nothing could be measured: in DataFrame, linear, lo"):
             compared(table, tmp_path / "store", **asked)
+        assert_refused(tmp_path / "store", capsys)
+    # a part that failed is concluded from, until all of it has
+    asked["time_budget"] = 1e-9
+    assert compared(table, tmp_path / "in_parts", **asked)["loss"].isna().all()
+    assert "not finished" not in listed(tmp_path / "in_parts", capsys)
+    del asked["time_budget"]
+    with pytest.raises(InputError, match="nothing could be measured"):
+        compared(table, tmp_path / "in_parts", **asked)
+    assert_refused(tmp_path / "in_parts", capsys)
+
+
+def listed(store: Path, capsys) -> str:
+    show_runs(Store.find(store), as_json=False)
+    return capsys.readouterr().out
+
+
+def assert_refused(store: Path, capsys) -> None:
+    """The one comparison of a store is listed as not finished, and says why."""
+    (run,) = Store.find(store).comparisons()
+    why = (
+        f"comparison {run.name} is not finished, since nothing could be measured: DataFrame, "
+        "linear: all features, anova_f failed in 4 cells each"
+    )
+    with pytest.raises(InputError, match=f"^{why}.* cannot score these predictions"):
+        load_comparison(run)
+    shown = listed(store, capsys)
+    assert f"not finished, of which chaffinch show says why: {run.name}\n" in shown
+    assert "Comparisons, for chaffinch show" not in shown
 
 
 def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:

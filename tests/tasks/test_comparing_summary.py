@@ -15,11 +15,14 @@ from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary, cells_in_c
 from chaffinch.tasks.comparing.planned import Contender, Planned
 from chaffinch.tasks.comparing.summary import summarise
 from chaffinch.tasks.comparing.wording import (
+    allowance_of,
     choices_of,
     means_of,
     name_of,
     ranks_of,
     reason_of,
+    reasons_of,
+    short_name_of,
     sizes_of,
     verdict_over,
     verdicts_of,
@@ -32,7 +35,7 @@ CLEAR = {"gbmo": -0.1, "anova_f": 0.1}
 
 
 def outcomes(table: TableSummary) -> dict[str, Outcome]:
-    return {name_of(outcome.contender): outcome for outcome in table.outcomes}
+    return {name_of(o.contender, table.contenders): o for o in table.outcomes}
 
 
 def only(results: pa.Table) -> TableSummary:
@@ -142,6 +145,49 @@ def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
     assert among["lucky, 5 features"].difference == alone["lucky, 5 features"].difference
     assert among["lucky, 5 features"].difference.interval[1] < 0
     assert reason_of(among["lucky, 5 features"], 20) == "may be luck among 20 that were tested"
+
+
+def with_constant(rows: list[dict[str, Any]], excess: float, noise: float = 0.0) -> pa.Table:
+    """The rows with a constant whose loss is as much above that with all features."""
+    rng = np.random.default_rng(7)
+    of_all = [row for row in rows if row["method"] == "all"]
+    constant = [{**row, "method": "none", "features": []} for row in of_all]
+    for row in constant:
+        row["loss"] += excess + rng.normal(0, noise)
+    return table_of([*rows, *constant])
+
+
+def test_a_verdict_by_the_constant_is_no_verdict_by_one_lucky_interval_of_many() -> None:
+    """Alone a method is shown to be hardly better than a constant; among twenty it is not."""
+    names = ["lucky", *(f"m{i}" for i in range(19))]
+    rows = made_up_rows(methods=names, differences={"lucky": 0.01})
+    few = [row for row in rows if row["method"] in ("all", "lucky")]
+    alone, among = (only(with_constant(some, 0.0, 0.01)) for some in (few, rows))
+    one, same = outcomes(alone)["lucky, 5 features"], outcomes(among)["lucky, 5 features"]
+    assert one.over_constant.interval == same.over_constant.interval
+    assert (one.verdict, same.verdict) == ("does not help", "cannot tell")
+    assert (alone.n_tested_to_constant, among.n_tested_to_constant) == (1, 20)
+    assert allowance_of(alone) == ""
+    assert allowance_of(among) == (
+        "Verdicts allow for all 20 differences to all features and all 20 to a constant that were "
+        "tested (Holm); intervals stand for themselves."
+    )
+    assert allowance_of(among) in lines_of(summarise(with_constant(rows, 0.0, 0.01)))
+
+
+def test_reasons_that_the_printed_interval_does_not_show_are_told_in_the_terminal() -> None:
+    rows = made_up_rows(methods=("gbmo", "anova_f", "mrmr"), differences={"anova_f": 0.1})
+    at_constant = summarise(with_constant(rows, -0.2, 0.01))
+    (table,) = at_constant.tables
+    assert {outcome.verdict for outcome in table.rivals} == {"does not help"}
+    told = (
+        "Does not help (no better than a constant, which looks at no feature): anova_f (5 "
+        "features), gbmo, mrmr (5 features)."
+    )
+    assert reasons_of(table) == [told]
+    assert told in lines_of(at_constant)
+    # by the interval alone, nothing is to be told
+    assert reasons_of(only(table_of(rows))) == []
 
 
 def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
@@ -331,7 +377,9 @@ def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> N
     meant = Planned(
         {"wine": contenders}, ("linear",), tuple((s, f) for s in range(3) for f in range(5))
     )
-    (table,) = summarise(table_of(of_all + failed), meant).tables
+    summary = summarise(table_of(of_all + failed), meant)
+    (table,) = summary.tables
+    assert list(errors_of(summary)) == ["wine, linear: mrmr failed in 15 cells: no"]
     assert [(o.n_failed, o.n_missing) for o in table.rivals] == [(15, 0)] * 3
 
 
@@ -386,6 +434,23 @@ def test_a_method_that_chose_its_size_as_well_is_two_in_the_ranks() -> None:
     assert set(ranking.methods) == {"all features", "flbmo", "flbmo, its own size"}
 
 
+def test_a_method_at_its_own_size_is_said_to_be_so_where_it_has_other_sizes() -> None:
+    rows = made_up_rows(methods=("rfe", "gbmo"), differences={"rfe": -0.1, "gbmo": -0.1})
+    own = [{**r, "size": None, "loss": r["loss"] - 0.1} for r in rows if r["method"] == "rfe"]
+    for row in rows:  # asked for a size, it may be better or worse
+        if row["method"] == "rfe":
+            row["loss"] += 0.1 + 0.02 * (row["fold"] % 2)
+    summary = summarise(table_of(rows + own))
+    (table,) = summary.tables
+    assert verdicts_of(table).startswith("Selection helps with gbmo, rfe (its own size).")
+    shown = [line.split("  ")[1] for line in lines_of(summary) if line.startswith("  ")]
+    assert shown[1:5] == ["all features", "gbmo", "rfe, its own size", "rfe, 5 features"]
+    assert short_name_of(Contender("rfe", None), table.contenders, 2) == "r…, its own"
+    # and where there is no other size there is nothing to tell apart
+    alone = only(table_of([row for row in rows + own if row["size"] is None]))
+    assert verdicts_of(alone) == "Selection helps with gbmo, rfe."
+
+
 def test_where_the_smallest_is_best_nothing_is_said_of_smaller_ones() -> None:
     rows = made_up_rows(methods=("mrmr",), sizes=(2, 5), noise=0)
     for row in rows:
@@ -407,6 +472,21 @@ def test_the_choice_of_size_is_put_into_words() -> None:
         "error of that.",
         "Of the sizes asked for, relieff does best with 20 features; none smaller is near it.",
     ]
+
+
+def test_no_size_is_commended_that_does_no_better_than_a_constant() -> None:
+    """With 5 features the loss is near that with 20, and at or above the constant's."""
+    rows = made_up_rows(methods=("mrmr",), sizes=(5, 20), noise=0)
+    for row in rows:
+        if row["size"] == 5:
+            row["loss"] += 0.01 if row["fold"] % 2 == 0 else -0.008
+    best = "Of the sizes asked for, mrmr does best with 20 features;"
+    for excess, fewer in (
+        (0.1, "with 5 it is within one standard error of that."),
+        (0.001, "none smaller is near it and better than a constant."),
+        (-0.1, "no size does better than a constant."),
+    ):
+        assert choices_of(only(with_constant(rows, excess)))[-1] == f"{best} {fewer}"
 
 
 def test_over_many_tables_the_methods_that_help_are_counted() -> None:

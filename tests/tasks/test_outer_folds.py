@@ -42,12 +42,37 @@ ROWS = np.arange(160)
         (
             2, (ROWS % 20 == 0).astype(int), {}, {},
             "class 1 has 8 rows, of which an outer fold leaves 4 to select by, but 7 "
-            f"{WITHIN}: merge or drop rare classes, or use 8 outer folds",
+            f"{WITHIN}: give more rows of it, or use 8 outer folds",
         ),
         (
             2, (ROWS % 40 == 0).astype(int), {}, {},
             "class 1 has 4 rows, of which an outer fold leaves 2 to select by, but 7 "
-            f"{WITHIN}: merge or drop rare classes",
+            f"{WITHIN}: give more rows of it",
+        ),
+        (
+            2, np.where(ROWS < 6, 2, ROWS % 2), {}, {},
+            "class 2 has 6 rows, of which an outer fold leaves 3 to select by, but 7 "
+            f"{WITHIN}: give more rows of it, or merge or drop rare classes",
+        ),
+        (
+            2, np.arange(14) % 2, {}, {},
+            "the table has 14 rows, of which an outer fold leaves 7 to select by, but 7 of each of "
+            f"its 2 classes {WITHIN}: give more rows",
+        ),
+        (
+            2, np.arange(27) % 2, {}, {},
+            "class 1 has 13 rows, of which an outer fold leaves 6 to select by, but 7 "
+            f"{WITHIN}: give more rows of it, or use 3 outer folds",
+        ),
+        (
+            3, np.arange(12) % 3, {}, {},
+            "the table has 12 rows, of which an outer fold leaves 8 to select by, but 7 of each of "
+            f"its 3 classes {WITHIN}: give more rows, or merge or drop rare classes",
+        ),
+        (
+            5, np.arange(8) % 2, {}, {},
+            "the table has 8 rows but 5 outer folds and the parts inside need at least 9 of each "
+            "of its 2 classes: give more rows",
         ),
         (
             2, ROWS // 8 % 2, {"group": "group"}, {"groups": ROWS % 8},
@@ -81,8 +106,8 @@ ROWS = np.arange(160)
         ),
         (
             5, (ROWS % 60 == 0).astype(int), {}, {},
-            "class 1 has 3 rows but 5 outer folds and the parts inside need at least 9: merge or "
-            "drop rare classes",
+            "class 1 has 3 rows but 5 outer folds and the parts inside need at least 9: give more "
+            "rows of it",
         ),
         (
             5, ROWS / 7, {"group": "group"}, {"groups": ROWS % 4},
@@ -111,7 +136,9 @@ ROWS = np.arange(160)
         ),
     ],
     ids=[
-        "a rare class", "too rare a class", "groups", "times", "too few times", "more folds than "
+        "a rare class", "too rare a class", "a rare class of three", "two equal classes",
+        "two classes that are nearly enough", "three equal classes",
+        "fewer of every class than folds", "groups", "times", "too few times", "more folds than "
         "rows", "few rows", "fewer rows than folds, and few", "fewer of a class than folds",
         "fewer groups than folds", "fewer times than folds", "folds inside of one class",
         "an outer fold of one class", "a part without a class",
@@ -156,6 +183,19 @@ def test_the_nearest_number_that_is_enough_is_named_if_any_is(
         assert int(named[1]) in enough
         assert abs(int(named[1]) - n_folds) == nearest
     assert "fewer" not in said
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_folds", [2, 3, 5])
+def test_what_is_said_to_be_needed_of_each_class_is_enough_at_once(n_classes, n_folds) -> None:
+    """Nobody is sent from one refusal to the next: as many of each class, and it is accepted."""
+    said = refusal_of(n_folds, 1, np.arange(2 * n_classes + 4) % n_classes, settings_of())
+    needed = int(re.search(r"(\d+) of each of its", said)[1])
+    assert f"of each of its {n_classes} classes" in said
+    n_each = needed
+    if "are needed there" in said:  # in what an outer fold leaves
+        n_each = next(n for n in range(99) if n - -(-n // n_folds) >= needed)
+    assert refusal_of(n_folds, 1, np.arange(n_each * n_classes) % n_classes, settings_of()) is None
 
 
 UNTUNED = SelectionSettings(target="y", model=ModelSettings(name="linear", tuning="none"))

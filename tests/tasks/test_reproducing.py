@@ -230,6 +230,23 @@ def test_one_seed_has_no_deviation(monkeypatch, capfd) -> None:
     assert as_json["meaning"].endswith("inside: the same to the digits printed.")
 
 
+@pytest.mark.parametrize("counts", [(3, 5, 8, 13), (3, 3, 5, 5), (3, 3, 3, 5), (3, 3, 3, 3)])
+def test_the_chance_of_one_seed_more_is_at_most_what_is_said(counts) -> None:
+    """Each seed is as likely to be the one more; of equal counts it need not lie outside."""
+    outside = [
+        not min(others) <= count <= max(others)
+        for place, count in enumerate(counts)
+        for others in [counts[:place] + counts[place + 1 :]]
+    ]
+    has_ties = len(set(counts)) < len(counts)
+    assert sum(outside) < 2 if has_ties else sum(outside) == 2
+    found = beside(made_up(1.0), {s: {("a", "b"): float(counts[s])} for s in range(3)}, 3)
+    for said in (found.meaning, found.as_json()["meaning"]):
+        assert said.endswith(
+            "a chance of at most 2 in 4: less where seeds come to the same figure."
+        )
+
+
 def test_what_is_of_other_units_is_not_compared_and_the_notes_say_why(monkeypatch, capfd) -> None:
     experiment = made_up(0.5)
     (printed,) = experiment.figures
