@@ -2,7 +2,7 @@
 
 The difference is resampled over rows that both models predicted, so that what makes a row hard for
 both does not widen the interval. Rows of one group are resampled together, and rows in time order
-in contiguous blocks, because they are not independent.
+in contiguous blocks of whole times, because they are not independent.
 
 Few or skewed differences make the plain percentile interval too short. So it is widened as
 Student's is against the normal, and where the loss is a mean, joined with the bootstrap-t interval
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,34 @@ def resampling_units(
     groups : ndarray, shape (n,), optional
         Rows of a group make one unit.
     times : ndarray, shape (n,), optional
-        About sqrt(n) rows that follow each other make one unit.
+        Times that follow each other make one unit, all rows of a time with them: at least sqrt(n)
+        rows, and the third root of the number of times. The last one may have fewer.
+
+    Notes
+    -----
+    What is odd about a day is in all its rows, of which many series have many: these are no units
+    by themselves, however many. Between one day and the next it lasts; a block of the third root of
+    their number is long enough for its error to vanish, if slowly.
     """
     if groups is not None:
         return np.unique(groups, return_inverse=True)[1].astype(np.int64)
-    units = np.arange(n_rows, dtype=np.int64)
     if times is not None:
-        in_time = np.argsort(times, kind="stable")
-        units[in_time] = units // max(1, math.isqrt(n_rows))
-    return units
+        return _blocks_of_times(times)
+    return np.arange(n_rows, dtype=np.int64)
+
+
+def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
+    _, time_of_row, n_rows = np.unique(times, return_inverse=True, return_counts=True)
+    rows_before = np.concatenate([[0], np.cumsum(n_rows)])
+    fewest_rows, n_times = max(1, math.isqrt(len(times))), len(n_rows)
+    fewest_times = next(size for size in count(1) if size**3 >= n_times)
+    block_of_time, block, first = np.empty(n_times, np.int64), 0, 0
+    while first < n_times:
+        with_rows = int(np.searchsorted(rows_before, rows_before[first] + fewest_rows))
+        end = max(first + fewest_times, with_rows)
+        block_of_time[first:end] = block
+        block, first = block + 1, end
+    return block_of_time[time_of_row]
 
 
 def paired_interval(

@@ -104,6 +104,48 @@ def test_rows_in_time_order_are_resampled_in_blocks_of_neighbours() -> None:
     assert [sorted(times[units == u]) for u in range(3)] == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 
 
+@pytest.mark.parametrize(
+    ("n_times", "rows_of_a_time", "n_units"),
+    [
+        (3, 1000, 2),  # of two times and one
+        (15, 100, 5),  # of three times each
+        (100, 50, 20),  # of five
+        (46, 4, 12),  # of four, which have the 13 rows
+        (400, 1, 20),
+        (1000, 2, 46),  # of 22 times, which have the 44 rows
+    ],
+)
+def test_rows_of_one_time_are_in_one_block_however_many_they_are(
+    n_times, rows_of_a_time, n_units
+) -> None:
+    times = np.random.default_rng(0).permutation(np.repeat(np.arange(n_times), rows_of_a_time))
+    units = resampling_units(len(times), times=times)
+    block_of_time = [set(units[times == time]) for time in range(n_times)]
+    assert all(len(blocks) == 1 for blocks in block_of_time)
+    in_order = [block for blocks in block_of_time for block in blocks]
+    assert in_order == sorted(in_order)
+    assert sorted(set(in_order)) == list(range(n_units))
+
+
+@pytest.mark.parametrize(("lasting", "fewest"), [(0.0, 180), (0.5, 172)])
+def test_what_is_odd_about_a_day_is_no_evidence_by_each_of_its_rows(lasting, fewest) -> None:
+    """Many series, whose differences have a part in common each day, which may last for days."""
+    n_days, n_series, covered = 125, 40, 0
+    times = np.repeat(np.arange(n_days), n_series)
+    units = resampling_units(len(times), times=times)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        of_day = np.zeros(n_days)
+        for day, shock in enumerate(rng.normal(size=n_days)):
+            of_day[day] = shock + lasting * (of_day[day - 1] if day else 0)
+        differences = of_day[times] + rng.normal(size=len(times))
+        before = np.full(len(times), 10.0)
+        after = np.sqrt(before**2 + differences)
+        low, high = _compare(before, after, units=units, seed=seed).interval
+        covered += low <= 0 <= high
+    assert covered >= fewest  # 190 expected of 200 where the days have nothing in common
+
+
 def test_a_row_without_weight_counts_as_if_it_were_not_there() -> None:
     errors = np.array([1.0, 1.0, 1.0, 9.0]), np.array([2.0, 2.0, 2.0, 1.0])
     weighted = _compare(*errors, weight=np.array([1.0, 1.0, 1.0, 1e-12]))
