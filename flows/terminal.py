@@ -15,15 +15,14 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
+from chaffinch.flows.alternative_lines import NAMES_SHOWN, lines_of_alternatives
 from chaffinch.flows.progress_lines import ProgressLines, numbered
 from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.catalog import is_unfinished_comparison, summary
 from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.log_context import ContextFilter
-from chaffinch.tasks.reporting.alternatives import proof, proof_of_all, why_worthless
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reporting.earlier_rows import made_of_earlier_rows, on_scales
-from chaffinch.tasks.reporting.missing_alternatives import what_makes_room, why_missing
 from chaffinch.tasks.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.stage import OnProgress, Say, Warn, tell_nobody
@@ -31,7 +30,6 @@ from chaffinch.tasks.steps import STEPS
 
 STARTING_PREFECT = "starting Prefect"
 SECONDS_BETWEEN_LINES = 30
-_NAMES_SHOWN = 40
 _WIDTH_OF_A_FILE = 160
 # State of a run -> what to do about it.
 _REMEDIES = {
@@ -170,15 +168,16 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             style="bold" if part == "test" else None,
         )
     console.print(table)
-    shown = ", ".join(result.features[:_NAMES_SHOWN])
-    more = f" and {kept - _NAMES_SHOWN} more" if kept > _NAMES_SHOWN else ""
+    shown = ", ".join(result.features[:NAMES_SHOWN])
+    more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
     console.print(Text(f"Kept {kept} of {total}: {shown}{more}"), soft_wrap=True)
     console.print(Text(result.verdict, style="bold"), soft_wrap=True)
     for line in (on_scales(result.settings), made_of_earlier_rows(result.settings)):
         if line:
             console.print(Text(line), soft_wrap=True)
     if result.alternatives is not None:
-        _print_alternatives(console, result.alternatives, loss_in_words(contract["loss"]))
+        for line in lines_of_alternatives(result.alternatives, loss_in_words(contract["loss"])):
+            console.print(Text(line), soft_wrap=True)
     if result.changes is not None:
         for line in lines_of_changes(result.changes):
             console.print(Text(line), soft_wrap=True)
@@ -187,31 +186,6 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     if result.folder is not None:
         # out(): a path is never wrapped, so that it can be copied
         console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
-
-
-def _print_alternatives(console: Console, found: dict[str, Any], loss_name: str) -> None:
-    """Print the sets that were found besides the chosen one, each in two lines."""
-    asked = found["settings"]
-    n_found, n_asked = len(found["sets"]), asked["number"]
-    said = f"{n_found} alternatives, tau {asked['tau']:g}, by {asked['quality']}"
-    if n_found < n_asked:
-        said += f"; {n_asked} were asked for, but {why_missing(found)}"
-    console.print(Text(f"{said}{':' if n_found else '.'}"), soft_wrap=True)
-    if n_found < n_asked and (room := what_makes_room(found)):
-        console.print(Text(f"  {room}"), soft_wrap=True)
-    for known in filter(None, (proof_of_all(found), why_worthless(found))):
-        console.print(Text(f"  {known}."), soft_wrap=True)
-    for place, one in enumerate(found["sets"], start=1):
-        low, high = one["interval"]
-        known = proof(found, one)
-        console.print(
-            Text(
-                f"  {place}. test {loss_name} {one['test_loss']:.4g}, {one['difference']:+.4g} "
-                f"[{low:+.4g}, {high:+.4g}] to the chosen; quality {one['quality']:.4g}"
-                f"{known and f', {known}'}\n     {', '.join(one['features'][:_NAMES_SHOWN])}"
-            ),
-            soft_wrap=True,
-        )
 
 
 def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:

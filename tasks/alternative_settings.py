@@ -54,7 +54,9 @@ class AlternativeSettings(Settings):
 
     model_config = ConfigDict(title="Alternatives")
 
-    said = MappingProxyType({"number": "alternatives"})  # --alternatives, select(alternatives=...)
+    said = MappingProxyType(  # for --alternatives and select(alternatives=...) alike
+        {"number": "alternatives", "time_limit": "the time_limit of alternatives"}
+    )
 
     number: Annotated[int, Field(ge=1, le=MOST)] = setting(
         ...,

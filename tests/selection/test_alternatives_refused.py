@@ -38,7 +38,10 @@ SETTINGS = {
     "search": ({"search": "random"}, "search must be .* but is 'random'"),
     "time": ({"time_limit": 0}, "time_limit must be above 0 seconds but is 0"),
     "previous": ({"previous": [["agge"]]}, "previous must name features but names 'agge'"),
-    "one previous": ({"previous": ["age"]}, "previous must be a sequence of features but is 'age'"),
+    "one previous": (
+        {"previous": ["age"]},
+        "of previous must be a sequence of features but is 'age'",
+    ),
     "index": ({"previous": [[4]]}, r"previous must have indices in 0\.\.3 but has 4"),
 }
 RULES = {
@@ -155,7 +158,7 @@ Q6 = Univariate([9, 8, 7, 3, 2, 1])
         ({"tau": "x"}, "tau must be above 0 and at most 1 but is 'x'"),
         ({"tau": None}, "tau must be above 0 and at most 1 but is None"),
         ({"time_limit": "5"}, "time_limit must be above 0 seconds but is '5'"),
-        ({"previous": [1, 2]}, "previous must be a sequence of features but is 1"),
+        ({"previous": [1, 2]}, "each set of previous must be a sequence of features but is 1"),
         ({"previous": [[0.7]]}, "previous must be indices or names of features but has 0.7"),
         ({"previous": [[True, False]]}, "previous must be indices or names of features but has Tr"),
         (

@@ -336,7 +336,7 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
         ({"number": True}, "^alternatives must be a whole number but is True$"),
         ({"number": 2, "tau": True}, "^tau must be a number but is True$"),
-        ({"number": 2, "time_limit": True}, "^time_limit must be a number but is True$"),
+        ({"number": 2, "time_limit": True}, "^the time_limit of alternatives must be a number"),
         ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
         (
             {"number": 2, "search": "simultaneous", "quality": "cfs"},

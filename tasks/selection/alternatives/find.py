@@ -233,7 +233,7 @@ class _Asked:
                 raise ValueError(f"k must be in 1..{n}, the number of features, but is {told}")
         for size in each:
             checked = rules.checked(n, size, len(sizes), quality.names)
-        given = tuple(indices_of(one, n, quality.names, "previous") for one in previous)
+        given = tuple(indices_of(one, n, quality.names, "each set of previous") for one in previous)
         return cls(quality, Apart(tau, dissimilarity), checked, given, time_limit)
 
     def sets(self, sizes: Iterable[int]) -> Iterator[FeatureSet]:

@@ -1,0 +1,40 @@
+"""What a terminal says of the sets that were found besides the chosen one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from chaffinch.tasks.reporting.alternatives import proof, proof_of_all, why_worthless
+from chaffinch.tasks.reporting.missing_alternatives import what_makes_room, why_missing
+
+NAMES_SHOWN = 40
+
+
+def lines_of_alternatives(found: dict[str, Any], loss_name: str) -> Iterator[str]:
+    """Yield what there is and what is lacking, and then two lines for each set.
+
+    Parameters
+    ----------
+    found : dict
+        As in ``alternatives.json``.
+    loss_name : str
+        In words.
+    """
+    asked = found["settings"]
+    n_found, n_asked = len(found["sets"]), asked["number"]
+    said = f"{n_found} alternatives, tau {asked['tau']:g}, by {asked['quality']}"
+    if n_found < n_asked:
+        said += f"; {n_asked} were asked for, but {why_missing(found)}"
+    yield f"{said}{':' if n_found else '.'}"
+    if n_found < n_asked and (room := what_makes_room(found)):
+        yield f"  {room}"
+    for known in filter(None, (proof_of_all(found), why_worthless(found))):
+        yield f"  {known}."
+    for place, one in enumerate(found["sets"], start=1):
+        low, high = one["interval"]
+        known = proof(found, one)
+        yield (
+            f"  {place}. test {loss_name} {one['test_loss']:.4g}, {one['difference']:+.4g} "
+            f"[{low:+.4g}, {high:+.4g}] to the chosen; quality {one['quality']:.4g}"
+            f"{known and f', {known}'}"
+        )
+        yield f"     {', '.join(one['features'][:NAMES_SHOWN])}"
