@@ -37,12 +37,15 @@ SETTINGS = {
     ),
     "search": ({"search": "random"}, "search must be .* but is 'random'"),
     "time": ({"time_limit": 0}, "time_limit must be above 0 seconds but is 0"),
-    "previous": ({"previous": [["agge"]]}, "previous must name features but names 'agge'"),
+    "previous": (
+        {"previous": [["agge"]]},
+        "each set of previous must name features but names 'agge'",
+    ),
     "one previous": (
         {"previous": ["age"]},
-        "of previous must be a sequence of features but is 'age'",
+        "each set of previous must be a sequence of features but is 'age'",
     ),
-    "index": ({"previous": [[4]]}, r"previous must have indices in 0\.\.3 but has 4"),
+    "index": ({"previous": [[4]]}, r"each set of previous must have indices in 0\.\.3 but has 4"),
 }
 RULES = {
     "unknown": (Constraints(["agge"]), "must_include must name features but names 'agge'"),
