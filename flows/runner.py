@@ -5,11 +5,12 @@ they are, runs are killed and shown as running, and the log ends in a traceback.
 """
 
 import asyncio
+import logging
 import signal
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 import click
 import httpx
@@ -22,6 +23,9 @@ from prefect.settings import PREFECT_UI_URL
 
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP)
 _SIGNALS = (*_OF_A_TERMINAL, signal.SIGTERM)
+
+# Watches for runs to cancel, and tells of a server that has gone in pages; at the end it stumbles.
+_OBSERVER = "FlowRunCancellingObserver"
 
 logger = get_logger("chaffinch.serve")
 
@@ -42,6 +46,8 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     int
         Number of the signal.
     """
+    get_logger(_OBSERVER).addFilter(_in_one_line)
+    logging.getLogger("asyncio").addFilter(_is_of_use)
     runner = _Runner()
     scheduled = [one.full_name for one in deployments if one.schedules]
     try:
@@ -55,8 +61,38 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     return runner.stopped_by or 0
 
 
+class _Patience:
+    """Asks a server again that does not answer, for as long as it takes, and says so once.
+
+    Prefect's runner ends with a traceback after three answers that do not come.
+    """
+
+    def __init__(self) -> None:
+        self._is_away = False
+
+    def asking(self, ask: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Return the same, but that it takes a server that is away for one with nothing to do."""
+
+        async def asked() -> None:
+            try:
+                await ask()
+            except (httpx.TransportError, httpx.HTTPStatusError) as error:
+                if isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error:
+                    raise
+                if not self._is_away:
+                    why = str(error) or type(error).__name__
+                    logger.warning(f"the Prefect server does not answer ({why}); asking it again")
+                self._is_away = True
+            else:
+                if self._is_away:
+                    logger.warning("the Prefect server answers again")
+                self._is_away = False
+
+        return asked
+
+
 class _Runner(Runner):
-    """Prefect's runner, which stops in order.
+    """Prefect's runner, which stops in order, and waits for a server that is away.
 
     Attributes
     ----------
@@ -70,6 +106,17 @@ class _Runner(Runner):
         super().__init__(pause_on_shutdown=False)  # or what others serve as well were paused
         self.stopped_by: int | None = None
         self.asked = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Set up what asks the server, and make it patient."""
+        entered = await super().__aenter__()
+        poller, observer = self._scheduled_run_poller, self._cancelling_observer
+        for asks, name in (
+            (poller, "_get_and_submit_flow_runs"),
+            (observer, "_check_for_cancelled_flow_runs"),
+        ):
+            setattr(asks, name, _Patience().asking(getattr(asks, name)))
+        return entered
 
     def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
         """Note the signal; `start` sets this in the place of whatever was to be done by SIGTERM."""
@@ -123,6 +170,19 @@ def _handled_by(runner: _Runner) -> Iterator[None]:
             signal.signal(number, old)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         over.set()
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Take the traceback off a record where the server does not answer."""
+    if record.exc_info and isinstance(record.exc_info[1], OSError | httpx.HTTPError):
+        record.exc_info = None
+    return True
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    """Return whether a record tells of more than a task of the observer, cancelled at the end."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, asyncio.CancelledError) and _OBSERVER in record.getMessage())
 
 
 def _pause(scheduled: Collection[str]) -> None:

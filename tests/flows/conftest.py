@@ -146,9 +146,9 @@ class Server:
 
 
 @contextmanager
-def prefect_server(home: Path, **more: str) -> Iterator[Server]:
-    """Start `prefect server start` on a free port, with a home of its own, and stop it again."""
-    port = free_port()
+def prefect_server(home: Path, port: int | None = None, **more: str) -> Iterator[Server]:
+    """Start `prefect server start`, by default on a free port, with its home, and stop it again."""
+    port = port or free_port()
     env = environment(
         home,
         PREFECT_SERVER_API_PORT=str(port),

@@ -2,14 +2,15 @@
 
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.flows.conftest import Server, names_of, nightly
-from tests.flows.programs import CHAFFINCH, eventually, processes_of, started
+from tests.flows.conftest import Server, names_of, nightly, prefect_server
+from tests.flows.programs import CHAFFINCH, eventually, free_port, processes_of, started
 
 pytestmark = pytest.mark.e2e
 
@@ -87,3 +88,26 @@ def test_stopped_it_pauses_the_nights_ends_its_runs_and_serves_again(
     with started(*command, env=server.env, log=log):
         eventually(lambda: not server.deployments("slow")[nightly("slow")]["paused"])
     server.forget_deployments()
+
+
+def test_it_waits_for_a_server_that_is_away_and_ends_in_lines_without_it(slow, tmp_path):
+    log, store, port = tmp_path / "serve.log", tmp_path / "store", free_port()
+    settings = SETTINGS | {"model": {"name": "linear", "tuning": "none"}}
+    command = (*CHAFFINCH, "serve", "--data", str(slow), "--target", "y", "--store", str(store))
+    with ExitStack() as serving:
+        with prefect_server(tmp_path, port) as server:
+            program = serving.enter_context(started(*command, env=server.env, log=log))
+            eventually(lambda: server.deployments("slow"))
+        eventually(lambda: "the Prefect server does not answer" in log.read_text())
+        with prefect_server(tmp_path, port) as server:
+            eventually(lambda: "the Prefect server answers again" in log.read_text())
+            select = server.deployments("slow")["feature_selection/on-demand"]["id"]
+            execution = {"store": str(store), "cluster": "none"}
+            run = server.accepted(select, {"settings": settings, "execution": execution})["id"]
+            assert server.ended(run)["state_type"] == "COMPLETED"
+        program.terminate()
+        assert program.wait(SECONDS_TO_STOP) == 143
+    said = log.read_text()
+    assert "schedules are not paused" in said
+    assert said.splitlines()[-1] == "Stopped. The same command serves again."
+    assert not any(word in said for word in ("Traceback", "CancelledError", "never awaited"))
