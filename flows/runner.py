@@ -46,7 +46,7 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     int
         Number of the signal.
     """
-    get_logger(_OBSERVER).addFilter(_in_one_line)
+    get_logger(_OBSERVER).addFilter(_without_traceback)
     logging.getLogger("asyncio").addFilter(_is_of_use)
     runner = _Runner()
     scheduled = [one.full_name for one in deployments if one.schedules]
@@ -172,7 +172,7 @@ def _handled_by(runner: _Runner) -> Iterator[None]:
         over.set()
 
 
-def _in_one_line(record: logging.LogRecord) -> bool:
+def _without_traceback(record: logging.LogRecord) -> bool:
     """Take the traceback off a record where the server does not answer."""
     if record.exc_info and isinstance(record.exc_info[1], OSError | httpx.HTTPError):
         record.exc_info = None
