@@ -14,7 +14,7 @@ from pydantic import Field
 from chaffinch.flows.artifacts import ProgressArtifact, key_of, say, warn, warnings_in_markdown
 from chaffinch.flows.limits import within_limits
 from chaffinch.flows.reports import report_in_markdown
-from chaffinch.flows.step_tasks import say_where
+from chaffinch.flows.step_tasks import prepare_logs
 from chaffinch.flows.table_flow import (
     ExecutionForm,
     LimitsForm,
@@ -101,7 +101,7 @@ def comparison(
         check_source(source)
     for model in settings.models:
         check_settings(settings.selection(model, 0))
-    say_where()
+    prepare_logs()
     within = within_limits(limits, data, execution.store)
     with within as through, looked_up_too(from_block):
         run = compare_methods(

@@ -11,7 +11,7 @@ from prefect import runtime
 from prefect.artifacts import create_table_artifact
 
 from chaffinch.flows.artifacts import ProgressArtifact
-from chaffinch.flows.step_tasks import as_task, say_where
+from chaffinch.flows.step_tasks import as_task, prepare_logs
 from chaffinch.flows.table_flow import NamedText, in_form, name_in_title, table_flow
 from chaffinch.storage.paths import path_from
 from chaffinch.tasks.descend import STEPS, Descended, descend
@@ -111,7 +111,7 @@ def differentiable_selection(
     for what, given in (("the folder of the features", folder), ("start", start)):
         if given is not None:
             path_from(given, what)
-    say_where()
+    prepare_logs()
     steps = STEPS if files is None else (SHUFFLE, *STEPS)
     tell = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
     if files is not None:

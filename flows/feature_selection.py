@@ -12,7 +12,7 @@ from prefect import runtime
 from chaffinch.flows.artifacts import ProgressArtifact, key_of
 from chaffinch.flows.governance import check_promotion, conclude, shown_as
 from chaffinch.flows.limits import within_limits
-from chaffinch.flows.step_tasks import say_where
+from chaffinch.flows.step_tasks import prepare_logs
 from chaffinch.flows.table_flow import (
     ExecutionForm,
     LimitsForm,
@@ -83,7 +83,7 @@ def feature_selection(
     check_source(data)
     check_settings(settings)
     check_promotion(data, settings, execution.store, promotion)
-    say_where()
+    prepare_logs()
     within = within_limits(limits, [data], execution.store, promotion)
     with within as through, looked_up_too(from_block):
         run = select_features(

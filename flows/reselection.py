@@ -12,7 +12,7 @@ from pydantic import WithJsonSchema
 from chaffinch.flows.artifacts import ProgressArtifact, key_of
 from chaffinch.flows.governance import check_promotion, conclude, shown_as
 from chaffinch.flows.limits import within_limits
-from chaffinch.flows.step_tasks import say_where
+from chaffinch.flows.step_tasks import prepare_logs
 from chaffinch.flows.table_flow import (
     NAMED,
     ExecutionForm,
@@ -101,7 +101,7 @@ def reselection(
     check_source(data)
     check_settings(selection)
     check_promotion(data, selection, execution.store, promotion)
-    say_where()
+    prepare_logs()
     within = within_limits(limits, [data], execution.store, promotion)
     with within as through, looked_up_too(from_block):
         run = select_features(

@@ -5,12 +5,11 @@ they are, runs are killed and shown as running, and the log ends in a traceback.
 """
 
 import asyncio
-import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import Any
 
 import click
 import httpx
@@ -21,11 +20,16 @@ from prefect.logging import get_logger
 from prefect.runner import Runner
 from prefect.settings import PREFECT_UI_URL
 
+from chaffinch.flows.lines_of_prefect import say_in_lines
+
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP)
 _SIGNALS = (*_OF_A_TERMINAL, signal.SIGTERM)
 
-# Watches for runs to cancel, and tells of a server that has gone in pages; at the end it stumbles.
-_OBSERVER = "FlowRunCancellingObserver"
+# Attributes of Prefect's runner that ask the server in a loop, and the method that they do it by.
+_WHAT_ASKS = {
+    "_scheduled_run_poller": "_get_and_submit_flow_runs",
+    "_cancelling_observer": "_check_for_cancelled_flow_runs",
+}
 
 logger = get_logger("chaffinch.serve")
 
@@ -46,8 +50,7 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     int
         Number of the signal.
     """
-    get_logger(_OBSERVER).addFilter(_without_traceback)
-    logging.getLogger("asyncio").addFilter(_is_of_use)
+    say_in_lines()
     runner = _Runner()
     scheduled = [one.full_name for one in deployments if one.schedules]
     try:
@@ -65,10 +68,16 @@ class _Patience:
     """Asks a server again that does not answer, for as long as it takes, and says so once.
 
     Prefect's runner ends with a traceback after three answers that do not come.
+
+    Parameters
+    ----------
+    over : asyncio.Event
+        Set when it no longer matters: then nothing is said, and not all that asks really does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, over: asyncio.Event) -> None:
         self._is_away = False
+        self._over = over
 
     def asking(self, ask: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """Return the same, but that it takes a server that is away for one with nothing to do."""
@@ -79,12 +88,12 @@ class _Patience:
             except (httpx.TransportError, httpx.HTTPStatusError) as error:
                 if isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error:
                     raise
-                if not self._is_away:
+                if not self._is_away and not self._over.is_set():
                     why = str(error) or type(error).__name__
                     logger.warning(f"the Prefect server does not answer ({why}); asking it again")
                 self._is_away = True
             else:
-                if self._is_away:
+                if self._is_away and not self._over.is_set():
                     logger.warning("the Prefect server answers again")
                 self._is_away = False
 
@@ -107,16 +116,14 @@ class _Runner(Runner):
         self.stopped_by: int | None = None
         self.asked = asyncio.Event()
 
-    async def __aenter__(self) -> Self:
-        """Set up what asks the server, and make it patient."""
-        entered = await super().__aenter__()
-        poller, observer = self._scheduled_run_poller, self._cancelling_observer
-        for asks, name in (
-            (poller, "_get_and_submit_flow_runs"),
-            (observer, "_check_for_cancelled_flow_runs"),
-        ):
-            setattr(asks, name, _Patience().asking(getattr(asks, name)))
-        return entered
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Make what asks the server patient as it is set, since it may ask as soon as it is."""
+        ask = _WHAT_ASKS.get(name)
+        if ask is not None and value is not getattr(
+            self, name, None
+        ):  # set again once it is entered
+            setattr(value, ask, _Patience(self.asked).asking(getattr(value, ask)))
+        super().__setattr__(name, value)
 
     def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
         """Note the signal; `start` sets this in the place of whatever was to be done by SIGTERM."""
@@ -170,19 +177,6 @@ def _handled_by(runner: _Runner) -> Iterator[None]:
             signal.signal(number, old)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         over.set()
-
-
-def _without_traceback(record: logging.LogRecord) -> bool:
-    """Take the traceback off a record where the server does not answer."""
-    if record.exc_info and isinstance(record.exc_info[1], OSError | httpx.HTTPError):
-        record.exc_info = None
-    return True
-
-
-def _is_of_use(record: logging.LogRecord) -> bool:
-    """Return whether a record tells of more than a task of the observer, cancelled at the end."""
-    error = record.exc_info[1] if record.exc_info else None
-    return not (isinstance(error, asyncio.CancelledError) and _OBSERVER in record.getMessage())
 
 
 def _pause(scheduled: Collection[str]) -> None:

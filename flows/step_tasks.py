@@ -7,6 +7,7 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from chaffinch.flows.lines_of_prefect import say_in_lines
 from chaffinch.tasks.log_context import ContextFilter
 
 _in_context = ContextFilter()
@@ -23,8 +24,12 @@ def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
     return make_task(step)
 
 
-def say_where() -> None:
-    """Let log lines go to the server, with their run, stage and data set in front."""
+def prepare_logs() -> None:
+    """Let log lines go to the server, with their run, stage and data set in front.
+
+    What Prefect logs of a server that has gone is in lines as well.
+    """
+    say_in_lines()
     log = logging.getLogger("chaffinch")
     for handler in log.handlers:
         handler.addFilter(_in_context)

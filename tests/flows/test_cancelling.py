@@ -16,9 +16,9 @@ from tests.flows.programs import eventually
 def slow(tmp_path_factory):
     """A table and settings whose elimination takes some seconds in one process."""
     random = np.random.default_rng(3)
-    X = random.normal(size=(300, 24))
+    X = random.normal(size=(600, 40))
     path = tmp_path_factory.mktemp("slow") / "slow.csv"
-    names = ",".join([*(f"feature_{j}" for j in range(24)), "yield"])
+    names = ",".join([*(f"feature_{j}" for j in range(40)), "yield"])
     rows = np.column_stack([X, X[:, :5].sum(axis=1)])
     np.savetxt(path, rows, "%.5f", ",", header=names, comments="")
     model = {"name": "AdaBoostRegressor", "tuning": "none"}
@@ -59,7 +59,8 @@ def test_a_run_that_a_person_started_ends_when_it_is_cancelled(server, slow, tmp
     assert run["state_type"] == "CANCELLED"
     assert run["state"]["message"] == "Cancelled; started again, it goes on where it was."
     (kept,) = Store.find(tmp_path).runs()
-    assert {r.stage for r in kept.records()} == {"describe", "split", "train_base_model"}
+    before = {record.stage for record in kept.records()}
 
     result = chaffinch.feature_selection(table, settings, execution)
     assert len(result.features) == 4
+    assert {"train_base_model"} <= before < {record.stage for record in kept.records()}
