@@ -162,7 +162,7 @@ def finite(name: str, values: pa.Array) -> pa.Array:
     if infinite.any():
         raise InputError(
             f"column {name!r} must hold finite numbers but row {int(np.argmax(infinite)) + 1} "
-            "is infinite; mend it or leave it empty"
+            "is infinite; mend it, or leave it empty where it is a feature"
         )
     # adding zero turns -0.0 into 0.0
     return pa.array(data + 0.0, mask=np.isnan(data))

@@ -17,7 +17,7 @@ from chaffinch.tasks.former_fit import why_gone
 from chaffinch.tasks.ingestion import description_of
 from chaffinch.tasks.judging import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.masking import mask_of
-from chaffinch.tasks.paired_bootstrap import Interval
+from chaffinch.tasks.paired_bootstrap import Interval, interval_in_words
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.vocabulary import Mask
@@ -161,12 +161,12 @@ def _sentence(
             "Keep the former set: of all that was tried on the newer rows, nothing was shown to be "
             f"better than its {_counted(former['n_features'])}."
         )
-    low, high = against["interval"]
+    interval = interval_in_words(against["interval"], CONFIDENCE, judge.n_units)
     measured = (
         f"with the new {_counted(new['n_features'])} the test loss "
         f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "
         f"{former['test_loss']:.4g} with the former {former['n_features']}; difference "
-        f"{against['difference']:+.4g}, {CONFIDENCE:.0%} interval [{low:+.4g}, {high:+.4g}]."
+        f"{against['difference']:+.4g}, {interval}."
     )
     if judge.n_units < FEWEST_UNITS:
         return (

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.paired_bootstrap import Interval, paired_interval
+from chaffinch.tasks.paired_bootstrap import Interval, interval_in_words, paired_interval
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
@@ -199,7 +199,7 @@ def _sentence(
     measured = (
         f"with {kept} of {total} features the test loss ({loss_in_words(loss.name)}) is "
         f"{after:.4g} against {before:.4g} with all; difference {after - before:+.4g}, "
-        f"{_CONFIDENCE:.0%} interval [{interval[0]:+.4g}, {interval[1]:+.4g}]."
+        f"{interval_in_words(interval, _CONFIDENCE, n_units)}."
     )
     if n_units < FEWEST_UNITS:
         return (

@@ -109,6 +109,13 @@ def paired_interval(
     return _interval_of_a_mean(*_sums_of_units(loss, rows, before, after, units), confidence, rng)
 
 
+def interval_in_words(interval: Interval, confidence: float, n_units: int) -> str:
+    """Return an interval as sentences tell it; of one unit there is none, since nothing varies."""
+    if n_units == 1:
+        return "of one unit there is no interval"
+    return f"{confidence:.0%} interval [{interval[0]:+.4g}, {interval[1]:+.4g}]"
+
+
 def paired_error(
     loss: Loss,
     rows: Rows,

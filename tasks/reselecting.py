@@ -133,6 +133,6 @@ def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
     """Refuse a model that predicts the same for every row, on the former features and on all."""
     for mask in (start, np.ones_like(start)):
         prediction = refits.judged(mask).prediction
-        if np.ptp(prediction, axis=0).any():
+        if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # one row says nothing of it
             return
     raise no_use_made(refits.material, refits.loss(start))

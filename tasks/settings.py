@@ -246,7 +246,9 @@ class SelectionSettings(Settings):
     @model_validator(mode="after")
     def _target_has_one_role(self) -> "SelectionSettings":
         c = self.columns
+        series = None if self.history is None else self.history.series
         for role, names in (
+            ("series", (series,)),
             ("keep", c.keep),
             ("drop", c.drop),
             ("weight", (c.weight,)),

@@ -76,10 +76,11 @@ TABLES = [
     bad("target with gaps", "target 'y' is missing in 2 of 60 rows, first in row 8: fill or "
         "remove these rows",
         bad_table(y=changed(changed(["no", "yes"] * 30, 7, None), 20, None)), at_command=True),
-    bad("infinite feature", "column 'b' must hold finite numbers but row 4 is infinite; mend it "
-        "or leave it empty", bad_table(b=changed(AMOUNTS, 3, -np.inf)), at_command=True),
-    bad("infinite target", "column 'y' must hold finite numbers but row 60 is infinite; mend it "
-        "or leave it empty", bad_table(y=changed(AMOUNTS, -1, np.inf))),
+    bad("infinite feature", "column 'b' must hold finite numbers but row 4 is infinite; mend it, "
+        "or leave it empty where it is a feature",
+        bad_table(b=changed(AMOUNTS, 3, -np.inf)), at_command=True),
+    bad("infinite target", "column 'y' must hold finite numbers but row 60 is infinite; mend it, "
+        "or leave it empty where it is a feature", bad_table(y=changed(AMOUNTS, -1, np.inf))),
     bad("text said to be numbers", "column 'a' must hold numbers but row 1 holds 'low'; mend it "
         "or leave it out of numeric", bad_table(a=["low", "high"] * 30), numeric=["a"]),
     bad("one slip of text", "column 'a' must hold numbers but row 5 holds '1,2'; mend it or name "
@@ -292,6 +293,8 @@ ROLES = [
     bad("kept and dropped", "column 'a' is said to be both keep and drop; name it once",
         keep=["a"], drop=["a"], at_command=True),
     bad("target kept", "target 'y' is said to be keep as well; name it once", keep=["y"]),
+    bad("target as series", "target 'y' is said to be series as well; name it once",
+        lags=[1], time="b", series="y", history_columns=["a"]),
     bad("category and number", "column 'a' is said to be both categorical and numeric; name it "
         "once", categorical=["a"], numeric=["a"]),
     bad("constant kept", "keep column 'a' is no use as a feature (constant): take it off the keep "

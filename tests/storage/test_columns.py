@@ -267,7 +267,8 @@ def test_nan_and_empty_text_are_no_values(values: Any, roles: Any) -> None:
 @pytest.mark.parametrize("values", [[1.0, None, float("inf")], ["1", None, "-1e999"]])
 def test_infinity_is_refused_with_its_row(values: Any) -> None:
     assert refused(values) == (
-        "column 'x' must hold finite numbers but row 3 is infinite; mend it or leave it empty"
+        "column 'x' must hold finite numbers but row 3 is infinite; mend it, or leave it empty "
+        "where it is a feature"
     )
 
 
