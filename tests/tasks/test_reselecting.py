@@ -74,13 +74,13 @@ def test_where_nothing_moves_the_former_set_stays(former) -> None:
     assert same.changes["comparisons"][0]["difference"] == 0
 
 
-@pytest.mark.parametrize("seed", range(4))
 def test_of_one_row_to_judge_by_nothing_is_shown_and_nothing_changes(former) -> None:
     changes = chaffinch.reselect(former, table("x2", "x3", seed=1)[:8]).changes
     assert changes["verdict"] == "keep the former set"
     assert changes["changes"] == []
 
 
+@pytest.mark.parametrize("seed", range(4))
 def test_of_noise_alone_nothing_returns(former, seed) -> None:
     newer = chaffinch.reselect(former, table("x1", "x2", seed=10 + seed, n=300))
     assert newer.features == former.features
