@@ -66,8 +66,8 @@ def shuffle(
 @click.option(
     "--start",
     metavar="STATE",
-    help="The state.safetensors of an earlier descent, to go on from; rows other than it saw last "
-    "are taken to be newer.",
+    help="The state.safetensors of an earlier descent, to go on from, of a table with the same "
+    "columns in the same order; rows other than it saw last are taken to be newer.",
 )
 @settings_options(SharingSettings, WORKERS)
 @verbosity_flags

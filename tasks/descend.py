@@ -120,7 +120,8 @@ def descend(
     unfinished = folder / _UNFINISHED
     with locked(unfinished / ".lock", str(folder)), said_to_the_user():
         sweep(unfinished)
-        checkpoints, key = Checkpoints(unfinished), digest(description)
+        # with the names: they are in a state, and equal rows may have others
+        checkpoints, key = Checkpoints(unfinished), digest(description | {"names": table.columns})
         state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
         n_before, keep = len(way), checkpoints.now_and_then(_CHECKPOINT)
 

@@ -80,9 +80,10 @@ def differentiable_selection(
         for any number of threads and workers.
     start : DescentState or path, optional
         ``state`` of an earlier result, or where `chaffinch.save_state` kept one, of a table with
-        the same columns in the same order. With the rows that it saw last, the same seed and
-        batches the descent goes on as if it had never stopped. Any other rows are taken to be
-        newer: means, spreads and classes are then those of all before and of these together.
+        the same columns in the same order; names, where both have some, are compared. With the rows
+        that it saw last, the same seed and batches the descent goes on as if it had never stopped.
+        Any other rows are taken to be newer: means, spreads and classes are then those of all
+        before and of these together.
     cluster : "none", "local" or a scheduler's address
         Who reads and computes, of a source; never changes the result. The workers read the
         source's file themselves.
