@@ -129,10 +129,19 @@ def locked(path: Path, what: str) -> Iterator[None]:
 
     Another one waits and says so once in the log. The operating system frees the lock of a
     process that dies, however it dies; the empty file stays.
+
+    Raises
+    ------
+    StorageError
+        If the file cannot be made.
+    InputError
+        If making it is not allowed.
     """
     make_folder(path.parent)
     lock = FileLock(path)
     with _one_line_errors(path):
+        if not path.exists():
+            path.touch()  # or what cannot be made would look to the lock like one that is held
         try:
             lock.acquire(timeout=0)
         except Timeout:
