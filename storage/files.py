@@ -300,14 +300,14 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise StorageError(
                 f"{_FULL[error.errno]} {folder} while writing {name}: "
-                "free some or name another store"
+                "free some or name another place"
             ) from error
         if error.errno in _FORBIDDEN:
             raise InputError(
                 f"writing {name} in {folder} is not allowed; "
-                "make the folder writable or name another store"
+                "make the folder writable or name another place"
             ) from error
         raise StorageError(
             f"cannot write {name} in {folder}: {error.strerror or error}; "
-            "mend it or name another store"
+            "mend it or name another place"
         ) from error

@@ -22,6 +22,7 @@ from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.sources import is_source
 from chaffinch.tasks.selection.dfs.state import DescentState, from_bytes, to_bytes
 from chaffinch.tasks.selection.masked_loss.devices import device_named
+from chaffinch.tasks.selection.sealed_tensors import seal_of
 from chaffinch.tasks.selection.vocabulary import Task
 from chaffinch.tasks.settings import ExecutionSettings
 
@@ -131,7 +132,7 @@ def differentiable_selection(
     with said_to_the_user():
         on_device = device_named(device)
         if isinstance(start, str | os.PathLike):
-            start = from_bytes(bytes_of_state(start))
+            start, _ = state_from(start)
         if start is not None:
             _check_state("start", start)
         with sharing_of(X, cluster, workers, on_device) as sharing:
@@ -190,12 +191,15 @@ def save_state(state: DescentState, path: str | Path) -> None:
     Raises
     ------
     InputError
-        If it is no state, or writing there is not allowed.
+        If it is no state, or there is a folder, or writing there is not allowed.
     StorageError
         If the device is full or fails.
     """
     _check_state("state", state)
-    write_file(path_from(path, "the file of the state"), to_bytes(state))
+    path = path_from(path, "the file of the state")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
+    write_file(path, to_bytes(state))
 
 
 def _check_state(name: str, given: object) -> None:
@@ -206,8 +210,8 @@ def _check_state(name: str, given: object) -> None:
         )
 
 
-def bytes_of_state(path: str | os.PathLike[str]) -> bytes:
-    """Return what `save_state` wrote.
+def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
+    """Return the state that `save_state` wrote, and the seal by which it is known.
 
     Raises
     ------
@@ -215,11 +219,13 @@ def bytes_of_state(path: str | os.PathLike[str]) -> bytes:
         If it cannot be read.
     """
     try:
-        return path_from(path, "start").read_bytes()
+        content = path_from(path, "start").read_bytes()
     except OSError as error:
         raise InputError(
             f"start {path} cannot be read: {error.strerror}; give what save_state wrote"
         ) from error
+    with said_to_the_user(f"start {path}: "):
+        return from_bytes(content), seal_of(content)
 
 
 @contextmanager

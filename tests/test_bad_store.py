@@ -88,7 +88,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.startswith("Error: no space left for a file of this size on the device of ")
-    assert done.stderr.endswith(": free some or name another store\n")
+    assert done.stderr.endswith(": free some or name another place\n")
     assert done.stderr.count("\n") == 1
     assert not list(store.rglob(".aside-*"))
     (run,) = (store / "runs").iterdir()

@@ -123,7 +123,7 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path: Path) -> N
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         f"no space left for a file of this size on the device of {tmp_path} while writing {name}: "
-        "free some or name another store"
+        "free some or name another place"
         for name in ("model.txt", "table.parquet")
     ]
     assert list(tmp_path.iterdir()) == []
@@ -139,7 +139,7 @@ def test_no_space_left_is_said_in_one_line(tmp_path: Path) -> None:
         write_file(tmp_path / "report.html", write_to_full_device)
     assert str(caught.value) == (
         f"no space left on the device of {tmp_path} while writing report.html: "
-        "free some or name another store"
+        "free some or name another place"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -164,7 +164,7 @@ def test_a_folder_that_may_not_be_written_is_an_input_error(tmp_path: Path) -> N
     tmp_path.chmod(0o700)
     assert done.stderr == ""
     assert done.stdout == (
-        f"writing x in {tmp_path} is not allowed; make the folder writable or name another store\n"
+        f"writing x in {tmp_path} is not allowed; make the folder writable or name another place\n"
     )
 
 
@@ -204,7 +204,7 @@ def test_a_lock_that_another_process_holds_is_waited_for_and_said_once(tmp_path:
 
 def test_a_file_in_the_place_of_a_folder_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"")
-    with pytest.raises(StorageError, match=r"cannot write x in .*model: .*name another store"):
+    with pytest.raises(StorageError, match=r"cannot write x in .*model: .*name another place"):
         write_file(tmp_path / "model" / "x", b"")
 
 

@@ -523,7 +523,7 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path, limit) -> 
     assert done.stderr == ""
     assert done.stdout == (
         f"no space left for a file of this size on the device of {tmp_path} while writing "
-        "x.parquet: free some or name another store\n"
+        "x.parquet: free some or name another place\n"
     )
     assert not (tmp_path / "x.parquet").exists()
     assert not list(tmp_path.glob(".aside*"))

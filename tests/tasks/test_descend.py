@@ -382,8 +382,16 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tables, tmp_path):
         descend(tables[0], folder, ASKED, start=tmp_path / "none")
     with pytest.raises(InputError, match="in random order, with chaffinch shuffle or by"):
         descend(str(tables[0]).replace(".parquet", "-raw.parquet"), folder, ASKED)
+    for content in (b"", b"garbage" * 9, b'{"format_version": 1}'):
+        (tmp_path / "garb").write_bytes(content)
+        with pytest.raises(InputError, match=r"^start .*garb: the state .*; begin anew, without"):
+            descend(tables[0], folder, ASKED, start=tmp_path / "garb")
+    with pytest.raises(InputError, match="garb is a file, but the features go into a folder; name"):
+        descend(tables[0], tmp_path / "garb", ASKED)
     assert not left_in(folder)
     (folder / "state.safetensors").mkdir()
-    with pytest.raises(chaffinch.StorageError, match=r"cannot write state\.safetensors in"):
+    with pytest.raises(
+        chaffinch.StorageError, match=r"cannot write state\.safetensors .* another place"
+    ):
         descend(tables[0], folder, ASKED)
     assert (folder / "features.json").exists()
