@@ -108,5 +108,6 @@ def _show(found: "Descended") -> None:
     more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
     shown = ", ".join(names[:_NAMES_SHOWN])
     total = found.content["table"]["columns"]
-    click.echo(f"Kept {len(names):,} of {total:,}, the best first: {shown}{more}")
+    best = f", the best first: {shown}{more}" if names else ""
+    click.echo(f"Kept {len(names):,} of {total:,}{best}")
     click.echo(f"Features: {(found.folder / 'features.json').resolve()}")

@@ -128,14 +128,7 @@ def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock file `path`, so that one process at a time works on `what`.
 
     Another one waits and says so once in the log. The operating system frees the lock of a
-    process that dies, however it dies; the empty file stays.
-
-    Raises
-    ------
-    StorageError
-        If the file cannot be made.
-    InputError
-        If making it is not allowed.
+    process that dies, however it dies; the empty file stays. Raises what `write_file` does.
     """
     make_folder(path.parent)
     lock = FileLock(path)

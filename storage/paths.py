@@ -27,10 +27,14 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
     Raises
     ------
     InputError
-        If it is empty text, or no file can be called so; see `check_path`.
+        If it is empty text, an address such as ``s3://bucket/key``, or no file can be called so;
+        see `check_path`.
     """
     path = Path(given)
     check_named(given, what, remedy)
+    if isinstance(given, str) and "://" in given:  # a Path makes one slash of two
+        # without the address, which may hold a secret
+        raise InputError(f"{what} must be on this disk but is an address; {remedy}")
     check_path(path)
     return path
 

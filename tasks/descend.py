@@ -144,6 +144,8 @@ def descend(
         write_file(folder / FEATURES, sealed(content))
         write_file(folder / STATE, left)
         remove_file(unfinished / _CHECKPOINT)
+    if not content["features"]:
+        logger.warning("no feature is worth a penalty of %g; give a lower one", settings.penalty)
     on_progress(DESCEND, 1, 1)
     return Descended(folder, content)
 

@@ -21,6 +21,7 @@ from chaffinch.tasks.selection.dfs.search import Aim, Rules, path_by_descent, se
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.sources import is_source
 from chaffinch.tasks.selection.dfs.state import DescentState, from_bytes, to_bytes
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.devices import device_named
 from chaffinch.tasks.selection.sealed_tensors import seal_of
 from chaffinch.tasks.selection.vocabulary import Task
@@ -168,12 +169,19 @@ def differentiable_path(
     Raises
     ------
     InputError
-        If penalties do not ascend, a setting is out of its range, X and y cannot be used, or the
-        device is not there, does not take X, or has too little memory for it.
+        If penalties are not several or do not ascend, a setting is out of its range, X and y cannot
+        be used, or the device is not there, does not take X, or has too little memory for it.
     WorkersError
         If the workers cannot finish.
     """
     rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
+    try:
+        penalties = tuple(penalties)
+    except TypeError as error:
+        raise InputError(
+            f"penalties must be several numbers but are {in_one_line(penalties)}; give them as in "
+            "[0.1, 1.0]"
+        ) from error
     with said_to_the_user(), sharing_of(X, cluster, workers, device_named(device)) as sharing:
         return path_by_descent(X, y, penalties, rules, sharing)
 

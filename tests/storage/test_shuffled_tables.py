@@ -365,6 +365,10 @@ BAD = {
     ),
     "category": (parquet_file({"a": ["x"], "y": [1]}), "column 'a' must hold numbers but is"),
     "no such": (parquet_file({"a": [1], "z": [1]}), "there is no column 'y'"),
+    "dropped": (
+        parquet_file({"a": [1], "y": [1]}, drop=["y"]),
+        "'y' is the target and cannot be dropped; leave it out of drop",
+    ),
     "missing": (
         parquet_file({"a": [1, None], "y": [1, 2]}),
         "row 2 of in.parquet has nan in column 'a',",
@@ -497,6 +501,10 @@ def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_pat
         chaffinch.open_shuffled(tmp_path / "plane.parquet")
     with pytest.raises(InputError, match="is a folder; name a file"):
         chaffinch.open_shuffled(tmp_path)
+    with pytest.raises(InputError, match="the table must be on this disk but is an address; give"):
+        chaffinch.open_shuffled("s3://shop/plain.parquet")
+    with pytest.raises(InputError, match="the table must be on this disk but is an address; give"):
+        chaffinch.shuffle_pieces([(X, y)], "s3://shop/plain.parquet")
     (tmp_path / "text.parquet").write_text("1 3:0.5")
     said = "text.parquet is not a table in random order, as it is not Parquet; .* chaffinch shuffle"
     with pytest.raises(InputError, match=said):
