@@ -32,15 +32,12 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
     """
     path = Path(given)
     check_named(given, what, remedy)
-    if isinstance(given, str) and "://" in given:  # a Path makes one slash of two
-        # without the address, which may hold a secret
-        raise InputError(f"{what} must be on this disk but is an address; {remedy}")
     check_path(path)
     return path
 
 
 def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
-    """Refuse empty text; see `path_from`.
+    """Refuse empty text, and an address; see `path_from`.
 
     Raises
     ------
@@ -49,6 +46,9 @@ def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
     """
     if isinstance(given, str) and not given.strip():
         raise InputError(f"{what} must be named but is empty text; {remedy}")
+    if isinstance(given, str) and "://" in given:  # a Path makes one slash of two
+        # without the address, which may hold a secret
+        raise InputError(f"{what} must be on this disk but is an address; {remedy}")
 
 
 def check_path(path: Path) -> None:

@@ -30,6 +30,13 @@ def snapshot(folder):
     return {path.name: path.stat().st_mtime_ns for path in (folder / "stages").iterdir()}
 
 
+def test_a_store_is_on_this_disk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="store must be on this disk but is an address; give a pa"):
+        chaffinch.select(bad_table(), "y", store="s3://shop/store")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("below", ["", "store"])
 def test_a_file_where_the_store_should_be(below, tmp_path):
     (tmp_path / "notes").write_text("mine")
