@@ -66,8 +66,8 @@ def shuffle(
 @click.option(
     "--start",
     metavar="STATE",
-    help="The state.safetensors of an earlier descent, to go on from; rows other than it saw last "
-    "are taken to be newer.",
+    help="The state.safetensors of an earlier descent, to go on from, of a table with the same "
+    "columns in the same order; rows other than it saw last are taken to be newer.",
 )
 @settings_options(SharingSettings, WORKERS)
 @verbosity_flags
@@ -108,5 +108,6 @@ def _show(found: "Descended") -> None:
     more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
     shown = ", ".join(names[:_NAMES_SHOWN])
     total = found.content["table"]["columns"]
-    click.echo(f"Kept {len(names):,} of {total:,}, the best first: {shown}{more}")
+    best = f", the best first: {shown}{more}" if names else ""
+    click.echo(f"Kept {len(names):,} of {total:,}{best}")
     click.echo(f"Features: {(found.folder / 'features.json').resolve()}")

@@ -40,8 +40,8 @@ Start = Annotated[
     NamedText | None,
     in_form(
         "Start",
-        "The state.safetensors of an earlier descent, to go on from; rows other than it saw last "
-        "are taken to be newer.",
+        "The state.safetensors of an earlier descent, to go on from, of a table with the same "
+        "columns in the same order; rows other than it saw last are taken to be newer.",
     ),
 ]
 RawFiles = Annotated[

@@ -128,11 +128,13 @@ def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock file `path`, so that one process at a time works on `what`.
 
     Another one waits and says so once in the log. The operating system frees the lock of a
-    process that dies, however it dies; the empty file stays.
+    process that dies, however it dies; the empty file stays. Raises what `write_file` does.
     """
     make_folder(path.parent)
     lock = FileLock(path)
     with _one_line_errors(path):
+        if not path.exists():
+            path.touch()  # or what cannot be made would look to the lock like one that is held
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -291,14 +293,14 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise StorageError(
                 f"{_FULL[error.errno]} {folder} while writing {name}: "
-                "free some or name another store"
+                "free some or name another place"
             ) from error
         if error.errno in _FORBIDDEN:
             raise InputError(
                 f"writing {name} in {folder} is not allowed; "
-                "make the folder writable or name another store"
+                "make the folder writable or name another place"
             ) from error
         raise StorageError(
             f"cannot write {name} in {folder}: {error.strerror or error}; "
-            "mend it or name another store"
+            "mend it or name another place"
         ) from error

@@ -27,7 +27,8 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
     Raises
     ------
     InputError
-        If it is empty text, or no file can be called so; see `check_path`.
+        If it is empty text, an address such as ``s3://bucket/key``, or no file can be called so;
+        see `check_path`.
     """
     path = Path(given)
     check_named(given, what, remedy)
@@ -36,7 +37,7 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
 
 
 def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
-    """Refuse empty text; see `path_from`.
+    """Refuse empty text, and an address; see `path_from`.
 
     Raises
     ------
@@ -45,6 +46,9 @@ def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
     """
     if isinstance(given, str) and not given.strip():
         raise InputError(f"{what} must be named but is empty text; {remedy}")
+    if isinstance(given, str) and "://" in given:  # a Path makes one slash of two
+        # without the address, which may hold a secret
+        raise InputError(f"{what} must be on this disk but is an address; {remedy}")
 
 
 def check_path(path: Path) -> None:

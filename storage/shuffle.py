@@ -109,8 +109,8 @@ def shuffle_parquet(
     Raises
     ------
     InputError
-        If there is no such file or column, a column holds no numbers or whole ones beyond 2^53, or
-        a value is missing.
+        If there is no such file or column, the target is dropped, a column holds no numbers or
+        whole ones beyond 2^53, or a value is missing.
     StorageError
         If the device is full or fails.
     """
@@ -124,6 +124,8 @@ def shuffle_parquet(
         schema = first.schema_arrow
     check_columns(schema.names, files[0].name)
     check_known([target, *drop], schema.names)
+    if target in drop:
+        raise InputError(f"{target!r} is the target and cannot be dropped; leave it out of drop")
     names = [name for name in schema.names if name != target and name not in drop]
     dtype = common_type(schema, names)
     pieces = parquet_pieces(files, schema, names, target, dtype, sparse=sparse)

@@ -17,8 +17,12 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.pieces import Piece
+from chaffinch.storage.row_checks import MOST_COLUMNS
 
 _BYTES_AT_A_TIME = 2**24
+_SHOWN = 80
+_GZIP = b"\x1f\x8b"
+_COMPRESSED = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
 _UNUSABLE = (ValueError, OverflowError, IndexError)  # what scikit-learn raises for a line
 
 
@@ -36,7 +40,7 @@ def svmlight_pieces(source: Path, zero_based: bool, dtype: np.dtype[Any]) -> Ite
     Raises
     ------
     InputError
-        If the file or, naming it, a line cannot be read.
+        If the file or, naming it, a line cannot be read, or float32 cannot hold a value.
     """
     n_before = 0
     for lines in _whole_lines(source):
@@ -44,12 +48,10 @@ def svmlight_pieces(source: Path, zero_based: bool, dtype: np.dtype[Any]) -> Ite
             X, y = _parsed(lines, zero_based, dtype)
         except _UNUSABLE as error:
             where, why = _first_unusable(lines, zero_based, dtype)
-            raise InputError(
-                f"line {n_before + where} of {source.name} {why}, as in `1 {int(not zero_based)}"
-                ":0.5`: a label that is a number, then columns that ascend, each once, with their "
-                "values; mend it, and number classes"
-            ) from error
+            raise InputError(f"line {n_before + where} of {source.name} {why}") from error
         names = _Names(source.name, lines, n_before)
+        if not np.isfinite(X.data).all() and dtype == np.float32:
+            _check_fits(X, _parsed(lines, zero_based, np.float64)[0], names, zero_based)
         yield Piece(scipy.sparse.csr_array(X), y, names, partial(_number, zero_based))
         n_before += lines.count(b"\n")
 
@@ -73,9 +75,8 @@ def _number(zero_based: bool, column: int) -> str:
 
 
 def _whole_lines(source: Path) -> Iterator[bytes]:
-    opened = gzip.open if source.suffix.lower() == ".gz" else open
     try:
-        with opened(source, "rb") as file:
+        with _opened(source) as file:
             rest = b""
             while part := file.read(_BYTES_AT_A_TIME):
                 whole, newline, rest_of_part = part.rpartition(b"\n")
@@ -88,6 +89,17 @@ def _whole_lines(source: Path) -> Iterator[bytes]:
                 yield rest
     except (gzip.BadGzipFile, EOFError, IsADirectoryError, zlib.error) as error:
         raise InputError(f"{source} is no readable text or .gz: {error}") from error
+
+
+def _opened(source: Path) -> Any:
+    """Open text, compressed by gzip where its first bytes or its ending say so."""
+    with source.open("rb") as file:
+        begins = file.read(8)
+    for magic, name in _COMPRESSED.items():
+        if begins.startswith(magic):
+            raise InputError(f"{source} is compressed by {name}; unpack it, or give it as .gz")
+    is_gzip = begins.startswith(_GZIP) or source.suffix.lower() == ".gz"
+    return gzip.open(source, "rb") if is_gzip else source.open("rb")
 
 
 def _parsed(lines: bytes, zero_based: bool, dtype: Any) -> tuple[Any, NDArray[Any]]:
@@ -111,5 +123,44 @@ def _first_unusable(lines: bytes, zero_based: bool, dtype: Any) -> tuple[int, st
     try:
         _parsed(each[0], zero_based, dtype)
     except _UNUSABLE as error:
-        return n_before + 1, f"cannot be read ({error})"
-    return n_before + 1, "cannot be read"
+        return n_before + 1, _why(each[0], zero_based, str(error))
+    return n_before + 1, _why(each[0], zero_based, "")
+
+
+def _why(line: bytes, zero_based: bool, said: str) -> str:
+    """Return what is wrong with a line, of which scikit-learn says no more than that."""
+    least = int(not zero_based)
+    most = MOST_COLUMNS - 1 + least
+    entries = [entry.partition(b":")[0] for entry in line.partition(b"#")[0].split()[1:]]
+    for column in (entry.lstrip(b"0") or b"0" for entry in entries if entry.isdigit()):
+        if column == b"0" and not zero_based:
+            return (
+                "has column 0 but columns are counted from 1; set zero_based, by --zero-based, if "
+                "they begin at 0"
+            )
+        if len(column) > len(str(most)) or int(column) > most:
+            return (
+                f"has column {_shown(column.decode())} but columns must be in {least}..{most}; "
+                "mend it"
+            )
+    return (
+        f"cannot be read ({_shown(said)}), as in `1 {least}:0.5`: a label that is a number, then "
+        "columns that ascend, each once, with their values; mend it, and number classes"
+    )
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _check_fits(X: Any, exact: Any, names: _Names, zero_based: bool) -> None:
+    """Refuse values that only float64 holds; what is no number there either is refused later."""
+    wrong = np.isfinite(exact.data) & ~np.isfinite(X.data)
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+        raise InputError(
+            f"{names(row)} has {exact.data[entry]:g} in column "
+            f"{_number(zero_based, X.indices[entry])}, which float32 cannot hold; set dtype to "
+            "float64"
+        )

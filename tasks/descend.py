@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.checkpoints import Checkpoints
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     locked,
@@ -21,14 +22,13 @@ from chaffinch.storage.files import (
 from chaffinch.storage.paths import path_from
 from chaffinch.storage.shuffled_tables import ShuffledTable, open_shuffled
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings
-from chaffinch.tasks.differentiable_selection import bytes_of_state, sharing_of
+from chaffinch.tasks.differentiable_selection import sharing_of, state_from
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.selection.dfs.descent import Descent, Step
 from chaffinch.tasks.selection.dfs.search import Aim, Rules, check_aim, select_by_descent
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.state import (
     DescentState,
-    from_bytes,
     state_of,
     to_bytes,
     with_words,
@@ -106,11 +106,13 @@ def descend(
         If the workers cannot finish.
     """
     folder = path_from(folder, "the folder of the features")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, but the features go into a folder; name another")
     table, sharing = open_shuffled(data), sharing or SharingSettings()
     aim = Aim(settings.n_features, settings.penalty)
     with said_to_the_user():
         check_aim(table.shape[1], aim)
-    begun = None if start is None else _state_in(bytes_of_state(start))
+    begun = None if start is None else state_from(start)
     description = {
         "table": {"hash": table.hash, "rows": table.shape[0], "columns": table.shape[1]},
         "settings": settings.model_dump(mode="json"),
@@ -120,7 +122,8 @@ def descend(
     unfinished = folder / _UNFINISHED
     with locked(unfinished / ".lock", str(folder)), said_to_the_user():
         sweep(unfinished)
-        checkpoints, key = Checkpoints(unfinished), digest(description)
+        # with the names: they are in a state, and equal rows may have others
+        checkpoints, key = Checkpoints(unfinished), digest(description | {"names": table.columns})
         state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
         n_before, keep = len(way), checkpoints.now_and_then(_CHECKPOINT)
 
@@ -141,6 +144,8 @@ def descend(
         write_file(folder / FEATURES, sealed(content))
         write_file(folder / STATE, left)
         remove_file(unfinished / _CHECKPOINT)
+    if not content["features"]:
+        logger.warning("no feature is worth a penalty of %g; give a lower one", settings.penalty)
     on_progress(DESCEND, 1, 1)
     return Descended(folder, content)
 
@@ -166,12 +171,6 @@ def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]]
 def _words(key: str, way: Sequence[Step]) -> dict[str, str]:
     """Return what a checkpoint says beside the state."""
     return {"key": key, "way": json.dumps([astuple(step) for step in way])}
-
-
-def _state_in(content: bytes) -> tuple[DescentState, str]:
-    """Return a state, and the seal by which it is known."""
-    with said_to_the_user():
-        return from_bytes(content), seal_of(content)
 
 
 def _rules(settings: DescentSettings) -> Rules:

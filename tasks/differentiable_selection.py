@@ -21,7 +21,9 @@ from chaffinch.tasks.selection.dfs.search import Aim, Rules, path_by_descent, se
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.sources import is_source
 from chaffinch.tasks.selection.dfs.state import DescentState, from_bytes, to_bytes
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.devices import device_named
+from chaffinch.tasks.selection.sealed_tensors import seal_of
 from chaffinch.tasks.selection.vocabulary import Task
 from chaffinch.tasks.settings import ExecutionSettings
 
@@ -80,9 +82,10 @@ def differentiable_selection(
         for any number of threads and workers.
     start : DescentState or path, optional
         ``state`` of an earlier result, or where `chaffinch.save_state` kept one, of a table with
-        the same columns in the same order. With the rows that it saw last, the same seed and
-        batches the descent goes on as if it had never stopped. Any other rows are taken to be
-        newer: means, spreads and classes are then those of all before and of these together.
+        the same columns in the same order; names, where both have some, are compared. With the rows
+        that it saw last, the same seed and batches the descent goes on as if it had never stopped.
+        Any other rows are taken to be newer: means, spreads and classes are then those of all
+        before and of these together.
     cluster : "none", "local" or a scheduler's address
         Who reads and computes, of a source; never changes the result. The workers read the
         source's file themselves.
@@ -130,7 +133,7 @@ def differentiable_selection(
     with said_to_the_user():
         on_device = device_named(device)
         if isinstance(start, str | os.PathLike):
-            start = from_bytes(bytes_of_state(start))
+            start, _ = state_from(start)
         if start is not None:
             _check_state("start", start)
         with sharing_of(X, cluster, workers, on_device) as sharing:
@@ -166,12 +169,19 @@ def differentiable_path(
     Raises
     ------
     InputError
-        If penalties do not ascend, a setting is out of its range, X and y cannot be used, or the
-        device is not there, does not take X, or has too little memory for it.
+        If penalties are not several or do not ascend, a setting is out of its range, X and y cannot
+        be used, or the device is not there, does not take X, or has too little memory for it.
     WorkersError
         If the workers cannot finish.
     """
     rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
+    try:
+        penalties = tuple(penalties)
+    except TypeError as error:
+        raise InputError(
+            f"penalties must be several numbers but are {in_one_line(penalties)}; give them as in "
+            "[0.1, 1.0]"
+        ) from error
     with said_to_the_user(), sharing_of(X, cluster, workers, device_named(device)) as sharing:
         return path_by_descent(X, y, penalties, rules, sharing)
 
@@ -189,12 +199,15 @@ def save_state(state: DescentState, path: str | Path) -> None:
     Raises
     ------
     InputError
-        If it is no state, or writing there is not allowed.
+        If it is no state, or there is a folder, or writing there is not allowed.
     StorageError
         If the device is full or fails.
     """
     _check_state("state", state)
-    write_file(path_from(path, "the file of the state"), to_bytes(state))
+    path = path_from(path, "the file of the state")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
+    write_file(path, to_bytes(state))
 
 
 def _check_state(name: str, given: object) -> None:
@@ -205,8 +218,8 @@ def _check_state(name: str, given: object) -> None:
         )
 
 
-def bytes_of_state(path: str | os.PathLike[str]) -> bytes:
-    """Return what `save_state` wrote.
+def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
+    """Return the state that `save_state` wrote, and the seal by which it is known.
 
     Raises
     ------
@@ -214,11 +227,13 @@ def bytes_of_state(path: str | os.PathLike[str]) -> bytes:
         If it cannot be read.
     """
     try:
-        return path_from(path, "start").read_bytes()
+        content = path_from(path, "start").read_bytes()
     except OSError as error:
         raise InputError(
             f"start {path} cannot be read: {error.strerror}; give what save_state wrote"
         ) from error
+    with said_to_the_user(f"start {path}: "):
+        return from_bytes(content), seal_of(content)
 
 
 @contextmanager

@@ -30,6 +30,13 @@ def snapshot(folder):
     return {path.name: path.stat().st_mtime_ns for path in (folder / "stages").iterdir()}
 
 
+def test_a_store_is_on_this_disk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="store must be on this disk but is an address; give a pa"):
+        chaffinch.select(bad_table(), "y", store="s3://shop/store")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("below", ["", "store"])
 def test_a_file_where_the_store_should_be(below, tmp_path):
     (tmp_path / "notes").write_text("mine")
@@ -88,7 +95,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.startswith("Error: no space left for a file of this size on the device of ")
-    assert done.stderr.endswith(": free some or name another store\n")
+    assert done.stderr.endswith(": free some or name another place\n")
     assert done.stderr.count("\n") == 1
     assert not list(store.rglob(".aside-*"))
     (run,) = (store / "runs").iterdir()

@@ -71,7 +71,7 @@ def test_from_several_texts_to_the_features_by_command(folder, tmp_path):
     assert (len(content["path"]), content["settings"]["order"]) == (2, 2)
 
 
-def test_from_parquet_by_command(folder, tmp_path):
+def test_from_parquet_by_command(folder, tmp_path, caplog):
     table, source = tmp_path / "table", folder / "rows.parquet"
     asked = ("--target", "y", "--drop", "c0,c1", "--sparse", "--to", table, "--json")
     found = json.loads(said(shuffle, source, *asked)[0])
@@ -87,6 +87,9 @@ def test_from_parquet_by_command(folder, tmp_path):
     content = json.loads(said(descend, table, *asked, "--to", tmp_path / "out")[0])
     assert {"c4", "c11", "c30"} <= {one["name"] for one in content["features"]}
     assert content["settings"] == DescentSettings(penalty=0.5, task="regression").model_dump()
+    told, _ = said(descend, table, "--penalty", 1e9, "--to", tmp_path / "none")
+    assert told == f"Kept 0 of 38\nFeatures: {tmp_path}/none/features.json\n"
+    assert "no feature is worth a penalty of 1e+09; give a lower one" in caplog.text
 
 
 @pytest.mark.e2e

@@ -249,6 +249,8 @@ BAD = {
     "rows": (lambda X, y, s: (X, y[1:], s), r"y must have shape \(45,\) .* but has \(44,\)"),
     "gaps in y": (lambda X, y, s: (X, y * np.nan, s), "y must be finite but is not"),
     "s": (lambda X, y, s: (X, y, s[1:]), r"s must have shape \(140,\), as X has columns"),
+    "s as text": (lambda X, y, s: (X, y, ["a"] * len(s)), "s must hold numbers but .*; give them"),
+    "s as objects": (lambda X, y, s: (X, y, [{}] * len(s)), "s must hold numbers but .*; give"),
     "s out of range": (lambda X, y, s: (X, y, s * 3), r"s must be in 0\.\.1 but holds"),
     "s is no number": (lambda X, y, s: (X, y, s * np.nan), r"s must be in 0\.\.1 but holds nan"),
     "constant": (lambda X, y, s: (X * 0 + 2, y, s), "must have a column that varies but all 140"),

@@ -123,7 +123,7 @@ def test_the_penalty_is_steered_to_the_number_asked_for(n_features) -> None:
 def test_a_penalty_keeps_fewer_the_larger_it_is_and_a_path_goes_on_from_the_last() -> None:
     X, y = made_up()
     penalties = [0.1, 0.5, 4.0, 1000.0]
-    path = differentiable_path(X, y, penalties=penalties, steps=30)
+    path = differentiable_path(X, y, penalties=iter(penalties), steps=30)
     sizes = [len(found.features) for found in path]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 0
@@ -316,6 +316,8 @@ def test_too_few_rows_and_paths_that_go_down_are_refused() -> None:
         differentiable_selection(X[:4], y[:4], n_features=3)
     with pytest.raises(ValueError, match="penalties must ascend but 1 comes after 2"):
         differentiable_path(X, y, penalties=[2, 1])
+    with pytest.raises(ValueError, match=r"penalties must be several numbers but are 1\.0; give"):
+        differentiable_path(X, y, penalties=1.0)
     with pytest.raises(ValueError, match="penalties must hold at least one"):
         differentiable_path(X, y, penalties=[])
     with pytest.raises(ValueError, match=r"X must have rows and features, \(N, D\)"):

@@ -7,6 +7,7 @@ from functools import partial, reduce
 from itertools import groupby
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import torch
@@ -513,6 +514,41 @@ def test_rows_of_another_kind_are_no_newer_rows(change, options, said) -> None:
         select_by_descent(*change(X, y), Aim(penalty=1.0), Rules(**options), start=state)
 
 
+def test_tables_in_memory_that_have_names_are_known_by_them() -> None:
+    X, y = made_up(1200)
+    frame = pd.DataFrame(X).add_prefix("x")
+    aim, rules = Aim(penalty=1.0), Rules(steps=1)
+    state = from_bytes(to_bytes(select_by_descent(frame, y, aim, rules).state))
+    assert state.learned.names == tuple(frame.columns)
+    for newer in (frame[:1100], X[:1100], pd.DataFrame(X[:1100])):
+        later = select_by_descent(newer, y[:1100], aim, rules, start=state)
+        assert later.state.learned.names == state.learned.names
+    said = "X must have the column 'x0', as at the start, where it has 'x59'; give the same columns"
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(frame[frame.columns[::-1]], y, aim, rules, start=state)
+
+
+def test_a_state_without_names_learns_those_of_the_same_rows_and_goes_on_as_it_was() -> None:
+    X, y = made_up(1200)
+    frame, aim = pd.DataFrame(X).add_prefix("x"), Aim(penalty=1.0)
+    whole = select_by_descent(X, y, aim, Rules(steps=3))
+    nameless = from_bytes(to_bytes(select_by_descent(X, y, aim, Rules(steps=1)).state))
+    assert nameless.learned.names is None
+    named = select_by_descent(frame, y, aim, Rules(steps=2), start=nameless)
+    assert (named.scores == whole.scores).all()
+    assert named.state.learned.names == tuple(frame.columns)
+
+
+def test_two_lots_of_rows_that_are_too_large_together_name_the_column() -> None:
+    X, y = made_up(2000)
+    X[:, 7] = np.where(np.arange(2000) < 1000, 1.0, -1.0) * 1e160
+    source = Blocks(X, y, (1000, 1000))
+    source.columns = tuple(f"x{d}" for d in range(60))
+    for named, name in ((source, "'x7'"), (Blocks(X, y, (1000, 1000)), "7")):
+        with pytest.raises(ValueError, match=f"but column {name} has larger ones"):
+            learnt(named)
+
+
 def test_text_is_no_class_where_numbers_were() -> None:
     X, y = made_up(1200)
     rules = Rules(steps=1, task="classification")
@@ -554,6 +590,10 @@ def damaged(change):
             lambda: damaged(lambda s: replace(s, held=replace(s.held, peaks=s.held.v * np.nan))),
             "the state is damaged",
         ),
+        (
+            lambda: damaged(lambda s: replace(s, learned=replace(s.learned, names=("a", "b")))),
+            "the state is damaged .its parts do not fit",
+        ),
         (lambda: damaged(lambda s: s).replace(b'\\"n_steps\\"', b'\\"n_stops\\"'), "is damaged"),
     ],
 )
@@ -575,7 +615,10 @@ def test_what_is_no_state_is_refused(content, said) -> None:
             {"blocks_per_step": 3},
             r"blocks_per_step must be in 1\.\.2, as there are blocks, but is 3; take fewer",
         ),
-        ([1000, 1000], {"blocks_per_step": 0}, r"blocks_per_step must be in 1\.\.2"),
+        ([1000, 1000], {"blocks_per_step": 0}, r"must be in 1\.\.2, .* but is 0; leave it out$"),
+        ([1200], {"blocks_per_step": 2}, r"must be in 1\.\.1, .* but is 2; leave it out$"),
+        ([2400], {"blocks_per_step": 2}, r"but is 2; leave it out, or make blocks smaller$"),
+        ([1500, 1500], {"blocks_per_step": 3}, "but is 3; take fewer, or make blocks smaller$"),
         ([1000, 1000], {"blocks_per_step": 1.5}, "blocks_per_step must be a whole number"),
         ([1000, 1200], {"batch_rows": 1100}, r"batch_rows must be in 1000\.\.1000 but is 1100"),
         ([4], {"order": 4}, "order 4 needs at least 5 rows, .* but there are 4; give more rows"),

@@ -10,6 +10,7 @@ import pytest
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     check_name,
+    locked,
     path_in,
     read_json,
     sha256_of_file,
@@ -122,7 +123,7 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path: Path) -> N
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         f"no space left for a file of this size on the device of {tmp_path} while writing {name}: "
-        "free some or name another store"
+        "free some or name another place"
         for name in ("model.txt", "table.parquet")
     ]
     assert list(tmp_path.iterdir()) == []
@@ -138,7 +139,7 @@ def test_no_space_left_is_said_in_one_line(tmp_path: Path) -> None:
         write_file(tmp_path / "report.html", write_to_full_device)
     assert str(caught.value) == (
         f"no space left on the device of {tmp_path} while writing report.html: "
-        "free some or name another store"
+        "free some or name another place"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -163,13 +164,47 @@ def test_a_folder_that_may_not_be_written_is_an_input_error(tmp_path: Path) -> N
     tmp_path.chmod(0o700)
     assert done.stderr == ""
     assert done.stdout == (
-        f"writing x in {tmp_path} is not allowed; make the folder writable or name another store\n"
+        f"writing x in {tmp_path} is not allowed; make the folder writable or name another place\n"
     )
+
+
+NO_LOCK = """
+import sys
+from pathlib import Path
+from chaffinch.storage.errors import StorageError
+from chaffinch.storage.files import locked
+try:
+    with locked(Path(sys.argv[1]), "it"):
+        print("held")
+except StorageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no file can be made in Linux's /proc")
+def test_a_lock_that_cannot_be_made_is_not_waited_for() -> None:
+    done = run_python(NO_LOCK, "/proc/.y.lock")
+    assert done.stderr == ""
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("cannot write .y.lock in /proc: No such file or directory; mend it or")
+
+
+def test_a_lock_that_another_process_holds_is_waited_for_and_said_once(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    with locked(path, "it"):
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", NO_LOCK, str(path)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline() == "waiting for another process that works on it\n"
+    said, nothing = waiting.communicate(timeout=60)
+    assert (said, nothing) == ("held\n", "")
 
 
 def test_a_file_in_the_place_of_a_folder_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"")
-    with pytest.raises(StorageError, match=r"cannot write x in .*model: .*name another store"):
+    with pytest.raises(StorageError, match=r"cannot write x in .*model: .*name another place"):
         write_file(tmp_path / "model" / "x", b"")
 
 

@@ -77,8 +77,15 @@ except InputError as error:
 @pytest.mark.parametrize(
     ("mode", "message"),
     [
-        (0o555, "writing store.json in {store} is not allowed; make the folder writable or"),
-        (0o000, "reading store {store} is not allowed; change its permissions or"),
+        (
+            0o555,
+            "writing store.json in {store} is not allowed; make the folder writable or name "
+            "another place",
+        ),
+        (
+            0o000,
+            "reading store {store} is not allowed; change its permissions or name another store",
+        ),
     ],
 )
 def test_a_store_that_may_not_be_written_or_read(mode: int, message: str) -> None:
@@ -89,7 +96,7 @@ def test_a_store_that_may_not_be_written_or_read(mode: int, message: str) -> Non
         output, errors = start(FORBIDDEN, store.path).communicate(timeout=60)
         store.path.chmod(0o700)
     assert errors == ""
-    assert output == message.format(store=store.path) + " name another store\n"
+    assert output == message.format(store=store.path) + "\n"
 
 
 def test_a_store_of_a_later_release_is_left_alone(store: Store) -> None:

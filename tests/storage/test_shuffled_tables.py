@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import signal
 import subprocess
@@ -142,6 +144,40 @@ def test_svmlight_is_read_in_pieces_as_scikit_learn_reads_it(
     assert all_rows(single)[0].dtype == np.float32
 
 
+def test_what_gzip_wrote_is_read_whatever_its_ending(tmp_path) -> None:
+    text, packed = tmp_path / "x.svm", tmp_path / "y.svm"
+    text.write_text("1 1:2 3:1\n0 2:1\n" * 50)
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    plain, unpacked = (
+        chaffinch.shuffle_svmlight(source, tmp_path / "x.parquet", zero_based=False).hash
+        for source in (text, packed)
+    )
+    assert plain == unpacked
+
+
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress])
+def test_what_another_program_compressed_is_said_to_be_that(tmp_path, compress) -> None:
+    (tmp_path / "x.svm").write_bytes(compress(b"1 1:2\n"))
+    with pytest.raises(InputError, match=r"x.svm is compressed by (bzip2|xz); unpack it, or give"):
+        chaffinch.shuffle_svmlight(tmp_path / "x.svm", tmp_path / "x.parquet", zero_based=False)
+
+
+@pytest.mark.parametrize("value", ["1e39", "-1e39"])
+def test_a_value_that_float32_cannot_hold_is_told_to_be_kept_as_float64(tmp_path, value) -> None:
+    source, path = tmp_path / "x.svm", tmp_path / "x.parquet"
+    source.write_text(f"1 1:2\n# so\n0 1:1 2:{value}\n1 2:inf\n")
+    said = rf"line 3 of x.svm has {value[:-2]}\+39 in column 2, which float32 cannot .* to float64"
+    with pytest.raises(InputError, match=said):
+        chaffinch.shuffle_svmlight(source, path, zero_based=False, dtype="float32")
+    with pytest.raises(
+        InputError, match=r"line 4 of x.svm has inf in column 2, which is no number"
+    ):
+        chaffinch.shuffle_svmlight(source, path, zero_based=False)
+    source.write_text(f"1 1:2\n0 1:1 2:{value}\n1 2:1\n")
+    table = chaffinch.shuffle_svmlight(source, path, zero_based=False)
+    assert float(value) in table.read(0)[0].data
+
+
 def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(parquet_pieces, "_VALUES_AT_A_TIME", 2000)
     X, y = made_up(3000, 5)
@@ -266,9 +302,27 @@ FRAME3 = pd.DataFrame(X3, columns=["a", "b", "c"])
 BAD = {
     "unsorted": (svmlight_file("1 1:2 3:1\n\n0 4:1 2:1\n"), "line 3 of x.svmlight cannot be read"),
     "twice": (svmlight_file("1 1:2\n0 2:1 2:1\n"), "line 2 .*sorted and unique.*columns that asc"),
-    "zero": (svmlight_file("1 0:2\n"), "line 1 of x.svmlight cannot be read .Invalid index 0"),
+    "zero": (
+        svmlight_file("1 1:2\n1 0:2\n"),
+        "line 2 of x.svmlight has column 0 but columns are counted from 1; .* --zero-based",
+    ),
     "negative": (svmlight_file("1 1:2\n1 -4:2\n"), "line 2 of x.svmlight cannot be read .Invalid"),
-    "huge index": (svmlight_file("1 1:2\n1 5000000000:2\n"), "line 2 of x.svmlight cannot be read"),
+    "huge index": (
+        svmlight_file("1 1:2\n1 4294967296:2\n"),
+        r"line 2 of x.svmlight has column 4294967296 but columns must be in 1\.\.2147483647; mend",
+    ),
+    "longer index": (
+        svmlight_file(f"1 1:2\n1 1:1 {'9' * 5000}:2\n"),
+        r"line 2 of x.svmlight has column 9{80}\.\.\. but columns must be in 1\.\.2147483647; mend",
+    ),
+    "table of another format": (
+        svmlight_file(",".join(map(str, range(20_000)))),
+        r"^line 1 of x.svmlight cannot be read .{81}\.\.\.., as in `1 1:0\.5`: [^`]{100,150}$",
+    ),
+    "compressed": (
+        svmlight_file("BZh91AY&SY"),
+        "x.svmlight is compressed by bzip2; unpack it, or give it as .gz",
+    ),
     "label": (svmlight_file("1 1:2\nspam 2:1\n"), "line 2 .*'?spam.*a label that is a number"),
     "too far": (
         svmlight_file("1 1:2\n# so\n0 2:1 6:1\n"),
@@ -311,6 +365,10 @@ BAD = {
     ),
     "category": (parquet_file({"a": ["x"], "y": [1]}), "column 'a' must hold numbers but is"),
     "no such": (parquet_file({"a": [1], "z": [1]}), "there is no column 'y'"),
+    "dropped": (
+        parquet_file({"a": [1], "y": [1]}, drop=["y"]),
+        "'y' is the target and cannot be dropped; leave it out of drop",
+    ),
     "missing": (
         parquet_file({"a": [1, None], "y": [1, 2]}),
         "row 2 of in.parquet has nan in column 'a',",
@@ -443,6 +501,10 @@ def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_pat
         chaffinch.open_shuffled(tmp_path / "plane.parquet")
     with pytest.raises(InputError, match="is a folder; name a file"):
         chaffinch.open_shuffled(tmp_path)
+    with pytest.raises(InputError, match="the table must be on this disk but is an address; give"):
+        chaffinch.open_shuffled("s3://shop/plain.parquet")
+    with pytest.raises(InputError, match="the table must be on this disk but is an address; give"):
+        chaffinch.shuffle_pieces([(X, y)], "s3://shop/plain.parquet")
     (tmp_path / "text.parquet").write_text("1 3:0.5")
     said = "text.parquet is not a table in random order, as it is not Parquet; .* chaffinch shuffle"
     with pytest.raises(InputError, match=said):
@@ -523,7 +585,7 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path, limit) -> 
     assert done.stderr == ""
     assert done.stdout == (
         f"no space left for a file of this size on the device of {tmp_path} while writing "
-        "x.parquet: free some or name another store\n"
+        "x.parquet: free some or name another place\n"
     )
     assert not (tmp_path / "x.parquet").exists()
     assert not list(tmp_path.glob(".aside*"))

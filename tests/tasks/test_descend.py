@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from string import ascii_lowercase
 
 import numpy as np
 import pandas as pd
@@ -106,6 +107,76 @@ def test_newer_rows_go_on_from_the_state_even_where_they_replace_it(tables, tmp_
     assert (
         descend(newer, tmp_path / "fresh", ASKED).content["features"] != again.content["features"]
     )
+
+
+def of_names(folder, names, seed=0):
+    """Return the path of a table of the same world, t = 3a - 2b and noise, with columns so called.
+
+    Numbers in place of names are those of columns that are counted from 1.
+    """
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(2000, 8))
+    t = 3 * X[:, 0] - 2 * X[:, 1] + 0.1 * random.normal(size=2000)
+    path = folder / f"{names}-{seed}.parquet"
+    if names[0].isdigit():
+        text = folder / "rows.svm"
+        dump_svmlight_file(X, t, str(text), zero_based=False)
+        shuffle_files([str(text)], path, ShuffleSettings(zero_based=False))
+        return path
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(t=t)
+    frame[[*names, "t"]].to_parquet(folder / "raw.parquet")
+    sparse = ShuffleSettings(target="t", sparse=True)
+    shuffle_files([str(folder / "raw.parquet")], path, sparse)
+    return path
+
+
+def test_newer_rows_have_the_columns_of_the_start_by_name_and_in_its_order(tmp_path):
+    asked = DescentSettings(n_features=2, steps=20)
+    start, turned = tmp_path / "old" / "state.safetensors", "hgfedcba"
+    descend(of_names(tmp_path, "abcdefgh"), tmp_path / "old", asked)
+    newer = of_names(tmp_path, "abcdefgh", seed=1)
+    said = "X must have the column 'a', as at the start, where it has 'h'; give the same columns in"
+    with pytest.raises(InputError, match=said):
+        descend(of_names(tmp_path, turned, seed=1), tmp_path / "new", asked, start=start)
+    assert not left_in(tmp_path / "new")
+    found = descend(newer, tmp_path / "new", asked, start=start)
+    assert found.features == ["a", "b"]
+    assert found.content["rows_seen"] == 4000
+
+
+def test_a_start_without_names_takes_any_and_the_state_that_is_left_has_them(tmp_path):
+    asked = DescentSettings(n_features=2, steps=20)
+    descend(of_names(tmp_path, "12345678"), tmp_path / "old", asked)
+    start = tmp_path / "old" / "state.safetensors"
+    table = of_names(tmp_path, "abcdefgh", seed=1)
+    assert descend(table, tmp_path / "new", asked, start=start).features == ["a", "b"]
+    left = tmp_path / "new" / "state.safetensors"
+    again = descend(of_names(tmp_path, "12345678", seed=2), tmp_path / "again", asked, start=left)
+    assert again.features == ["1", "2"]
+    with pytest.raises(InputError, match="X must have the column 'a', as at the start"):
+        descend(
+            of_names(tmp_path, "hgfedcba"), tmp_path / "new", asked,
+            start=tmp_path / "again" / "state.safetensors",
+        )  # fmt: skip
+
+
+@pytest.mark.usefixtures("at_every_step")
+def test_a_stopped_descent_of_equal_rows_with_other_names_is_another_one(tmp_path):
+    def stop(step, done, total):
+        if (step, done) == ("descend", 4):
+            raise StoppedError
+
+    X, y = made_up(1500, 26)
+    tables = []
+    for names in (ascii_lowercase, ascii_lowercase[::-1]):
+        pd.DataFrame(X, columns=list(names)).assign(t=y).to_parquet(tmp_path / "raw.parquet")
+        tables.append(tmp_path / f"{names}.parquet")
+        shuffle_files([str(tmp_path / "raw.parquet")], tables[-1], ShuffleSettings(target="t"))
+    with pytest.raises(StoppedError):
+        descend(tables[0], tmp_path / "out", ASKED, on_progress=stop)
+    descend(tables[1], tmp_path / "out", ASKED)
+    descend(tables[1], tmp_path / "whole", ASKED)
+    assert left_in(tmp_path / "out") == left_in(tmp_path / "whole")
 
 
 class StoppedError(Exception):
@@ -227,6 +298,24 @@ def test_columns_of_svmlight_are_named_as_it_counts(tmp_path):
         assert found.features == [str(position + first) for position in INFORMATIVE]
 
 
+@pytest.mark.parametrize("block_rows", [2000, 1000], ids=["one block", "two blocks"])
+def test_a_column_that_is_too_large_is_told_as_the_files_call_it(tmp_path, block_rows):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 3)) * [1, 1, 1e200]
+    y = X[:, 0] + random.normal(size=2000)
+    text, raw, table = (tmp_path / name for name in ("x.svm", "raw.parquet", "table"))
+    dump_svmlight_file(X, y, str(text), zero_based=False)
+    pd.DataFrame(X, columns=list("abc")).assign(t=y).to_parquet(raw)
+    for source, asked, name in (
+        (text, {"zero_based": False}, "3"),
+        (raw, {"target": "t"}, "'c'"),
+        (raw, {"target": "t", "sparse": True}, "'c'"),
+    ):
+        shuffle_files([str(source)], table, ShuffleSettings(**asked, block_rows=block_rows))
+        with pytest.raises(InputError, match=f"finite but column {name} has larger ones; divide"):
+            descend(table, tmp_path / "out", DescentSettings(n_features=1))
+
+
 def test_files_are_known_by_what_they_hold(tmp_path):
     X, y = made_up(300)
     text, parquet = tmp_path / "rows.parquet", tmp_path / "rows.svm"  # the names do not count
@@ -293,8 +382,16 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tables, tmp_path):
         descend(tables[0], folder, ASKED, start=tmp_path / "none")
     with pytest.raises(InputError, match="in random order, with chaffinch shuffle or by"):
         descend(str(tables[0]).replace(".parquet", "-raw.parquet"), folder, ASKED)
+    for content in (b"", b"garbage" * 9, b'{"format_version": 1}'):
+        (tmp_path / "garb").write_bytes(content)
+        with pytest.raises(InputError, match=r"^start .*garb: the state .*; begin anew, without"):
+            descend(tables[0], folder, ASKED, start=tmp_path / "garb")
+    with pytest.raises(InputError, match="garb is a file, but the features go into a folder; name"):
+        descend(tables[0], tmp_path / "garb", ASKED)
     assert not left_in(folder)
     (folder / "state.safetensors").mkdir()
-    with pytest.raises(chaffinch.StorageError, match=r"cannot write state\.safetensors in"):
+    with pytest.raises(
+        chaffinch.StorageError, match=r"cannot write state\.safetensors .* another place"
+    ):
         descend(tables[0], folder, ASKED)
     assert (folder / "features.json").exists()

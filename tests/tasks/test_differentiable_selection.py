@@ -150,7 +150,9 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tmp_path) -> None:
         chaffinch.differentiable_selection(table, n_features=61, cluster="local")
     assert not psutil.Process().children()  # it was said before workers were started
     (tmp_path / "state").write_bytes(b"x")
-    with pytest.raises(InputError, match="the state cannot be read"):
+    with pytest.raises(InputError, match="is a folder; name a file in it"):
+        chaffinch.save_state(found.state, tmp_path)
+    with pytest.raises(InputError, match=f"start {tmp_path}/state: the state cannot be read"):
         chaffinch.differentiable_selection(X, y, n_features=3, start=tmp_path / "state")
 
 

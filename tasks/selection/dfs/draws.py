@@ -107,13 +107,12 @@ def check_blocks(block_rows: tuple[int, ...], blocks_per_step: int, *, in_memory
         )
     if isinstance(blocks_per_step, bool) or not isinstance(blocks_per_step, Integral):
         raise ValueError(f"blocks_per_step must be a whole number but is {blocks_per_step!r}")
-    if not 1 <= blocks_per_step <= len(block_rows):
+    n_blocks = len(block_rows)
+    if not 1 <= blocks_per_step <= n_blocks:
+        remedy = "leave it out" if n_blocks == 1 or blocks_per_step < 1 else "take fewer"
+        if n_blocks < blocks_per_step <= sum(block_rows) // FEWEST_ROWS:
+            remedy += ", or make blocks smaller"
         raise ValueError(
-            f"blocks_per_step must be in 1..{len(block_rows)}, as there are blocks, but is "
-            f"{blocks_per_step}; "
-            + (
-                "a table in memory is one block"
-                if in_memory
-                else "take fewer, or make them smaller"
-            )
+            f"blocks_per_step must be in 1..{n_blocks}, as there are blocks, but is "
+            f"{blocks_per_step}; {'a table in memory is one block' if in_memory else remedy}"
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from chaffinch.tasks.selection.dfs.parts import (
     both,
 )
 from chaffinch.tasks.selection.dfs.scaling import Scale, scale_of
-from chaffinch.tasks.selection.dfs.sources import RowSource
+from chaffinch.tasks.selection.dfs.sources import RowSource, name_in, names_in
 from chaffinch.tasks.selection.dfs.strongest import Effort, top_singular_value
 from chaffinch.tasks.selection.dfs.target import Outputs, in_words, labels_for
 from chaffinch.tasks.selection.vocabulary import Floats, Task
@@ -42,12 +42,15 @@ class Learned:
         The top singular value of the standardised rows over sqrt(N), slightly high.
     latest : str
         What the rows that were added last are known by again: the SHA-256 of their figures.
+    names : tuple of str, or None
+        Of the columns, if any rows came with them.
     """
 
     columns: Moments
     outputs: Outputs
     top: float
     latest: str
+    names: tuple[str, ...] | None = None
 
     @property
     def scale(self) -> Scale:
@@ -103,17 +106,19 @@ def learn(
     else:
         labels = before.outputs.labels
         _check_same_kind(source, task, before)
+    names = names_in(source) or (before.names if before else None)
     n_parts, n_waves = Partitions.count(source, sharing)
     parts = [Partitions(source, i, n_parts) for i in range(n_parts)]
     ask = sharing.of([Surveyor(part, labels) for part in parts])
-    columns, outputs = reduce(both, _waves(ask, Surveyor.survey, range(n_waves)))
+    both_of = partial(both, name_column=partial(name_in, source))
+    columns, outputs = reduce(both_of, _waves(ask, Surveyor.survey, range(n_waves)))
     latest = _known_by(columns, outputs)
     if before is not None:
         _check_same_form(columns, before.columns)
         if latest == before.latest:
             check(before.scale, before.outputs)
-            return before
-        columns, outputs = both((before.columns, before.outputs), (columns, outputs))
+            return before if names == before.names else replace(before, names=names)
+        columns, outputs = both_of((before.columns, before.outputs), (columns, outputs))
     outputs.check()
     scale = scale_of(columns)
     check(scale, outputs)
@@ -126,7 +131,8 @@ def learn(
     n_used = int(np.count_nonzero(scale.inverse))
     effort = effort or (_AT_HAND if len(source.block_rows) == 1 else _READ_AGAIN)
     top = top_singular_value(image(None), image, n_used, effort)
-    return Learned(columns, outputs, top if before is None else max(top, before.top), latest)
+    top = top if before is None else max(top, before.top)
+    return Learned(columns, outputs, top, latest, names)
 
 
 def _known_by(columns: Moments, outputs: Outputs) -> str:
@@ -165,6 +171,12 @@ def _check_same_kind(source: RowSource, task: Task | None, before: Learned) -> N
             f"X must have {n_columns} columns, as at the start, but has {source.shape[1]}; give "
             "the same columns in the same order"
         )
+    for was_named, is_named in zip(before.names or (), names_in(source) or (), strict=False):
+        if is_named != was_named:
+            raise ValueError(
+                f"X must have the column {was_named!r}, as at the start, where it has "
+                f"{is_named!r}; give the same columns in the same order"
+            )
 
 
 def _check_same_form(columns: Moments, before: Moments) -> None:

@@ -7,6 +7,7 @@ variances", 1979): no sum of squares is ever taken far from the mean.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.dfs import column_kernels as columns
 from chaffinch.tasks.selection.vocabulary import Floats
+
+NameColumn = Callable[[int], str]  # position from 0 -> how a person finds the column
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +57,15 @@ class Moments:
         return f"{'dense' if self.stored is None else 'sparse'} {self.kind}"
 
 
-def moments_of(rows: Any) -> Moments:
+def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:
     """Return the moments of a table, or of a block of one.
 
     Parameters
     ----------
     rows : ndarray or sparse matrix
         As `read_rows` returns it.
+    name_column : callable
+        Says which column is meant; by default its position.
 
     Raises
     ------
@@ -72,20 +77,20 @@ def moments_of(rows: Any) -> Moments:
     varies = np.zeros(n_features, dtype=bool)
     if isinstance(rows, np.ndarray):
         columns.dense_columns(rows, mean, rest, variance, varies)
-        _check_finite(variance, lambda d: not np.isfinite(rows[:, d]).all())
+        _check_finite(variance, lambda d: not np.isfinite(rows[:, d]).all(), name_column)
         example = rows[0].astype(np.float64)
         return Moments(n_rows, mean, rest, variance, varies, example, None, str(rows.dtype))
     given, indices = rows.data, rows.indices
     stored = np.zeros(n_features, np.int64)
     columns.sparse_columns(indices, given, n_rows, mean, rest, variance, varies, stored)
-    _check_finite(variance, lambda d: not np.isfinite(given[indices == d]).all())
+    _check_finite(variance, lambda d: not np.isfinite(given[indices == d]).all(), name_column)
     example = np.zeros(n_features)
     example[indices] = given
     return Moments(n_rows, mean, rest, variance, varies, example, stored, str(given.dtype))
 
 
-def merged(one: Moments, other: Moments) -> Moments:
-    """Return the moments of the rows of both.
+def merged(one: Moments, other: Moments, name_column: NameColumn = str) -> Moments:
+    """Return the moments of the rows of both; see `moments_of`.
 
     Raises
     ------
@@ -100,7 +105,7 @@ def merged(one: Moments, other: Moments) -> Moments:
         variance = one.variance * (one.n_rows / n_rows)
         variance += other.variance * share
         variance += off * off * (one.n_rows / n_rows * share)
-    _check_finite(variance, lambda d: False)
+    _check_finite(variance, lambda d: False, name_column)
     varies = one.varies | other.varies
     varies |= one.example != other.example
     off *= share
@@ -113,15 +118,16 @@ def merged(one: Moments, other: Moments) -> Moments:
     return Moments(n_rows, mean, rest, variance, varies, one.example, stored, one.kind)
 
 
-def _check_finite(variance: Floats, has_infinite: Any) -> None:
+def _check_finite(variance: Floats, has_infinite: Any, name_column: NameColumn) -> None:
     """Refuse a column whose sums are no numbers."""
     wrong = np.flatnonzero(~np.isfinite(variance))
-    if len(wrong) and has_infinite(wrong[0]):
+    if not len(wrong):
+        return
+    name = name_column(int(wrong[0]))
+    if has_infinite(wrong[0]):
         raise ValueError(
-            f"X must be finite but column {wrong[0]} is not; fill what is missing, as with the mean"
+            f"X must be finite but column {name} is not; fill what is missing, as with the mean"
         )
-    if len(wrong):
-        raise ValueError(
-            f"X must hold numbers whose squares are finite but column {wrong[0]} has larger ones; "
-            "divide it"
-        )
+    raise ValueError(
+        f"X must hold numbers whose squares are finite but column {name} has larger ones; divide it"
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
 from chaffinch.tasks.selection.dfs.coefficients import chain_weights
 from chaffinch.tasks.selection.dfs.draws import Batch
 from chaffinch.tasks.selection.dfs.gram import TableOnDevice
-from chaffinch.tasks.selection.dfs.moments import Moments, merged, moments_of
+from chaffinch.tasks.selection.dfs.moments import Moments, NameColumn, merged, moments_of
 from chaffinch.tasks.selection.dfs.scaling import Scale
-from chaffinch.tasks.selection.dfs.sources import RowSource, read_rows
+from chaffinch.tasks.selection.dfs.sources import RowSource, name_in, read_rows
 from chaffinch.tasks.selection.dfs.standardised import DenseTable, SparseTable, Table
 from chaffinch.tasks.selection.dfs.strongest import random_lengths
 from chaffinch.tasks.selection.dfs.target import Outputs, merged_outputs, outputs_of
@@ -124,16 +125,18 @@ class Surveyor:
     def survey(self, wave: int) -> Known | None:
         """Return what is known of a partition, if there is one."""
         found: Known | None = None
+        source = self._partitions.source
+        name_column = partial(name_in, source)
         for block in self._partitions.blocks(wave):
-            X, y = self._partitions.source.read(block)
-            one = moments_of(read_rows(X)), outputs_of(y, self._labels)
-            found = one if found is None else both(found, one)
+            X, y = source.read(block)
+            one = moments_of(read_rows(X), name_column), outputs_of(y, self._labels)
+            found = one if found is None else both(found, one, name_column)
         return found
 
 
-def both(one: Known, other: Known) -> Known:
-    """Return what is known of the rows of both."""
-    return merged(one[0], other[0]), merged_outputs(one[1], other[1])
+def both(one: Known, other: Known, name_column: NameColumn) -> Known:
+    """Return what is known of the rows of both; see `moments_of`."""
+    return merged(one[0], other[0], name_column), merged_outputs(one[1], other[1])
 
 
 class Multiplier:

@@ -185,7 +185,12 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
 
 
 def _read_kept(s: ArrayLike, n_features: int) -> Floats:
-    kept = np.asarray(s, dtype=np.float64)
+    try:
+        kept = np.asarray(s, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"s must hold numbers but does not ({error}); give them in 0..1"
+        ) from error
     if kept.shape != (n_features,):
         raise ValueError(
             f"s must have shape ({n_features},), as X has columns, but has {kept.shape}"

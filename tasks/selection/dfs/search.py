@@ -193,7 +193,7 @@ def open_descent(
     known, check = start.learned if start else None, partial(_check_varying, n_features)
     learned = learn(source, rules.task, sharing, known, check=check)
     held = start.held if start else None
-    if start and not (learned is start.learned and draws == start.draws):
+    if start and not (learned.latest == start.learned.latest and draws == start.draws):
         held = with_other_rows(start.held, learned.scale.squares(learned.top))
     return Descent(source, learned, draws, rules.order, sharing, held)
 

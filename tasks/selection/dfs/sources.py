@@ -17,6 +17,9 @@ class RowSource(Protocol):
 
     Every block must be a sample of all rows. The estimate goes by the order of rows, and rows are
     shuffled within a block alone: sorted by their target they give wrong features.
+
+    It may have `columns`, D names, by which newer rows are known to be of the same columns; and
+    `counted_from`, the number of the first column where they have none, by default 0.
     """
 
     @property
@@ -54,7 +57,8 @@ class InMemory:
     ----------
     X : array (N, D) or scipy sparse matrix
         float32 stays float32, any other number becomes float64. Sparse indices may come in any
-        order; of an entry that comes twice the sum counts, as in scipy.
+        order; of an entry that comes twice the sum counts, as in scipy. A table of pandas or polars
+        whose columns have text for names keeps these.
     y : array, shape (N,)
         Numbers or classes.
 
@@ -66,6 +70,9 @@ class InMemory:
 
     def __init__(self, X: Any, y: ArrayLike) -> None:
         self._rows = read_rows(X)
+        names = list(getattr(X, "columns", ()))
+        are_text = bool(names) and all(isinstance(name, str) for name in names)
+        self.columns: tuple[str, ...] | None = tuple(names) if are_text else None
         n_rows, n_columns = self._rows.shape
         self._y = as_target(y, n_rows)
         self.shape: tuple[int, int] = (n_rows, n_columns)
@@ -111,6 +118,20 @@ def read_rows(X: Any) -> Any:
 def is_source(X: Any) -> bool:
     """Return whether X is a source rather than a table in memory."""
     return hasattr(X, "block_rows") and hasattr(X, "read")
+
+
+def names_in(source: RowSource) -> tuple[str, ...] | None:
+    """Return the names of the columns; None where they have none."""
+    names: tuple[str, ...] | None = getattr(source, "columns", None)
+    return names
+
+
+def name_in(source: RowSource, column: int) -> str:
+    """Return how a person finds a column, given its position from 0: its name, or its number."""
+    names = names_in(source)
+    if names is None:
+        return str(column + getattr(source, "counted_from", 0))
+    return repr(names[column])
 
 
 def check_one_target(X: Any, y: ArrayLike | None) -> None:

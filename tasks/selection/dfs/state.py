@@ -20,7 +20,7 @@ from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
 _WHAT, _VERSION = "chaffinch differentiable descent", 1
 _OF_MASK = ("v", "kept", "mean", "mean_square", "peaks")
 _OF_COLUMNS = {"mean": "<f8", "rest": "<f8", "variance": "<f8", "varies": "|b1", "example": "<f8"}
-_STORED = "columns_stored"
+_STORED, _NAMES = "columns_stored", "columns_names"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,8 @@ class DescentState:
     held : Held
         The mask and the state of Adam.
     learned : Learned
-        Number of rows so far, the moments of columns and target, the top singular value.
+        Number of rows so far, the moments of columns and target, the top singular value, and the
+        names of the columns, if they have some.
     draws : Draws
         The batches of the rows that were seen last, of which `held.n_drawn` steps are used.
     """
@@ -66,6 +67,10 @@ def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> byt
     tensors |= {f"columns_{name}": getattr(columns, name) for name in _OF_COLUMNS}
     if columns.stored is not None:
         tensors[_STORED] = columns.stored
+    if state.learned.names is not None:
+        # no words of the metadata, as the header of a file has a limit and names may be a million
+        names = json.dumps(state.learned.names).encode()
+        tensors[_NAMES] = np.frombuffer(names, np.uint8)
     tensors |= {"outputs_mean": outputs.mean, "outputs_example": outputs.example}
     said = {
         "held": _scalars(held, "n_steps", "n_drawn", "pressure", "total", "everywhere"),
@@ -141,7 +146,8 @@ def _state(tensors: dict[str, NDArray[Any]], said: dict[str, Any]) -> DescentSta
         **said["outputs"],
     )
     draws = Draws(**{**said["draws"], "block_rows": tuple(said["draws"]["block_rows"])})
-    return DescentState(held, Learned(columns, outputs, said["top"], said["latest"]), draws)
+    names = tuple(json.loads(tensors[_NAMES].tobytes())) if _NAMES in tensors else None
+    return DescentState(held, Learned(columns, outputs, said["top"], said["latest"], names), draws)
 
 
 def _check(state: DescentState) -> None:
@@ -161,6 +167,9 @@ def _check(state: DescentState) -> None:
         fits = fits and (columns.stored.shape, columns.stored.dtype) == (shape, np.dtype("<i8"))
     fits = fits and bool((held.mean_square >= 0).all())
     fits = fits and bool(((held.kept >= 0) & (held.kept <= 1)).all())
+    if state.learned.names is not None:
+        fits = fits and len(state.learned.names) == state.n_columns
+        fits = fits and all(isinstance(name, str) for name in state.learned.names)
     fits = fits and outputs.mean.shape == outputs.example.shape == (n_outputs(outputs.labels),)
     fits = fits and min(held.n_steps, held.n_drawn) >= 0 and columns.n_rows >= 1
     fits = fits and state.learned.top > 0 and outputs.variance > 0 and outputs.largest > 0
