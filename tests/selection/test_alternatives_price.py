@@ -20,6 +20,7 @@ from chaffinch.tasks.selection.alternatives.constraints import Constraints, Grou
 from chaffinch.tasks.selection.alternatives.designs import Designs, worths
 from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
 from chaffinch.tasks.selection.alternatives.master import Master
+from chaffinch.tasks.selection.alternatives.packing import packed
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_min, best_sum
 from chaffinch.tasks.selection.alternatives.prices import Bound, Layer, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -130,6 +131,12 @@ WAYS = {
     "with sets dropped first": {"_WORK_BEFORE_SHARPENING": -1},
     "with all that can be priced": {"_WORK_BEFORE_SHARPENING": -1, "_TOO_MANY": 0},
     "by cliques alone": WITHOUT_A_FIRST_DESIGN,
+    "by whole designs": {"_WORK_BEFORE_SHARPENING": -1, "_WORK_BEFORE_PACKING": -1},
+    "by whole designs alone": {
+        "_WORK_BEFORE_SHARPENING": -1,
+        "_WORK_BEFORE_PACKING": -1,
+        **WITHOUT_A_FIRST_DESIGN,
+    },
     "by cliques of sets that are left": {"_WORK_BEFORE_SHARPENING": -1, **WITHOUT_A_FIRST_DESIGN},
 }
 
@@ -232,6 +239,33 @@ def test_at_any_prices_cliques_are_searched_to_the_best(problem, seed) -> None:
             assert walk.best[0] == -1
         else:
             assert counts(known.worths[walk.best]) == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(), SEEDS)
+def test_whole_designs_of_sets_that_are_worth_enough_are_found_or_proven_not_to_be(
+    problem, seed
+) -> None:
+    form, k, _, _, limits, constraints = problem
+    sets = [
+        features
+        for features in combinations(range(len(form.gains)), k)
+        if form.value(features) > -math.inf
+        and constraints.allow(features, len(form.gains))
+        and (limits.sets[:, list(features)].sum(axis=1) <= limits.at_most).all()
+    ]
+    designs = Designs(*problem)
+    known = Known(designs, np.array(sets, dtype=np.int32).reshape(-1, k))
+    best = best_by_trying_all(*problem, min)
+    for above in (-math.inf, *np.random.default_rng(seed).permutation(known.worths)[:2]):
+        found, is_none = packed(known, above, math.inf, None)
+        is_there = best > above + 1e-9
+        if abs(best - above) <= 1e-9:  # of sets that are worth the same but for rounding
+            continue
+        assert (found is not None, is_none) == (is_there, not is_there)
+        if found is not None:
+            assert designs.contain(found)
+            assert worths(form, found).min() > above
 
 
 @settings(max_examples=50, deadline=None)
@@ -342,12 +376,28 @@ def test_given_sets_are_kept_away_from() -> None:
     assert found.value == 9 + 7 + 8 + 7
 
 
-def mrmr_of_many(n: int) -> Form:
-    random = np.random.default_rng(3)
+def mrmr_of_many(n: int, seed: int = 3) -> Form:
+    random = np.random.default_rng(seed)
     factors = random.random((n, 6)) ** 3
     costs = factors @ factors.T / 60
     np.fill_diagonal(costs, 0)
     return Form(random.exponential(0.1, n) / 5, costs)
+
+
+def test_where_a_walk_through_cliques_takes_long_whole_designs_are_proven_best(monkeypatch) -> None:
+    """A walk to the end takes long; here only those that are cut short are allowed."""
+    form = mrmr_of_many(50, seed=1)
+    walk = price_and_enumerate._Search._walk
+    monkeypatch.setattr(
+        price_and_enumerate._Search,
+        "_walk",
+        lambda self, *what: len(what) > 3 and walk(self, *what),  # with the most work to be done
+    )
+    found = best_min(form, 4, 6, 1)
+    assert found.complete
+    assert found.value == pytest.approx(0.182321, abs=1e-6)  # by a walk to the end
+    monkeypatch.setattr(price_and_enumerate, "is_small", lambda known: False)
+    assert not best_min(form, 4, 6, 1).complete
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "min"])

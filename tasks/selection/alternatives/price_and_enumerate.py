@@ -13,7 +13,7 @@ The way there is our own, price and enumerate:
 1. `bounding.py` finds prices, and with them a bound B on what designs are worth.
 2. A design that loses less than d, by those prices, is made of sets that each lose less than d.
    These are enumerated by branch and bound; `swaps.py` looks among them for a good design, and
-   `cliques.py` for the best of those that lose less than d.
+   `cliques.py`, or `packing.py`, for the best of those that lose less than d.
 3. d grows until a design is known that is worth B - d. No other is then worth more.
 
 Where a design has many places, `annealing.py` finds good ones before all that.
@@ -44,6 +44,7 @@ from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets, best_first, worths
 from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
+from chaffinch.tasks.selection.alternatives.packing import is_small, none_is_left
 from chaffinch.tasks.selection.alternatives.prices import Bound
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
@@ -53,6 +54,7 @@ from chaffinch.tasks.selection.alternatives.swaps import improved
 
 _WORK_BETWEEN_LOOKS = 5_000_000  # at the clock: some milliseconds
 _WORK_BEFORE_SHARPENING = 5_000_000
+_WORK_BEFORE_PACKING = 20_000_000
 _MOST_SETS = 2_000_000
 _MOST_TO_SWAP = 30_000
 _TO_CHOOSE = 8  # times as many are enumerated where a step gives too many
@@ -206,8 +208,7 @@ class _Search:
         return lost >= self._needed(bound)
 
     def _is_over(self) -> bool:
-        is_enough = self.is_any_enough and self.best is not None
-        return is_enough or is_late(self.deadline)
+        return (self.is_any_enough and self.best is not None) or is_late(self.deadline)
 
     def _needed(self, bound: Bound) -> float:
         """Return what a design loses less than if it is better by more than rounding."""
@@ -258,11 +259,19 @@ class _Search:
         known = self._known(sets, floor)
         is_done = self._walk(known, bound, floor, _WORK_BEFORE_SHARPENING)
         if not is_done and not self._is_over():
-            floor = max(floor, bound.value - self._needed(bound))
+            floor = self._raised(floor, bound)
             known, bound = sharpened(self._known(sets, floor), bound, floor, self.deadline)
             self.ceiling = min(self.ceiling, max(bound.value, floor))
-            is_done = self._walk(known, bound, floor, None)
+            if self.is_smallest_counted and is_small(known):
+                is_done = self._walk(known, bound, floor, _WORK_BEFORE_PACKING) or none_is_left(
+                    known, bound, self._raised(floor, bound), self._take, self.deadline
+                )
+            is_done = is_done or self._walk(known, bound, self._raised(floor, bound))
         return is_done
+
+    def _raised(self, floor: float, bound: Bound) -> float:
+        """Return what designs in all are to be worth more than, the best so far considered."""
+        return max(floor, bound.value - self._needed(bound))
 
     def _known(self, sets: Sets, floor: float) -> Known:
         """Return the sets that a design can have that counts and is worth more than a floor."""
@@ -273,16 +282,14 @@ class _Search:
         """Return what each set is worth more than in a design that is worth more than a floor."""
         return floor / self.designs.n_sets if self.is_smallest_counted else -math.inf
 
-    def _walk(self, known: Known, bound: Bound, floor: float, most_work: int | None) -> bool:
+    def _walk(self, known: Known, bound: Bound, floor: float, most_work: float = math.inf) -> bool:
         """Search for a design worth more than a floor; return whether it came to its end."""
         if len(known.sets) < self.designs.n_sets or bound.value <= floor:
             return True
         graph = graph_of(known, bound)
         walk = Walk.of(graph, self.designs.n_sets, bound.value - floor, self._above(floor))
         in_all, work, ended = bound.value - bound.slack, 0, PAUSED
-        while ended == PAUSED and not self._is_over():
-            if most_work is not None and work > most_work:
-                break
+        while ended == PAUSED and work <= most_work and not self._is_over():
             work += _WORK_BETWEEN_LOOKS
             ended = search_cliques(
                 graph, walk, _WORK_BETWEEN_LOOKS, self.is_smallest_counted, in_all
