@@ -179,14 +179,28 @@ def test_optimal_is_the_best_and_no_set_is_above_a_bound(search, aggregate, prob
     assert (found.status == "infeasible") == (best == -math.inf)
     if not len(found):
         return
-    usual = 1e-8 * max(abs(best), float(np.median(np.abs(_singles(quality)))))
+    usual = 1e-8 * max(abs(best), _usual(quality, constraints))
     assert found.bound >= best - usual
     if found.status == "optimal":
         assert found.total == pytest.approx(best, abs=usual)
 
 
-def _singles(quality):
-    return quality.values if isinstance(quality, Univariate) else quality.relevance
+def _usual(quality, constraints):
+    """The lower median size of what open features are worth alone, where that is anything."""
+    singles = quality.values if isinstance(quality, Univariate) else quality.relevance
+    sizes = np.sort(np.abs(np.delete(singles, list(constraints.must_exclude))))
+    sizes = sizes[sizes > 0]
+    return float(sizes[(len(sizes) - 1) // 2]) if len(sizes) else 0.0
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_half_of_the_values_do_not_hide_the_other_half(aggregate) -> None:
+    quality = Univariate([-5e14, 1e14, -1.3, 0.9])
+    found = find_alternatives(
+        quality, k=1, n_alternatives=1, tau=1, search="simultaneous", aggregate=aggregate,
+        constraints=Constraints(groups=(Group((0, 1), at_most=1),)),
+    )  # fmt: skip
+    assert (found.status, [one.indices for one in found]) == ("optimal", [(1,), (3,)])
 
 
 @pytest.mark.parametrize(("search", "aggregate"), SEARCHES)

@@ -126,13 +126,17 @@ class Narrowed(Generic[Result]):
         return is_open
 
     def _usual(self) -> float:
-        """Return the median size of the gains that are not 0, or else of pair costs; or 0."""
+        """Return the median size of the gains that are not 0, or else of pair costs; or 0.
+
+        Of two in the middle it is the smaller: half of the gains must not hide the other half.
+        """
         is_open, costs = self._is_open(), self.form.pair_costs
         gains = self.form.gains[is_open]
         if costs is not None and not gains.any():
             gains = costs[np.ix_(is_open, is_open)].ravel()
         sizes = np.abs(gains[(gains != 0) & np.isfinite(gains)])
-        return float(np.partition(sizes, len(sizes) // 2)[len(sizes) // 2]) if len(sizes) else 0.0
+        middle = (len(sizes) - 1) // 2
+        return float(np.partition(sizes, middle)[middle]) if len(sizes) else 0.0
 
     def _largest(self) -> tuple[float, float]:
         """Return the largest gain and pair cost of what is not excluded, in absolute value."""
