@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
@@ -51,6 +52,12 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
         raise InputError(
             f"y must have shape ({len(table.matrix)},), as X has rows, but has {truth.shape}"
         )
+    missing = np.flatnonzero(pd.isna(truth) & (truth.dtype.kind != "f"))
+    if len(missing):
+        raise InputError(
+            f"y must have a value in every row but has none in row {missing[0] + 1}; leave out the "
+            "rows without a target"
+        )
     sizes = tuple(0 if known is None else len(known) for known in table.categories)
     check_finite(table.matrix, table.names)
     with said_to_the_user():
@@ -58,7 +65,15 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
     if is_classes:
         if truth.dtype.kind == "f" and not np.isfinite(truth).all():
             raise InputError(_NO_TARGET)
-        labels, positions = np.unique(truth, return_inverse=True)
+        try:
+            labels, positions = np.unique(truth, return_inverse=True)
+        except TypeError as error:  # they have no order
+            others = (one for one in truth if type(one) is not type(truth[0]))
+            other = next(others, truth[-1])
+            raise InputError(
+                f"y must hold labels of one type but holds {truth[0]!r} and {other!r}; make them "
+                "all text, or all numbers"
+            ) from error
         rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
     else:
         rows, n_classes = Rows(table.matrix, as_real_numbers(y, "y", "hold numbers")), 0

@@ -230,12 +230,36 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
             "fewer classes than rows but has 500 classes in 500",
         ),
         ([np.nan, 1.0] * 250, "classification", "y must be finite; leave out the rows without a"),
+        (["a", 1] * 250, None, "y must hold labels of one type but holds 'a' and 1; make them all"),
+        ([{1}, "a"] * 250, None, r"y must hold labels of one type but holds \{1\} and 'a'"),
     ],
 )
 def test_a_target_of_which_nothing_can_be_learnt_is_refused(y, task, said):
     X, _ = table()
     with pytest.raises(InputError, match=said):
-        found(X, np.array(y), task=task)
+        found(X, pd.Series(y), task=task)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["a", "b", None], object),
+        (["a", "b", np.nan], object),
+        (["a", "b", None], "category"),
+        ([1, 2, None], "category"),
+        (["a", "b", None], "string"),
+        ([True, False, None], "boolean"),
+        ([True, False, None], object),
+        ([1, 2, None], "Int64"),
+        ([0, 1, None], "datetime64[ns]"),
+    ],
+)
+@pytest.mark.parametrize("task", [None, "classification", "regression"])
+def test_a_target_with_a_missing_label_is_refused_of_whatever_type(labels, kind, task):
+    X, _ = table(n=180)
+    with pytest.raises(InputError, match="leave out the rows without a target") as refusal:
+        found(X, pd.Series(labels * 60, dtype=kind), task=task)
+    assert "\n" not in str(refusal.value)
 
 
 def test_numbers_beyond_what_networks_compute_with_are_refused():
