@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import remove_file, write_file
 from chaffinch.storage.names import nearest
 from chaffinch.storage.paths import path_from
 from chaffinch.tasks.errors import said_to_the_user
@@ -97,6 +99,19 @@ def path_asked_for(given: Any) -> Path | None:
         return path_from(given, "checkpoint")
     except TypeError as error:
         raise InputError(f"checkpoint must be a path but is {in_one_line(given)}") from error
+
+
+def check_can_be_written(path: Path) -> None:
+    """Try to write a file beside a checkpoint, and remove it; InputError if that cannot be."""
+    trial = path.with_name(f".trial-{uuid.uuid4().hex}")
+    try:
+        write_file(trial, b"")
+        remove_file(trial)
+    except (InputError, StorageError) as error:
+        reason = getattr(error.__cause__, "strerror", None) or error
+        raise InputError(
+            f"checkpoint {path} cannot be written: {reason}; name another file"
+        ) from error
 
 
 def sets_asked_for(given: Any, names: Sequence[str]) -> list[list[int]]:

@@ -17,6 +17,7 @@ from chaffinch.tasks.given_rows import rows_of
 from chaffinch.tasks.given_table import read_given_table
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.probabilistic_checks import (
+    check_can_be_written,
     check_device_takes,
     check_values,
     device_asked_for,
@@ -125,8 +126,10 @@ def probabilistic_selection(
     ------
     InputError
         If the table, the target, the network or a number cannot be used, no set differs by `tau`,
-        the checkpoint is of another search, or the device is not there, has too little memory, or
-        does not take what is asked for.
+        the checkpoint is none, of another search or cannot be written, or the device is not there,
+        has too little memory, or does not take what is asked for.
+    StorageError
+        If the checkpoint cannot be written any more, as on a disk that is full by then.
 
     Examples
     --------
@@ -188,12 +191,15 @@ def _run(
 ) -> None:
     """Take a search to its end, by way of its checkpoint."""
     of = None if path is None else fingerprint(prepared, asked)
+    if path is not None:
+        check_can_be_written(path)
     if path is not None and of is not None and path.exists():
         try:
             content = path.read_bytes()
         except OSError as error:
             raise InputError(f"checkpoint {path} cannot be read: {error.strerror}") from error
-        restore(search, content, of)
+        with said_to_the_user(f"{path}: "):
+            restore(search, content, of)
     batch = None if device is None else BatchedSearch([search], device)
 
     def keep() -> None:

@@ -150,14 +150,44 @@ def test_a_checkpoint_of_another_search_is_refused(tmp_path):
         found(*table(seed=3), penalty=0.1, most_sweeps=1, checkpoint=path)
     with pytest.raises(InputError, match="has 8 inputs but the table gives 10; name another file"):
         found(*table(d=10), penalty=0.1, most_sweeps=1, checkpoint=path)
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match=r"the checkpoint cannot be read \(.*\); remove it"):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(InputError, match=r"search\.safetensors: the checkpoint cannot be read"):
+        found(penalty=0.1, most_sweeps=1, checkpoint=path)
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"search\.safetensors: the checkpoint is damaged .*; rem"):
         found(penalty=0.1, most_sweeps=1, checkpoint=path)
     path.write_bytes(save({"a": np.zeros(3)}))
     with pytest.raises(InputError, match="the checkpoint is not of a search by pefs; name another"):
         found(penalty=0.1, most_sweeps=1, checkpoint=path)
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         found(penalty=0.1, most_sweeps=1, checkpoint=tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["search.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"a,b\n1,2\n", b"a,b\n" * 9_999, b"\x08" + bytes(7) + b"[1,2,3]"]
+)
+def test_a_file_that_is_no_checkpoint_is_named_and_nobody_is_told_to_remove_it(content, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"cannot be read .*; it may be none, so name") as refusal:
+        found(penalty=0.1, most_sweeps=1, checkpoint=path)
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert "remove" not in str(refusal.value)
+    assert path.read_bytes() == content
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(Search, "sweep", lambda search: pytest.fail("a sweep was made"))
+    (tmp_path / "table.csv").write_text("a,b")
+    for path in (tmp_path / "table.csv" / "x.st", Path("/proc/x.safetensors")):
+        with pytest.raises(
+            InputError, match=r"cannot be written: .*; name another file"
+        ) as refusal:
+            found(penalty=0.1, checkpoint=path)
+        assert str(refusal.value).startswith(f"checkpoint {path} ")
+        assert "store" not in str(refusal.value)
 
 
 # What cannot be
