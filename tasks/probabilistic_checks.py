@@ -12,12 +12,14 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import remove_file, write_file
-from chaffinch.storage.names import nearest
+from chaffinch.storage.names import nearest, quoted_with_reasons
 from chaffinch.storage.paths import path_from
+from chaffinch.tasks.checking import CONSTANT
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.magnitudes import check_magnitude
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.devices import device_named
+from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
 
 if TYPE_CHECKING:
@@ -41,6 +43,21 @@ def check_values(rows: Rows, schema: Schema) -> None:
     ):
         if not n_categories and not np.isnan(column).all():
             check_magnitude(f"feature {name!r} of X", column, " or drop it")
+
+
+def check_varying(prepared: Prepared, n_features: int | None) -> None:
+    """Refuse rows of which no feature varies, or fewer than are asked for; InputError.
+
+    As `chaffinch.select` does, which leaves out what does not vary.
+    """
+    varying = prepared.varying
+    n_varying, names = int(varying.sum()), np.array(prepared.schema.features, dtype=object)
+    left_out = "left out are " + quoted_with_reasons(dict.fromkeys(names[~varying], CONSTANT))
+    if not n_varying:
+        raise InputError(f"X has no feature: {left_out}; give columns that vary")
+    if n_features is not None and n_features > n_varying:
+        why = "" if varying.all() else f"; {left_out}"
+        raise InputError(f"n_features must be in 1..{n_varying} but is {n_features}{why}")
 
 
 def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:

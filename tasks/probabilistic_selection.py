@@ -20,6 +20,7 @@ from chaffinch.tasks.probabilistic_checks import (
     check_can_be_written,
     check_device_takes,
     check_values,
+    check_varying,
     device_asked_for,
     layers_asked_for,
     path_asked_for,
@@ -125,7 +126,8 @@ def probabilistic_selection(
     Raises
     ------
     InputError
-        If the table, the target, the network or a number cannot be used, no set differs by `tau`,
+        If the table, the target, the network or a number cannot be used, fewer features vary than
+        are asked for, no set differs by `tau`,
         the checkpoint is none, of another search or cannot be written, or the device is not there,
         has too little memory, or does not take what is asked for.
     StorageError
@@ -158,6 +160,7 @@ def probabilistic_selection(
         rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
         largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
         prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
+        check_varying(prepared, n_features)
         asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
         if network is not None:
             asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))

@@ -301,6 +301,24 @@ def test_numbers_beyond_what_networks_compute_with_are_refused():
         found(X, y)
 
 
+def test_features_that_do_not_vary_are_never_among_those_that_are_found(monkeypatch):
+    X, y = table()
+    X[["a", "b", "c", "e"]] = 7.0
+    X["f"] = np.nan
+    assert found(X, y, n_features=3, most_sweeps=1).features == ("d", "g", "h")
+    monkeypatch.setattr(Search, "sweep", lambda search: pytest.fail("a sweep was made"))
+    with pytest.raises(InputError) as refusal:
+        found(X, y, n_features=4)
+    assert str(refusal.value) == (
+        "n_features must be in 1..3 but is 4; left out are 'a', 'b', 'c', 'e' and 'f' (constant)"
+    )
+    for options in ({"n_features": 5}, {"penalty": 0.1}):
+        with pytest.raises(
+            InputError, match=r"X has no feature: left out are 'a', .* \(constant\);"
+        ):
+            found(X[["a", "b", "f"]], y, **options)
+
+
 # What changes no bit
 
 
