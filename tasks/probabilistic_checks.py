@@ -17,6 +17,7 @@ from chaffinch.storage.paths import path_from
 from chaffinch.tasks.checking import CONSTANT
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.magnitudes import check_magnitude
+from chaffinch.tasks.pefs_settings import MOST_UNITS
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.devices import device_named
 from chaffinch.tasks.selection.pefs.rows import Prepared
@@ -66,7 +67,7 @@ def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
     Raises
     ------
     InputError
-        If they are no sequence, or there is a network, which has layers of its own.
+        If they are no sequence, too many, or there is a network, which has layers of its own.
     """
     if given is None:
         return (200, 200, 200)
@@ -80,7 +81,13 @@ def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
             "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
             f"but is {in_one_line(given)}"
         )
-    return tuple(given)
+    layers = tuple(given)
+    if any(isinstance(units, Integral) and int(units) > MOST_UNITS for units in layers):
+        raise InputError(
+            f"hidden_layer_sizes must have at most {MOST_UNITS:,} units in each layer but is "
+            f"{in_one_line(layers)}"
+        )
+    return layers
 
 
 def device_asked_for(given: Any) -> torch.device | None:

@@ -12,6 +12,7 @@ from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.searched_table import SearchedTable
 from chaffinch.tasks.selection.pefs.found import Sweep, stability
 from chaffinch.tasks.selection.pefs.predicting import SharedModule, SharedNetwork
+from chaffinch.tasks.selection.pefs.search import check_count
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 
@@ -93,13 +94,16 @@ class ProbabilisticSelection:
         Raises
         ------
         InputError
-            If a feature is missing, of another type or infinite, or there is no mask to draw.
+            If a feature is missing, of another type or infinite, or `n_samples` is no such
+            number.
 
         Warns
         -----
         UserWarning
             See `predict`.
         """
+        with said_to_the_user():
+            check_count("n_samples", n_samples, 1)
         matrix = self._searched.matrix(X, np.ones_like(self.mask))
         with said_to_the_user():
             return self._network.predict_averaged(matrix, self.probabilities, n_samples, self._seed)

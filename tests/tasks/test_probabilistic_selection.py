@@ -219,6 +219,10 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_any_work(tmp_path
         ({"hidden_layer_sizes": 5}, "hidden_layer_sizes must be a sequence of .* but is 5"),
         ({"hidden_layer_sizes": "8"}, "hidden_layer_sizes must be a sequence of .* but is '8'"),
         ({"hidden_layer_sizes": (8.5,)}, r"a whole number, but is \(8.5,\)"),
+        (
+            {"hidden_layer_sizes": (8, 10**7)},
+            r"must have at most 65,536 units in each layer but is \(8, 10000000\)",
+        ),
         ({"seed": 1.5}, "seed must be a whole number of at least 0 but is 1.5"),
         ({"seed": -1}, "seed must be a whole number of at least 0 but is -1"),
         (
@@ -355,3 +359,11 @@ def test_a_table_of_one_feature_or_of_other_columns_is_refused():
         found(most_sweeps=1).predict(X[["a", "b"]])
     with pytest.raises(InputError, match="n_samples must be at least 1 but is 0"):
         found(most_sweeps=1).predict_averaged(X, 0)
+
+
+@pytest.mark.parametrize("n_samples", [1.5, "3", True, None])
+def test_a_number_of_masks_that_is_none_is_refused(n_samples):
+    one, (X, _) = found(most_sweeps=1), table()
+    said = f"n_samples must be a whole number of at least 1 but is {n_samples!r}"
+    with pytest.raises(InputError, match=said):
+        one.predict_averaged(X, n_samples)
