@@ -251,7 +251,8 @@ def _check_features(
     for size in _sizes(settings.method):
         if not lowest <= size <= len(features):
             kept = f" ({lowest} are on the keep list)" if lowest > size else ""
-            raise InputError(f"n_features must be in {lowest}..{len(features)} but is {size}{kept}")
+            must = f"n_features must be in {lowest}..{len(features)} but is {size}{kept}"
+            raise InputError("; ".join([must, *_left_out(excluded)]))
 
 
 def _check_baseline(

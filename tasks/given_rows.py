@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.given_table import as_real_numbers, check_mask, read_given_table
+from chaffinch.tasks.given_table import GivenTable, as_real_numbers, check_mask, read_given_table
 from chaffinch.tasks.selection.target_kind import asks_for_classes
-from chaffinch.tasks.selection.vocabulary import Rows, Schema, Task
+from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema, Task
 
 _FEWEST_ROWS = 3
 _NO_TARGET = "y must be finite; leave out the rows without a target"
@@ -33,25 +35,45 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     InputError
         If the table and the target do not fit each other.
     """
-    table = read_given_table(X, None)
+    return rows_of(read_given_table(X, None), y, task)
+
+
+def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]:
+    """Do the same with a table that was read.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
     check_mask(y, "y")
     truth = np.asarray(y)
     if truth.shape != (len(table.matrix),):
         raise InputError(
             f"y must have shape ({len(table.matrix)},), as X has rows, but has {truth.shape}"
         )
-    sizes = tuple(0 if known is None else len(known) for known in table.categories)
-    infinite = np.flatnonzero(np.isinf(table.matrix).any(axis=0))
-    if len(infinite):
+    missing = np.flatnonzero(pd.isna(truth) & (truth.dtype.kind != "f"))
+    if len(missing):
         raise InputError(
-            f"X must be finite but feature {table.names[infinite[0]]!r} is not; clip it"
+            f"y must have a value in every row but has none in row {missing[0] + 1}; leave out the "
+            "rows without a target"
         )
+    sizes = tuple(0 if known is None else len(known) for known in table.categories)
+    check_finite(table.matrix, table.names)
     with said_to_the_user():
         is_classes = asks_for_classes(truth, task)
     if is_classes:
         if truth.dtype.kind == "f" and not np.isfinite(truth).all():
             raise InputError(_NO_TARGET)
-        labels, positions = np.unique(truth, return_inverse=True)
+        try:
+            labels, positions = np.unique(truth, return_inverse=True)
+        except TypeError as error:  # they have no order
+            others = (one for one in truth if type(one) is not type(truth[0]))
+            other = next(others, truth[-1])
+            raise InputError(
+                f"y must hold labels of one type but holds {truth[0]!r} and {other!r}; make them "
+                "all text, or all numbers"
+            ) from error
         rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
     else:
         rows, n_classes = Rows(table.matrix, as_real_numbers(y, "y", "hold numbers")), 0
@@ -65,3 +87,10 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
             "if it is a quantity, ask for the task regression"
         )
     return rows, Schema(table.names, sizes, n_classes)
+
+
+def check_finite(matrix: Floats, names: Sequence[str]) -> None:
+    """Refuse infinite numbers in the columns of a matrix (K, M), by name; InputError."""
+    infinite = np.flatnonzero(np.isinf(matrix).any(axis=0))
+    if len(infinite):
+        raise InputError(f"X must be finite but feature {names[infinite[0]]!r} is not; clip it")

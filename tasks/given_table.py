@@ -240,15 +240,18 @@ def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> Giv
     for j, name in enumerate(names):
         column = frame.iloc[:, j]
         known = next(waiting, None) if is_categorical[j] else None
-        matrix[:, j], found = _codes_or_numbers(column, name, known)
+        matrix[:, j], found = codes_or_numbers(column, name, known)
         categories.append(found)
     return GivenTable(matrix, names, tuple(categories), frame)
 
 
-def _codes_or_numbers(
+def codes_or_numbers(
     column: Any, name: str, known: Sequence[Any] | None
 ) -> tuple[Floats, Sequence[Any] | None]:
-    """Return a column as float64, and the categories if these are codes."""
+    """Return a column of a frame as float64, and the categories if these are codes.
+
+    By default those that the column has are taken. InputError if it holds anything else.
+    """
     if pd.api.types.is_complex_dtype(column.dtype):
         raise InputError(_COMPLEX.format(f"column {name!r} of X"))
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
@@ -15,7 +17,7 @@ from chaffinch.tasks.part_needs import FEWER_FOLDS, MORE_ROWS, TooFewError, leas
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
-from chaffinch.tasks.splits import split_rows
+from chaffinch.tasks.splits import Splits, split_rows
 
 
 def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFolds | None) -> None:
@@ -73,29 +75,49 @@ def check_parts(
         groups = as_keys(column_of(table, columns.group, "group column"))
     if columns.time is not None:
         times = as_keys(column_of(table, columns.time, "time column"))
-    with _said_of_the_target(table, settings, len(y), classes):
-        if outer_folds is not None:
-            outer_folds.check(RowsToDeal(y, groups, times, classes))
-            return
-        splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
-    if isinstance(settings.method, Pefs):
+
+    def parted(y: Floats | Index) -> Splits | None:
+        if outer_folds is None:
+            return split_rows(y, settings, groups=groups, times=times, classes=classes)
+        outer_folds.check(RowsToDeal(y, groups, times, classes))
+        return None
+
+    def numbers_part() -> bool:
+        try:
+            parted(y.astype(np.float64))
+        except InputError:
+            return False
+        return True
+
+    with _said_of_the_target(table, settings, classes, numbers_part):
+        splits = parted(y)
+    if splits is not None and isinstance(settings.method, Pefs):
         settings.method.check_batch(len(splits.train))
 
 
 @contextmanager
 def _said_of_the_target(
-    table: Any, settings: SelectionSettings, n_rows: int, classes: Sequence[str]
+    table: Any,
+    settings: SelectionSettings,
+    classes: Sequence[str],
+    numbers_part: Callable[[], bool],
 ) -> Iterator[None]:
-    """Let an error inside say so where the target does not look like classes."""
+    """Let an error inside say so where the target does not look like classes.
+
+    Where the rows cannot be parted if it were numbers either, the classes are not in the way.
+    """
     try:
         yield
     except InputError as error:
+        if not numbers_part():
+            raise
         are_numbers = bool(classes) and all(label.lstrip("-").isdigit() for label in classes)
         if settings.task == "auto" and are_numbers:
             is_text = kind_of(settings.target, table[settings.target]) == "category"
             remedy = "name it as numeric and " if is_text else ""  # it has leading zeros
             remedy += "set task to regression"
             raise InputError(f"{error}; if {settings.target!r} is a quantity, {remedy}") from error
+        n_rows = len(table)
         if 2 * len(classes) > n_rows:
             raise InputError(
                 f"target {settings.target!r} has {len(classes)} different texts in {n_rows} rows, "

@@ -11,6 +11,7 @@ from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Sizes, setting
 
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
+MOST_UNITS = 65_536  # of a hidden layer
 _DEVICE = r"^(cpu|cuda(:[0-9]+)?)$"
 
 
@@ -62,7 +63,7 @@ class Pefs(Settings):
     samples: Annotated[int, Field(ge=2)] = setting(
         2, 4, "Samples", "Masks that are compared on each mini-batch."
     )
-    hidden_layer_sizes: tuple[Annotated[int, Field(ge=1, le=65536)], ...] = setting(
+    hidden_layer_sizes: tuple[Annotated[int, Field(ge=1, le=MOST_UNITS)], ...] = setting(
         (200, 200, 200), 5, "Hidden layers", "Units of each hidden layer.", min_length=1
     )
     batch_size: Annotated[int, Field(ge=2)] | None = setting(

@@ -131,12 +131,7 @@ class SelectedModel:
 
     def _matrix(self, table: Any) -> Floats:
         source, features = read_source(table, self.categories, may_be_empty=True), self.features
-        missing = [name for name in features if name not in source.column_names]
-        if missing:
-            raise InputError(
-                f"the table lacks {missing[0]!r}, a feature that the model reads; give a table "
-                f"with the columns {', '.join(features[:10])}"
-            )
+        check_there(features, source.column_names)
         if not source.num_rows:
             return np.empty((0, len(features)))
         columns = [
@@ -146,23 +141,67 @@ class SelectedModel:
         matrix = feature_matrix(typed, features, self.categories)
         for position, name in enumerate(features):
             if name in self.categories:
-                self._warn_if_new(name, typed.column(position), np.isnan(matrix[:, position]))
+                unread = np.isnan(matrix[:, position])
+                warn_if_new(name, typed.column(position), unread, self.categories[name])
         return matrix
 
-    def _warn_if_new(self, name: str, column: pa.ChunkedArray, unread: NDArray[np.bool_]) -> None:
-        """Warn if a categorical column holds hardly a value that was there in training."""
-        is_new = unread & column.is_valid().to_numpy()
-        n_new, n_present = int(is_new.sum()), len(column) - column.null_count
-        if n_present < _FEWEST_TO_WARN_OF or n_new <= _MOST_NEW * n_present:
-            return
-        example = column[int(np.argmax(is_new))].as_py()
-        warnings.warn(
-            f"{n_new} of {n_present} values of {name!r} were never seen in training, such as "
-            f"{example!r} where {quoted(self.categories[name])} are known, and count as missing; "
-            "write them as in training",
-            UserWarning,
-            stacklevel=5,  # where the user asked for predictions
+
+def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse a table without one of the features that a model reads.
+
+    Parameters
+    ----------
+    features : sequence of str
+        Those features.
+    columns : sequence of str
+        Of the table.
+
+    Raises
+    ------
+    InputError
+        If it lacks one.
+    """
+    there = set(columns)
+    missing = [name for name in features if name not in there]
+    if missing:
+        raise InputError(
+            f"the table lacks {missing[0]!r}, a feature that the model reads; give a table "
+            f"with the columns {', '.join(features[:10])}"
         )
+
+
+def warn_if_new(
+    name: str, column: pa.ChunkedArray, unread: NDArray[np.bool_], known: Sequence[str]
+) -> None:
+    """Warn, three calls up, if a categorical column holds hardly a value that was in training.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    column : pyarrow.ChunkedArray, shape (n,)
+    unread : ndarray of bool, shape (n,)
+        Where it has none of the categories.
+    known : sequence of str
+        Those categories.
+
+    Warns
+    -----
+    UserWarning
+        If more than nine tenths of its values are new, and there are at least ten.
+    """
+    is_new = unread & column.is_valid().to_numpy()
+    n_new, n_present = int(is_new.sum()), len(column) - column.null_count
+    if n_present < _FEWEST_TO_WARN_OF or n_new <= _MOST_NEW * n_present:
+        return
+    example = column[int(np.argmax(is_new))].as_py()
+    warnings.warn(
+        f"{n_new} of {n_present} values of {name!r} were never seen in training, such as "
+        f"{example!r} where {quoted(known)} are known, and count as missing; "
+        "write them as in training",
+        UserWarning,
+        stacklevel=5,  # where the user asked for predictions
+    )
 
 
 def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.ChunkedArray:

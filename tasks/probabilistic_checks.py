@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -9,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError
-from chaffinch.storage.names import nearest
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import remove_file, write_file
+from chaffinch.storage.names import nearest, quoted_with_reasons
 from chaffinch.storage.paths import path_from
+from chaffinch.tasks.checking import CONSTANT
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.magnitudes import check_magnitude
+from chaffinch.tasks.pefs_settings import MOST_UNITS
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.devices import device_named
+from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
 
 if TYPE_CHECKING:
@@ -41,13 +46,28 @@ def check_values(rows: Rows, schema: Schema) -> None:
             check_magnitude(f"feature {name!r} of X", column, " or drop it")
 
 
+def check_varying(prepared: Prepared, n_features: int | None) -> None:
+    """Refuse rows of which no feature varies, or fewer than are asked for; InputError.
+
+    As `chaffinch.select` does, which leaves out what does not vary.
+    """
+    varying = prepared.varying
+    n_varying, names = int(varying.sum()), np.array(prepared.schema.features, dtype=object)
+    left_out = "left out are " + quoted_with_reasons(dict.fromkeys(names[~varying], CONSTANT))
+    if not n_varying:
+        raise InputError(f"X has no feature: {left_out}; give columns that vary")
+    if n_features is not None and n_features > n_varying:
+        why = "" if varying.all() else f"; {left_out}"
+        raise InputError(f"n_features must be in 1..{n_varying} but is {n_features}{why}")
+
+
 def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
     """Return the units of each hidden layer; those of the paper if none are given.
 
     Raises
     ------
     InputError
-        If they are no sequence, or there is a network, which has layers of its own.
+        If they are no sequence, too many, or there is a network, which has layers of its own.
     """
     if given is None:
         return (200, 200, 200)
@@ -61,7 +81,13 @@ def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
             "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
             f"but is {in_one_line(given)}"
         )
-    return tuple(given)
+    layers = tuple(given)
+    if any(isinstance(units, Integral) and int(units) > MOST_UNITS for units in layers):
+        raise InputError(
+            f"hidden_layer_sizes must have at most {MOST_UNITS:,} units in each layer but is "
+            f"{in_one_line(layers)}"
+        )
+    return layers
 
 
 def device_asked_for(given: Any) -> torch.device | None:
@@ -97,6 +123,19 @@ def path_asked_for(given: Any) -> Path | None:
         return path_from(given, "checkpoint")
     except TypeError as error:
         raise InputError(f"checkpoint must be a path but is {in_one_line(given)}") from error
+
+
+def check_can_be_written(path: Path) -> None:
+    """Try to write a file beside a checkpoint, and remove it; InputError if that cannot be."""
+    trial = path.with_name(f".trial-{uuid.uuid4().hex}")
+    try:
+        write_file(trial, b"")
+        remove_file(trial)
+    except (InputError, StorageError) as error:
+        reason = getattr(error.__cause__, "strerror", None) or error
+        raise InputError(
+            f"checkpoint {path} cannot be written: {reason}; name another file"
+        ) from error
 
 
 def sets_asked_for(given: Any, names: Sequence[str]) -> list[list[int]]:

@@ -3,125 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.given_rows import rows_and_schema
+from chaffinch.tasks.given_rows import rows_of
 from chaffinch.tasks.given_table import read_given_table
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.probabilistic_checks import (
+    check_can_be_written,
     check_device_takes,
     check_values,
+    check_varying,
     device_asked_for,
     layers_asked_for,
     path_asked_for,
     seed_asked_for,
     sets_asked_for,
 )
+from chaffinch.tasks.probabilistic_result import ProbabilisticSelection
+from chaffinch.tasks.searched_table import SearchedTable
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.pefs.batched_search import BatchedSearch
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
-from chaffinch.tasks.selection.pefs.found import Sweep, most_probable, stability
+from chaffinch.tasks.selection.pefs.found import most_probable
 from chaffinch.tasks.selection.pefs.module import checked
-from chaffinch.tasks.selection.pefs.predicting import SharedModule, SharedNetwork
 from chaffinch.tasks.selection.pefs.repair import Repair
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Rules, Search
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Task
+from chaffinch.tasks.selection.vocabulary import Mask, Task
 
 if TYPE_CHECKING:
     import torch
-
-
-@dataclass(frozen=True, eq=False)
-class ProbabilisticSelection:
-    """What a search found.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Kept features, in the table's order.
-    mask : ndarray of bool, shape (M,)
-        Which those are.
-    probabilities : ndarray of float64, shape (M,)
-        Of each feature.
-    sweeps : tuple of Sweep
-        How these came about.
-    imputed : tuple of str
-        Features whose missing values were taken for their baseline.
-    """
-
-    features: tuple[str, ...]
-    mask: Mask
-    probabilities: Floats
-    sweeps: tuple[Sweep, ...] = field(repr=False)
-    imputed: tuple[str, ...]
-    _network: SharedNetwork | SharedModule = field(repr=False)
-    _seed: int = field(repr=False)
-
-    @property
-    def trajectory(self) -> pd.DataFrame:
-        """A row per sweep: iteration, loss, penalty, entropy, stability, n_features."""
-        return pd.DataFrame(
-            {
-                "iteration": one.iteration,
-                "loss": one.loss,
-                "penalty": one.penalty,
-                "entropy": one.entropy,
-                "stability": stability(self.sweeps[: n + 1]),
-                "n_features": int(one.mask.sum()),
-            }
-            for n, one in enumerate(self.sweeps)
-        )
-
-    def predict(self, X: Any) -> Floats:
-        """Predict with the network under the mask: values (K,), or probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array of numbers (K, M) or pandas.DataFrame
-            Categories in the order of the table that was searched.
-
-        Raises
-        ------
-        InputError
-            If X is not of the M features.
-        """
-        return self._network.predict(self._matrix(X), self.mask)
-
-    def predict_averaged(self, X: Any, n_samples: int = 20) -> Floats:
-        """Predict on the mean over masks drawn by the probabilities; it may use every feature.
-
-        Parameters
-        ----------
-        X
-            See `predict`.
-        n_samples : int, at least 1
-            How many masks.
-
-        Raises
-        ------
-        InputError
-            If X is not of the M features, or there is no mask to draw.
-        """
-        with said_to_the_user():
-            return self._network.predict_averaged(
-                self._matrix(X), self.probabilities, n_samples, self._seed
-            )
-
-    def _matrix(self, X: Any) -> Floats:
-        matrix = read_given_table(X, None).matrix
-        if matrix.shape[1] != len(self.mask):
-            raise InputError(f"X must have {len(self.mask)} features but has {matrix.shape[1]}")
-        return matrix
 
 
 def probabilistic_selection(
@@ -207,9 +126,12 @@ def probabilistic_selection(
     Raises
     ------
     InputError
-        If the table, the target, the network or a number cannot be used, no set differs by `tau`,
-        the checkpoint is of another search, or the device is not there, has too little memory, or
-        does not take what is asked for.
+        If the table, the target, the network or a number cannot be used, fewer features vary than
+        are asked for, no set differs by `tau`,
+        the checkpoint is none, of another search or cannot be written, or the device is not there,
+        has too little memory, or does not take what is asked for.
+    StorageError
+        If the checkpoint cannot be written any more, as on a disk that is full by then.
 
     Examples
     --------
@@ -222,7 +144,10 @@ def probabilistic_selection(
     ... )
     """
     on_device = device_asked_for(device)
-    rows, schema = rows_and_schema(X, y, task)
+    table = read_given_table(X, None)
+    rows, schema = rows_of(table, y, task)
+    searched = SearchedTable.of(table)
+    del table  # and with it a copy of the frame
     check_values(rows, schema)
     d = len(schema.features)
     if penalty is None and n_features is None:
@@ -235,6 +160,7 @@ def probabilistic_selection(
         rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
         largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
         prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
+        check_varying(prepared, n_features)
         asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
         if network is not None:
             asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
@@ -253,6 +179,7 @@ def probabilistic_selection(
         search.probabilities,
         tuple(search.sweeps),
         tuple(names[np.isnan(rows.X).any(axis=0)]),
+        searched,
         search.network,
         seed,
     )
@@ -267,12 +194,15 @@ def _run(
 ) -> None:
     """Take a search to its end, by way of its checkpoint."""
     of = None if path is None else fingerprint(prepared, asked)
+    if path is not None:
+        check_can_be_written(path)
     if path is not None and of is not None and path.exists():
         try:
             content = path.read_bytes()
         except OSError as error:
             raise InputError(f"checkpoint {path} cannot be read: {error.strerror}") from error
-        restore(search, content, of)
+        with said_to_the_user(f"{path}: "):
+            restore(search, content, of)
     batch = None if device is None else BatchedSearch([search], device)
 
     def keep() -> None:

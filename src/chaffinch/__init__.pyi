@@ -30,7 +30,7 @@ from .tasks.mask_settings import AfsBm as AfsBm
 from .tasks.mask_settings import Flbmo as Flbmo
 from .tasks.mask_settings import Gbmo as Gbmo
 from .tasks.pefs_settings import Pefs as Pefs
-from .tasks.probabilistic_selection import ProbabilisticSelection as ProbabilisticSelection
+from .tasks.probabilistic_result import ProbabilisticSelection as ProbabilisticSelection
 from .tasks.probabilistic_selection import probabilistic_selection as probabilistic_selection
 from .tasks.promoting import promote as promote
 from .tasks.promoting import promoted as promoted

@@ -11,6 +11,11 @@ import pytest
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.checking import describe_table
 from chaffinch.tasks.mask_settings import Flbmo, Gbmo
+<<<<<<< HEAD
+=======
+from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.selection.vocabulary import Schema
+>>>>>>> mend-pefs
 from chaffinch.tasks.settings import (
     ModelSettings,
     SelectionSettings,
@@ -161,6 +166,20 @@ def test_groups_and_times_that_cannot_part_rows(options, column, message):
 )  # fmt: skip
 def test_more_or_fewer_features_than_there_can_be(method, keep, message):
     refused(message, table_with(), method=method, keep=keep)
+
+
+def test_where_fewer_features_are_left_than_asked_for_it_says_which_were_left_out():
+    refused(
+        "n_features must be in 1..2 but is 3; left out are 'c' (constant)",
+        table_with(c=pa.array([1.0] * N)),
+        method=Pefs(n_features=3),
+    )
+
+
+def test_another_task_is_a_remedy_only_where_it_helps():
+    classes, groups = pa.array([0, 1] * (N // 2)), pa.array(["a", "b", "c"] * (N // 3))
+    with pytest.raises(InputError, match=r"name a finer one, or use fewer folds$"):
+        described(table_with(y=classes, g=groups), method=Pefs(), group="g")
 
 
 @pytest.mark.parametrize("method", [Gbmo(n_features=2), Gbmo(), Flbmo(), Flbmo(n_features=(1, 2))])

@@ -262,6 +262,17 @@ def test_in_a_comparison_it_has_its_own_choice_and_the_sizes_asked_for(tmp_path)
 # What is asked for
 
 
+def test_a_size_that_is_text_is_refused_with_all_that_a_size_may_be() -> None:
+    with pytest.raises(
+        InputError,
+        match="n_features must be a whole number of features, a share below 1, or a list of such, "
+        "but is 'x'",
+    ):
+        Pefs(n_features="x")
+    assert Pefs(n_features=3).n_features == (3,)
+    assert Pefs(n_features=(0.2, 3)).n_features == (0.2, 3)
+
+
 def test_the_same_penalties_in_another_order_are_no_other_settings() -> None:
     assert Pefs(penalties=(0.2, 0.1, 0.2)) == Pefs(penalties=(0.1, 0.2))
     assert Pefs().penalties == (0.01, 0.02, 0.04, 0.08, 0.15)

@@ -244,3 +244,23 @@ def test_a_network_that_cannot_be_copied_is_refused():
 def test_hidden_layers_beside_a_network_are_refused():
     with pytest.raises(InputError, match="hidden_layer_sizes and network exclude each other"):
         found(network=network(), hidden_layer_sizes=(8,))
+
+
+class Overflowing(nn.Module):
+    """A network whose outputs overflow from its tenth pass on."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = network()
+        self.register_buffer("n_passes", torch.zeros(()))
+
+    def forward(self, rows):
+        self.n_passes += 1
+        return self.inner(rows) * torch.where(self.n_passes < 10, 1.0, torch.inf)
+
+
+def test_where_the_outputs_of_a_network_overflow_it_is_told_to_mend_the_network():
+    with pytest.raises(
+        InputError, match=r"diverged after 5 steps; .*, or give a network whose out"
+    ):
+        found(network=Overflowing())

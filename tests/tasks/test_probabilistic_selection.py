@@ -150,14 +150,44 @@ def test_a_checkpoint_of_another_search_is_refused(tmp_path):
         found(*table(seed=3), penalty=0.1, most_sweeps=1, checkpoint=path)
     with pytest.raises(InputError, match="has 8 inputs but the table gives 10; name another file"):
         found(*table(d=10), penalty=0.1, most_sweeps=1, checkpoint=path)
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match=r"the checkpoint cannot be read \(.*\); remove it"):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(InputError, match=r"search\.safetensors: the checkpoint cannot be read"):
+        found(penalty=0.1, most_sweeps=1, checkpoint=path)
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"search\.safetensors: the checkpoint is damaged .*; rem"):
         found(penalty=0.1, most_sweeps=1, checkpoint=path)
     path.write_bytes(save({"a": np.zeros(3)}))
     with pytest.raises(InputError, match="the checkpoint is not of a search by pefs; name another"):
         found(penalty=0.1, most_sweeps=1, checkpoint=path)
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         found(penalty=0.1, most_sweeps=1, checkpoint=tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["search.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"a,b\n1,2\n", b"a,b\n" * 9_999, b"\x08" + bytes(7) + b"[1,2,3]"]
+)
+def test_a_file_that_is_no_checkpoint_is_named_and_nobody_is_told_to_remove_it(content, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"cannot be read .*; it may be none, so name") as refusal:
+        found(penalty=0.1, most_sweeps=1, checkpoint=path)
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert "remove" not in str(refusal.value)
+    assert path.read_bytes() == content
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(Search, "sweep", lambda search: pytest.fail("a sweep was made"))
+    (tmp_path / "table.csv").write_text("a,b")
+    for path in (tmp_path / "table.csv" / "x.st", Path("/proc/x.safetensors")):
+        with pytest.raises(
+            InputError, match=r"cannot be written: .*; name another file"
+        ) as refusal:
+            found(penalty=0.1, checkpoint=path)
+        assert str(refusal.value).startswith(f"checkpoint {path} ")
+        assert "store" not in str(refusal.value)
 
 
 # What cannot be
@@ -189,6 +219,10 @@ def test_a_checkpoint_of_another_search_is_refused(tmp_path):
         ({"hidden_layer_sizes": 5}, "hidden_layer_sizes must be a sequence of .* but is 5"),
         ({"hidden_layer_sizes": "8"}, "hidden_layer_sizes must be a sequence of .* but is '8'"),
         ({"hidden_layer_sizes": (8.5,)}, r"a whole number, but is \(8.5,\)"),
+        (
+            {"hidden_layer_sizes": (8, 10**7)},
+            r"must have at most 65,536 units in each layer but is \(8, 10000000\)",
+        ),
         ({"seed": 1.5}, "seed must be a whole number of at least 0 but is 1.5"),
         ({"seed": -1}, "seed must be a whole number of at least 0 but is -1"),
         (
@@ -230,12 +264,36 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
             "fewer classes than rows but has 500 classes in 500",
         ),
         ([np.nan, 1.0] * 250, "classification", "y must be finite; leave out the rows without a"),
+        (["a", 1] * 250, None, "y must hold labels of one type but holds 'a' and 1; make them all"),
+        ([{1}, "a"] * 250, None, r"y must hold labels of one type but holds \{1\} and 'a'"),
     ],
 )
 def test_a_target_of_which_nothing_can_be_learnt_is_refused(y, task, said):
     X, _ = table()
     with pytest.raises(InputError, match=said):
-        found(X, np.array(y), task=task)
+        found(X, pd.Series(y), task=task)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["a", "b", None], object),
+        (["a", "b", np.nan], object),
+        (["a", "b", None], "category"),
+        ([1, 2, None], "category"),
+        (["a", "b", None], "string"),
+        ([True, False, None], "boolean"),
+        ([True, False, None], object),
+        ([1, 2, None], "Int64"),
+        ([0, 1, None], "datetime64[ns]"),
+    ],
+)
+@pytest.mark.parametrize("task", [None, "classification", "regression"])
+def test_a_target_with_a_missing_label_is_refused_of_whatever_type(labels, kind, task):
+    X, _ = table(n=180)
+    with pytest.raises(InputError, match="leave out the rows without a target") as refusal:
+        found(X, pd.Series(labels * 60, dtype=kind), task=task)
+    assert "\n" not in str(refusal.value)
 
 
 def test_numbers_beyond_what_networks_compute_with_are_refused():
@@ -245,6 +303,24 @@ def test_numbers_beyond_what_networks_compute_with_are_refused():
         InputError, match=r"feature 'c' of X must lie within .* is -1e\+31 in row 8"
     ):
         found(X, y)
+
+
+def test_features_that_do_not_vary_are_never_among_those_that_are_found(monkeypatch):
+    X, y = table()
+    X[["a", "b", "c", "e"]] = 7.0
+    X["f"] = np.nan
+    assert found(X, y, n_features=3, most_sweeps=1).features == ("d", "g", "h")
+    monkeypatch.setattr(Search, "sweep", lambda search: pytest.fail("a sweep was made"))
+    with pytest.raises(InputError) as refusal:
+        found(X, y, n_features=4)
+    assert str(refusal.value) == (
+        "n_features must be in 1..3 but is 4; left out are 'a', 'b', 'c', 'e' and 'f' (constant)"
+    )
+    for options in ({"n_features": 5}, {"penalty": 0.1}):
+        with pytest.raises(
+            InputError, match=r"X has no feature: left out are 'a', .* \(constant\);"
+        ):
+            found(X[["a", "b", "f"]], y, **options)
 
 
 # What changes no bit
@@ -279,7 +355,15 @@ def test_a_table_of_one_feature_or_of_other_columns_is_refused():
     X, y = table()
     with pytest.raises(InputError, match="pefs needs at least 2 features to choose from but has 1"):
         found(X[["a"]], y)
-    with pytest.raises(InputError, match="X must have 8 features but has 2"):
+    with pytest.raises(InputError, match="the table lacks 'c', a feature that the model reads"):
         found(most_sweeps=1).predict(X[["a", "b"]])
     with pytest.raises(InputError, match="n_samples must be at least 1 but is 0"):
         found(most_sweeps=1).predict_averaged(X, 0)
+
+
+@pytest.mark.parametrize("n_samples", [1.5, "3", True, None])
+def test_a_number_of_masks_that_is_none_is_refused(n_samples):
+    one, (X, _) = found(most_sweeps=1), table()
+    said = f"n_samples must be a whole number of at least 1 but is {n_samples!r}"
+    with pytest.raises(InputError, match=said):
+        one.predict_averaged(X, n_samples)

@@ -204,6 +204,10 @@ REFUSED = {
         lambda: qualities.cfs(X, np.full(len(X), np.nan)),
         "y must be finite; leave out the rows",
     ),
+    "missing label": (
+        lambda: qualities.mutual_information(X, pd.Series(["a", None, "b"] * 80)),
+        "y must have a value in every row but has none in row 2; leave out the rows",
+    ),
     "infinite": (
         lambda: qualities.cfs(X.assign(age=np.inf), Y),
         "X must be finite but feature 'age' is not",

@@ -137,7 +137,9 @@ def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
-        raise ValueError(f"the checkpoint cannot be read ({error}); remove it") from error
+        raise ValueError(
+            f"the checkpoint cannot be read ({error}); it may be none, so name another file"
+        ) from error
     if metadata.get("what") not in kinds:
         raise ValueError("the checkpoint is not of a search by pefs; name another file")
     if not is_whole:

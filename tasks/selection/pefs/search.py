@@ -86,8 +86,8 @@ class Rules:
         for name, least in (("n_features", 1), ("samples", 2), ("batch_size", 2)):
             value = getattr(self, name)
             if value is not None:
-                _check_count(name, value, least)
-        _check_count("most_sweeps", self.most_sweeps, 1)
+                check_count(name, value, least)
+        check_count("most_sweeps", self.most_sweeps, 1)
         sizes = self.hidden_layer_sizes
         if not sizes or not all(_is_whole(size) and size >= 1 for size in sizes):
             raise ValueError(
@@ -121,18 +121,20 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
+def check_count(name: str, value: Any, least: int) -> None:
+    """Refuse what is no whole number of at least `least`; ValueError."""
     if not _is_whole(value):
         raise ValueError(f"{name} must be a whole number of at least {least} but is {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least} but is {value}")
 
 
-def diverged(step: int) -> UnusableError:
+def diverged(step: int, *, of_module: bool = False) -> UnusableError:
     """Return what is said of a training whose loss was no longer finite after so many steps."""
+    remedy = "give a network whose outputs stay finite" if of_module else "take another method"
     return UnusableError(
         f"the training of the network of pefs diverged after {step} steps; "
-        "clip the largest values of the table, or take another method"
+        f"clip the largest values of the table, or {remedy}"
     )
 
 
@@ -239,12 +241,11 @@ class Search:
         """Whether it has settled, or has made as many sweeps as it may."""
         if not self.sweeps:
             return False
-        fixed = np.flatnonzero(self.fixed).tolist()
         wanted, n_kept = self.rules.n_features, int(self.sweeps[-1].mask.sum())
         if len(self.sweeps) >= self.rules.most_sweeps:
             return True
         is_near = wanted is None or abs(n_kept - wanted) <= _NEAR * wanted
-        return is_near and is_settled(self.sweeps, fixed)
+        return is_near and is_settled(self.sweeps, np.flatnonzero(self.fixed).tolist())
 
     def run(self, on_sweep: Callable[[], object] = lambda: None) -> None:
         """Make sweeps until it is done; `on_sweep` is called after each."""
@@ -291,7 +292,7 @@ class Search:
             losses = self.training.train(inputs.index_select(0, batch), *of_batch)
         loss = sum(losses) / len(losses)
         if not math.isfinite(loss):
-            raise diverged(self.training.step)
+            raise diverged(self.training.step, of_module=isinstance(self.training, ModuleTraining))
         after = moved(theta, masks, utilities(losses), penalty=self.penalty, rate=rate)
         self.probabilities = np.where(self.fixed, theta, clipped(after))
         if self.rules.n_features is not None:
