@@ -11,11 +11,7 @@ import pytest
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.checking import describe_table
 from chaffinch.tasks.mask_settings import Flbmo, Gbmo
-<<<<<<< HEAD
-=======
 from chaffinch.tasks.pefs_settings import Pefs
-from chaffinch.tasks.selection.vocabulary import Schema
->>>>>>> mend-pefs
 from chaffinch.tasks.settings import (
     ModelSettings,
     SelectionSettings,
