@@ -17,6 +17,7 @@ _PROOF = {
     "feasible": "not proven best",
 }
 _CURVES = 6  # more are not to be told apart
+_ROUNDING = 1e-12  # as a share of a bound: it is no difference in quality
 
 
 def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
@@ -96,6 +97,8 @@ def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
 
 def _short_of(quality: float, bound: float, best: str) -> str:
     """Return how much better than a quality the best can be, by a bound that is no lower."""
+    if bound - quality <= _ROUNDING * abs(bound):
+        return f"{best}, but for rounding"
     if quality >= 0 and bound > 0:
         return f"at most {share((bound - quality) / bound)} short of {best}"
     return f"at most {number(bound - quality)} short of {best}"

@@ -31,9 +31,10 @@ def why_missing(alternatives: Mapping[str, Any]) -> str:
     """
     if alternatives["status"] == "infeasible":
         return _proven(alternatives)
+    which = "no further one" if alternatives["sets"] else "none"
     if alternatives["settings"]["quality"] == "masked_loss":
-        return "none was found before the time was over, or on the way of the climb"
-    return "none was found before the time was over"
+        return f"{which} was found before the time was over, or on the way of the climb"
+    return f"{which} was found before the time was over"
 
 
 def what_makes_room(alternatives: Mapping[str, Any]) -> str:

@@ -40,6 +40,15 @@ def test_a_budget_is_held_but_for_rounding(costs, budget, best) -> None:
     assert [one.indices for one in found] == ([] if best is None else [best])
 
 
+def test_a_feature_has_one_cost_by_whatever_it_is_called() -> None:
+    constraints = Constraints(costs={"a": 5, 0: 3}, budget=4)
+    quality = Univariate([3, 2, 1], names=["a", "b", "c"])
+    with pytest.raises(
+        ValueError, match=r"each feature once but 'a' and 0 are the same one; leave"
+    ):
+        find_alternatives(quality, k=1, n_alternatives=0, tau=1, constraints=constraints)
+
+
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
@@ -78,6 +87,7 @@ def test_a_size_of_a_wrong_kind() -> None:
     ("names", "message"),
     [
         (5, "names must be one for each of 3 features but is 5"),
+        ("abc", "names must be one for each of 3 features but is 'abc'"),
         ([1, "1", "x"], "names must be strings but hold 1; name features by strings"),
         ([np.nan, np.nan, "x"], "names must be strings but hold nan; name features by strings"),
         (["x", None, "y"], "names must be strings but hold None; name features by strings"),

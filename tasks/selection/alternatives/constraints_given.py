@@ -87,8 +87,15 @@ def costs_of(
     given: Sequence[object]
     if isinstance(costs, Mapping):
         given = [0.0] * n_features
+        known: dict[int, Feature] = {}
         for feature, cost in costs.items():
-            given[indices_of([feature], n_features, names, "costs")[0]] = cost
+            (place,) = indices_of([feature], n_features, names, "costs")
+            if place in known:
+                raise ValueError(
+                    f"costs must name each feature once but {known[place]!r} and {feature!r} are "
+                    "the same one; leave one out"
+                )
+            known[place], given[place] = feature, cost
     elif isinstance(costs, str) or not isinstance(costs, Iterable):
         raise ValueError(f"costs must be one for each feature, or a mapping, but are {costs!r}")
     else:

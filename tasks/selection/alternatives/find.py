@@ -16,6 +16,7 @@ from typing import Literal, get_args
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Feature, indices_of
 from chaffinch.tasks.selection.alternatives.constraints_given import is_number
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.made_ready import make_ready
 from chaffinch.tasks.selection.alternatives.numbers_given import check_fits, in_short
 from chaffinch.tasks.selection.alternatives.quality import Quality
 from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
@@ -91,9 +92,8 @@ def find_alternatives(
     time_limit : float, above 0, optional
         In seconds, for all of it. When it is over the best sets so far come back, with a bound on
         what is better than they are. One by one, sets that take a moment are found for a quarter
-        of a second more, the first in any case. What a search needs is compiled the first time
-        that it is called for after an installation: some seconds, which no limit cuts short. It is
-        kept on the disk, so that from then on a limit holds to a fraction of a second. A
+        of a second more, the first in any case. Compiling, which takes some seconds the first time
+        after an installation, is done before the clock starts, but for what few searches need. A
         simultaneous search ends before it, with its bound, where a proof takes more sets than
         memory should hold.
 
@@ -238,6 +238,8 @@ class _Asked:
 
     def sets(self, sizes: Iterable[int]) -> Iterator[FeatureSet]:
         """Yield one set after the other."""
+        if self.time_limit is not None:
+            make_ready(self.quality, find_alternatives, search="sequential")
         return one_by_one(
             self.quality,
             sizes,
@@ -264,6 +266,8 @@ class _Asked:
         k, apart = sizes[0], self.apart
         limits = apart.limits(self.previous, k, self.quality.n_features)
         overlap = largest_overlap(k, k, apart.tau, apart.dissimilarity)
+        if self.time_limit is not None and search == "simultaneous":
+            make_ready(self.quality, find_alternatives, search=search, aggregate=aggregate)
         start = time.monotonic()
         deadline = None if self.time_limit is None else start + self.time_limit
         if search in GREEDY:

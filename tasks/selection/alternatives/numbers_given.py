@@ -109,7 +109,7 @@ def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]
     """
     if names is None:
         return None
-    if not isinstance(names, Iterable):
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise ValueError(f"names must be one for each of {n_features} features but is {names!r}")
     names = list(names)
     wrong = next((name for name in names if not isinstance(name, str)), None)
