@@ -118,10 +118,8 @@ class _Runner(Runner):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Make what asks the server patient as it is set, since it may ask as soon as it is."""
-        ask = _WHAT_ASKS.get(name)
-        if ask is not None and value is not getattr(
-            self, name, None
-        ):  # set again once it is entered
+        ask, is_new = _WHAT_ASKS.get(name), value is not getattr(self, name, None)
+        if ask is not None and is_new:  # it is set again once it is entered
             setattr(value, ask, _Patience(self.asked).asking(getattr(value, ask)))
         super().__setattr__(name, value)
 
