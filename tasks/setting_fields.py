@@ -52,12 +52,12 @@ Size = Annotated[
 
 def _one_or_several(value: Any, info: ValidationInfo) -> Any:
     """Take a number by itself for a list of it, as `chaffinch.select` does; true is none."""
-    if isinstance(value, str):
+    if isinstance(value, str | bool):
         raise ValueError(
             f"{info.field_name} must be a whole number of features, a share below 1, or a list of "
             f"such, but is {in_one_line(value)}"
         )
-    return (value,) if isinstance(value, Real) and not isinstance(value, bool) else value
+    return (value,) if isinstance(value, Real) else value
 
 
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_one_or_several)]

