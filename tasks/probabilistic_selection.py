@@ -127,9 +127,9 @@ def probabilistic_selection(
     ------
     InputError
         If the table, the target, the network or a number cannot be used, fewer features vary than
-        are asked for, no set differs by `tau`,
-        the checkpoint is none, of another search or cannot be written, or the device is not there,
-        has too little memory, or does not take what is asked for.
+        are asked for, no set differs by `tau`, the checkpoint is none, of another search or cannot
+        be written, or the device is not there, has too little memory, or does not take what is
+        asked for.
     StorageError
         If the checkpoint cannot be written any more, as on a disk that is full by then.
 

@@ -18,7 +18,7 @@ def causes(*names, n=600, seed=0, **columns):
     return frame.assign(**columns, y=y.round(6))
 
 
-def run_of(table, store, **options):
+def run_of(table, store=None, **options):
     """Select features of a table by a model that takes no time."""
     options = {"model": LINEAR, "method": "flbmo", "n_features": 2, **options}
     return chaffinch.select(table, options.pop("target", "y"), store=store, **options)

@@ -26,7 +26,7 @@ from chaffinch.tasks.selection.vocabulary import Rows
 from chaffinch.tasks.steps import steps_of
 from tests.made_up import good_table
 from tests.tasks.made_up_report import Page
-from tests.tasks.made_up_reselection import LINEAR, select, table
+from tests.tasks.made_up_runs import LINEAR, causes, run_of
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,14 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def former(store):
-    result = select(table("x1", "x2"), store=store)
+    result = run_of(causes("x1", "x2"), store=store)
     assert result.features == ["x1", "x2"]
     return result
 
 
 @pytest.fixture(scope="module")
 def moved(former, store):
-    return chaffinch.reselect(former, table("x2", "x3", seed=1), store=store)
+    return chaffinch.reselect(former, causes("x2", "x3", seed=1), store=store)
 
 
 # What changes
@@ -65,7 +65,7 @@ def test_where_the_target_moves_what_it_lost_leaves_and_what_it_gained_returns(m
 
 
 def test_where_nothing_moves_the_former_set_stays(former) -> None:
-    same = chaffinch.reselect(former, table("x1", "x2", seed=2))
+    same = chaffinch.reselect(former, causes("x1", "x2", seed=2))
     assert same.features == former.features
     assert same.changes["verdict"] == "keep the former set"
     assert same.changes["changes"] == []
@@ -75,19 +75,19 @@ def test_where_nothing_moves_the_former_set_stays(former) -> None:
 
 
 def test_of_one_row_to_judge_by_nothing_is_shown_and_nothing_changes(former) -> None:
-    changes = chaffinch.reselect(former, table("x2", "x3", seed=1)[:8]).changes
+    changes = chaffinch.reselect(former, causes("x2", "x3", seed=1)[:8]).changes
     assert changes["verdict"] == "keep the former set"
     assert changes["changes"] == []
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_of_noise_alone_nothing_returns(former, seed) -> None:
-    newer = chaffinch.reselect(former, table("x1", "x2", seed=10 + seed, n=300))
+    newer = chaffinch.reselect(former, causes("x1", "x2", seed=10 + seed, n=300))
     assert newer.features == former.features
 
 
 def test_a_new_column_is_a_candidate_as_well(former) -> None:
-    data = table("x1", "x2", seed=3)
+    data = causes("x1", "x2", seed=3)
     extra = np.random.default_rng(9).normal(size=len(data))
     newer = chaffinch.reselect(former, data.assign(extra=extra, y=data["y"] + 2 * extra))
     (change,) = newer.changes["changes"]
@@ -99,13 +99,13 @@ def test_a_new_column_is_a_candidate_as_well(former) -> None:
 def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_path) -> None:
     extra = np.random.default_rng(9).normal(size=600)
     values = {"constant": 1.0, "empty": np.nan, "an identifier": [f"n{i}" for i in range(600)]}
-    before, target = table("x1", "x2", extra=values.get(was, extra)), "y"
+    before, target = causes("x1", "x2", extra=values.get(was, extra)), "y"
     if was == "the target":
         before, target = before.assign(extra=before["y"], y=extra), "extra"
     drop = ["extra"] if was == "dropped" else []
     former = chaffinch.select(before, target, model=LINEAR, method="flbmo", n_features=2, drop=drop)
     assert "extra" not in former.candidates
-    data = table("x1", "x2", seed=3)
+    data = causes("x1", "x2", seed=3)
     newer = data.assign(extra=extra, y=data["y"] + 2 * extra)
     after = chaffinch.reselect(former, newer, "y", drop=[])
     assert [one["change"] for one in after.changes["changes"]] == ["returned"]
@@ -115,8 +115,8 @@ def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_
 
 
 def test_the_one_feature_of_a_set_cannot_be_done_without(tmp_path) -> None:
-    before = select(table("x1"), n_features=1)
-    after = chaffinch.reselect(before, table("x3", seed=1))
+    before = run_of(causes("x1"), n_features=1)
+    after = chaffinch.reselect(before, causes("x3", seed=1))
     assert (before.features, after.features) == (["x1"], ["x3"])
     left, returned = after.changes["changes"]
     assert left["interval"][0] <= left["difference"] <= left["interval"][1]
@@ -126,14 +126,14 @@ def test_the_one_feature_of_a_set_cannot_be_done_without(tmp_path) -> None:
 
 
 def test_a_former_feature_that_is_constant_now_is_gone(former) -> None:
-    newer = chaffinch.reselect(former, table("x2", seed=4).assign(x1=1.5))
+    newer = chaffinch.reselect(former, causes("x2", seed=4).assign(x1=1.5))
     assert newer.features == ["x2"]
     assert newer.changes["gone"] == [{"feature": "x1", "reason": "constant"}]
     assert newer.changes["verdict"] == "keep the former set"
 
 
 def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, store) -> None:
-    newer = table("x2", "x3", seed=1)
+    newer = causes("x2", "x3", seed=1)
     moved = chaffinch.reselect(former, newer, model=LinearRegression(), store=store)
     dataset = moved.contract["dataset"]["hash"][:16]
     rows = pd.read_parquet(store / "datasets" / dataset / "table.parquet")
@@ -163,10 +163,10 @@ def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, stor
 def test_so_it_goes_for_other_models_and_in_time_order(model) -> None:
     quick = ModelSettings(name=model, tuning="none")
     old, new = (
-        table(*causes, n=900, seed=seed, day=np.arange(900)).sample(frac=1, random_state=1)
-        for seed, causes in enumerate((("x1", "x2"), ("x2", "x3")))
+        causes(*names, n=900, seed=seed, day=np.arange(900)).sample(frac=1, random_state=1)
+        for seed, names in enumerate((("x1", "x2"), ("x2", "x3")))
     )
-    before = select(old, model=quick, time="day")
+    before = run_of(old, model=quick, time="day")
     after = chaffinch.reselect(before, new)
     assert after.settings["columns"]["time"] == "day"
     assert {"x2", "x3"} <= set(after.features)
@@ -176,13 +176,13 @@ def test_so_it_goes_for_other_models_and_in_time_order(model) -> None:
 def test_rows_of_one_group_are_no_proof_of_their_own() -> None:
     """Sixty rows stand ten times each: what they show is what sixty rows show."""
     shop = np.arange(60)
-    before = select(table("x1", "x2", n=60, shop=shop), group="shop")
+    before = run_of(causes("x1", "x2", n=60, shop=shop), group="shop")
     assert before.features == ["x1", "x2"]
-    newer = table("x1", "x2", n=60, seed=6, shop=shop)
+    newer = causes("x1", "x2", n=60, seed=6, shop=shop)
     newer = newer.assign(y=newer["y"] + 0.6 * newer["x3"])
     tenfold = pd.concat([newer.assign(x8=newer["x8"] + 1e-9 * k) for k in range(10)])
     assert chaffinch.reselect(before, tenfold).features == ["x1", "x2"]
-    many = table("x1", "x2", n=600, seed=6, shop=np.arange(600))
+    many = causes("x1", "x2", n=600, seed=6, shop=np.arange(600))
     many = many.assign(y=many["y"] + 0.6 * many["x3"])
     assert chaffinch.reselect(before, many).features == ["x1", "x2", "x3"]
 
@@ -201,7 +201,7 @@ def test_classes_categories_and_weights() -> None:
 def test_whole_numbers_stay_classes_however_many_there_are_by_now() -> None:
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(300, 4)), columns=list("abcd"))
-    before = select(X.assign(y=(X["a"] > 0).astype(int)))
+    before = run_of(X.assign(y=(X["a"] > 0).astype(int)))
     assert before.contract["target"]["task"] == "classification"
     after = chaffinch.reselect(before, X.assign(y=np.arange(300) % 25))
     assert after.contract["target"]["task"] == "classification"
@@ -212,13 +212,13 @@ def test_whole_numbers_stay_classes_however_many_there_are_by_now() -> None:
 
 
 def test_all_that_the_newer_rows_lack_is_named(former, tmp_path) -> None:
-    newer = table("x1").drop(columns=["x1", "x2"])
+    newer = causes("x1").drop(columns=["x1", "x2"])
     with pytest.raises(InputError, match=r"lack 'x1' and 'x2', which the former run kept; add"):
         chaffinch.reselect(former, newer)
     newer.to_csv(tmp_path / "newer.csv", index=False)
     with pytest.raises(InputError, match="lack 'x1' and 'x2'"):
         chaffinch.reselect(former, tmp_path / "newer.csv")
-    fewer = chaffinch.reselect(former, table("x1", "x2").drop(columns=["x7", "x8"]))
+    fewer = chaffinch.reselect(former, causes("x1", "x2").drop(columns=["x7", "x8"]))
     assert fewer.features == ["x1", "x2"]  # what was left out need not be there
 
 
@@ -229,7 +229,7 @@ def test_a_category_that_is_lacking_is_named_too() -> None:
 
 
 def test_a_feature_of_another_kind_is_refused(former) -> None:
-    newer = table("x1", "x2", x1=["a", "b", "c"] * 200)
+    newer = causes("x1", "x2", x1=["a", "b", "c"] * 200)
     with pytest.raises(InputError, match="feature 'x1' was a number in the former run but is"):
         chaffinch.reselect(former, newer)
 
@@ -237,11 +237,11 @@ def test_a_feature_of_another_kind_is_refused(former) -> None:
 def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:
     said = r"kept can be used: 'x1' and 'x2' \(constant\); select anew without a former run$"
     with pytest.raises(InputError, match=f"^none of the features that the former run {said}"):
-        chaffinch.reselect(former, table("x3").assign(x1=1, x2=2))
+        chaffinch.reselect(former, causes("x3").assign(x1=1, x2=2))
 
 
 def test_where_all_former_features_are_dropped_or_the_target_that_is_what_is_said(former) -> None:
-    newer, anew = table("x3"), "select anew without a former run"
+    newer, anew = causes("x3"), "select anew without a former run"
     for rows, options, said in (
         (
             newer, {"drop": ["x1", "x2"]},
@@ -263,14 +263,14 @@ def test_where_all_former_features_are_dropped_or_the_target_that_is_what_is_sai
 
 
 def test_a_former_feature_that_is_to_be_dropped_leaves(former) -> None:
-    newer = chaffinch.reselect(former, table("x2", "x3", seed=1), drop=["x1"])
+    newer = chaffinch.reselect(former, causes("x2", "x3", seed=1), drop=["x1"])
     assert newer.features == ["x2", "x3"]
     assert newer.changes["gone"] == [{"feature": "x1", "reason": "left out as asked"}]
 
 
 def test_a_model_of_ones_own_is_asked_for_again(tmp_path) -> None:
-    before = select(table("x1", "x2"), model=LinearRegression())
-    newer = table("x2", "x3", seed=1)
+    before = run_of(causes("x1", "x2"), model=LinearRegression())
+    newer = causes("x2", "x3", seed=1)
     with pytest.raises(InputError, match="model LinearRegression may have been an estimator of yo"):
         chaffinch.reselect(before, newer)
     for again in (LinearRegression(), "LinearRegression"):
@@ -288,8 +288,8 @@ def test_a_category_that_is_to_be_dropped_leaves() -> None:
 
 
 def test_what_contradicts_the_former_run_names_it_and_what_can_be_done() -> None:
-    data = table("x1", "x2", day=np.arange(600), w=1.0)
-    before = select(data, keep=["x1"], time="day", weight="w")
+    data = causes("x1", "x2", day=np.arange(600), w=1.0)
+    before = run_of(data, keep=["x1"], time="day", weight="w")
     for options, said in (
         ({"drop": ["x1"]}, "column 'x1' cannot be dropped, for the former run names it as one to "),
         (
@@ -313,23 +313,23 @@ def test_what_contradicts_the_former_run_names_it_and_what_can_be_done() -> None
 
 
 def test_a_kept_feature_that_is_the_target_now_is_said_to_be_that(former) -> None:
-    after = chaffinch.reselect(former, table("x2", "x3", seed=1), target="x1")
+    after = chaffinch.reselect(former, causes("x2", "x3", seed=1), target="x1")
     assert after.changes["gone"] == [{"feature": "x1", "reason": "is the target now"}]
 
 
 def test_features_of_the_former_targets_past_are_made_of_it_still() -> None:
-    data = table("x1", day=np.arange(600))
+    data = causes("x1", day=np.arange(600))
     data = data.assign(y=data["y"].cumsum())
-    before = select(data, time="day", lags=[1], keep=["y_lag_1"])
+    before = run_of(data, time="day", lags=[1], keep=["y_lag_1"])
     after = chaffinch.reselect(before, data, target="x2")
     assert "y_lag_1" in after.features
     assert after.settings["history"]["columns"] == ["y"]
 
 
 def test_other_classes_and_the_same_rows_are_warned_of() -> None:
-    data, newer = table("x1", "x2"), table("x1", "x2", seed=1)
+    data, newer = causes("x1", "x2"), causes("x1", "x2", seed=1)
     labels = [frame["y"].gt(0).map({True: "yes", False: "no"}) for frame in (data, newer)]
-    before = select(data.assign(y=labels[0]))
+    before = run_of(data.assign(y=labels[0]))
     (said,) = chaffinch.reselect(
         before, data.assign(y=labels[0]).sample(frac=1, random_state=0)
     ).warnings
@@ -349,7 +349,7 @@ def test_other_classes_and_the_same_rows_are_warned_of() -> None:
 @pytest.mark.parametrize("given", [None, 5, ["run"]])
 def test_what_is_no_former_run_is_refused_at_every_door(given) -> None:
     said = f"a former run must be a result, a name or a path but is {given!r}; give a run's name, "
-    for door in (lambda: chaffinch.reselect(given, table("x1")), lambda: load_contract(given)):
+    for door in (lambda: chaffinch.reselect(given, causes("x1")), lambda: load_contract(given)):
         with pytest.raises(InputError, match=f"^{re.escape(said)}"):
             door()
 
@@ -361,16 +361,16 @@ def test_settings_that_cannot_be() -> None:
         ({"drop": "x1"}, "drop must be a list of column names but is 'x1'"),
     ):
         with pytest.raises(InputError, match=message):
-            chaffinch.reselect("anything", table("x1"), **options)
+            chaffinch.reselect("anything", causes("x1"), **options)
     with pytest.raises(InputError, match="method must be one of gbmo, "):
-        chaffinch.compare(table("x1"), "y", methods=["reselect"])
+        chaffinch.compare(causes("x1"), "y", methods=["reselect"])
 
 
 # Where the former run comes from, and what is left
 
 
 def test_a_run_goes_by_its_result_name_folder_or_contract(former, moved, store, tmp_path) -> None:
-    newer = table("x2", "x3", seed=1)
+    newer = causes("x2", "x3", seed=1)
     for given in (former.run, former.folder, str(former.folder)):
         assert chaffinch.reselect(given, newer, store=store).run == moved.run
     copied = tmp_path / "copied.json"
@@ -387,7 +387,7 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
         (tmp_path, "is no run; give a run's name, its folder or its selection.json"),
     ):
         with pytest.raises(InputError, match=message) as error:
-            chaffinch.reselect(given, table("x1"), store=store)
+            chaffinch.reselect(given, causes("x1"), store=store)
         assert "\n" not in str(error.value)
 
 
@@ -408,7 +408,7 @@ def test_a_contract_that_was_edited_or_is_of_later_is_refused(
     path.write_text(json.dumps({**former.contract, **change}))
     for asked in (
         lambda: chaffinch.load_contract(path),
-        lambda: chaffinch.reselect(path, table("x1")),
+        lambda: chaffinch.reselect(path, causes("x1")),
     ):
         with pytest.raises(kind, match=message) as error:
             asked()
@@ -421,7 +421,7 @@ def test_it_is_a_run_as_any_other(moved, store) -> None:
     written = json.loads((moved.folder / "changes.json").read_bytes())
     assert written == moved.changes
     assert written["format_version"] == 1
-    newer = chaffinch.reselect(again, table("x2", "x3", seed=5), store=store)  # and so on
+    newer = chaffinch.reselect(again, causes("x2", "x3", seed=5), store=store)  # and so on
     assert newer.features == ["x2", "x3"]
     assert list(moved.path.columns) == ["step", "features", "loss", "features_left"]
     assert [list(names) for names in moved.path["features"]] == [
@@ -450,7 +450,7 @@ def test_the_report_says_what_changed_and_why(moved, tmp_path) -> None:
 @pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
 def test_whoever_computes_and_however_the_rows_lie_it_is_the_same(former, moved, tmp_path) -> None:
-    turned = table("x2", "x3", seed=1).sample(frac=1, random_state=0)
+    turned = causes("x2", "x3", seed=1).sample(frac=1, random_state=0)
     there = chaffinch.reselect(former, turned, cluster="local", workers=2, store=tmp_path)
     assert there.contract == moved.contract
     assert there.changes == moved.changes
@@ -471,7 +471,7 @@ chaffinch.reselect(sys.argv[1], sys.argv[2], store=sys.argv[3], on_progress=on_p
 @pytest.mark.e2e
 def test_a_killed_one_goes_on_with_the_stage_it_was_at(former, moved, tmp_path, step) -> None:
     source, store, steps = tmp_path / "t.csv", tmp_path / "store", steps_of(with_changes=True)
-    table("x2", "x3", seed=1).to_csv(source, index=False)
+    causes("x2", "x3", seed=1).to_csv(source, index=False)
     command = [sys.executable, "-c", KILLED, former.folder, source, store, step]
     done = subprocess.run(command, timeout=120, env=os.environ)
     assert done.returncode == -signal.SIGKILL

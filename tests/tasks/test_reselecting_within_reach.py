@@ -11,12 +11,12 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
-from tests.tasks.made_up_reselection import select, table
+from tests.tasks.made_up_runs import causes, run_of
 
 
 def with_roles(seed, **columns):
     """Rows with columns that a run is told of, and that no run keeps."""
-    return table("x1", "x2", seed=seed).assign(
+    return causes("x1", "x2", seed=seed).assign(
         junk=np.arange(600) % 9,
         code=np.arange(600) % 4,
         pad=[f"{day % 50:05d}" for day in range(600)],
@@ -33,7 +33,7 @@ ROLES = {"drop": ["junk"], "categorical": ["code"], "numeric": ["pad"]}
 def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_there(
     history, kind, tmp_path
 ) -> None:
-    before = select(with_roles(0), **ROLES, **history)
+    before = run_of(with_roles(0), **ROLES, **history)
     assert before.features == ["x1", "x2"]
     rows = with_roles(1).drop(columns=["junk", "code", "pad"])
     source = rows if kind == "frame" else tmp_path / f"newer.{kind}"
@@ -49,7 +49,7 @@ def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_ther
 
 
 def test_what_was_to_be_dropped_stays_so_when_it_is_there_again() -> None:
-    before = select(with_roles(0), **ROLES)
+    before = run_of(with_roles(0), **ROLES)
     without = chaffinch.reselect(before, with_roles(1).drop(columns=["junk", "code", "pad"]))
     again = with_roles(2).assign(junk=lambda rows: rows["y"])  # it would tell the target
     after = chaffinch.reselect(without, again)
@@ -59,7 +59,7 @@ def test_what_was_to_be_dropped_stays_so_when_it_is_there_again() -> None:
 
 
 def test_what_is_asked_to_be_dropped_now_must_be_there() -> None:
-    before = select(with_roles(0), **ROLES)
+    before = run_of(with_roles(0), **ROLES)
     newer = with_roles(1).drop(columns="junk")
     with pytest.raises(InputError, match="there is no column 'pads'; nearest: pad"):
         chaffinch.reselect(before, newer, drop=["pads"])
@@ -69,7 +69,7 @@ def test_what_is_asked_to_be_dropped_now_must_be_there() -> None:
 
 def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
     data = with_roles(0, w=1.0, shop=np.arange(600) % 3)
-    before = select(
+    before = run_of(
         data, **{**ROLES, "numeric": ["pad", "x1", "day", "w"]}, time="day", weight="w",
         lags=[1], series="shop", history_columns=["x3", "pad"], keep=["x1", "x3_lag_1"],
     )  # fmt: skip
@@ -95,7 +95,7 @@ def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
 
 def with_shops(seed):
     """Three series, and a column beside them that a history can be made of."""
-    data = table("x1", "x3", seed=seed, day=np.arange(600), shop=np.arange(600) % 3)
+    data = causes("x1", "x3", seed=seed, day=np.arange(600), shop=np.arange(600) % 3)
     return data.assign(pad=data["x8"] + 1)
 
 
@@ -110,7 +110,7 @@ WORSE = {
 @pytest.mark.parametrize("worse", [*WORSE, "of no type for a feature", "too large"])
 def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse, scale) -> None:
     asked = {"time": "day", "series": "shop", "lags": [1], "scale": scale}
-    before = select(with_shops(0), history_columns=["pad", "x2"], **asked)
+    before = run_of(with_shops(0), history_columns=["pad", "x2"], **asked)
     assert before.features == ["x1", "x3"]
     values = {"of no type for a feature": pd.Timedelta(days=1), "too large": 1e300}
     make = WORSE.get(worse, lambda pad: values[worse])
@@ -124,7 +124,7 @@ def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse, scale) 
 @pytest.mark.parametrize("worse", WORSE)
 def test_what_was_kept_on_a_scale_must_be_brought_to_it_again(worse, keep) -> None:
     asked = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
-    before = select(with_shops(0), history_columns=["pad", "x2"], keep=[keep], **asked)
+    before = run_of(with_shops(0), history_columns=["pad", "x2"], keep=[keep], **asked)
     newer = with_shops(1).assign(pad=lambda rows: WORSE[worse](rows["pad"]))
     with pytest.raises(InputError, match=r"^(history )?column 'pad' .*, or select anew without a"):
         chaffinch.reselect(before, newer)
@@ -134,15 +134,15 @@ def test_what_was_kept_on_a_scale_must_be_brought_to_it_again(worse, keep) -> No
 
 
 def test_groups_of_the_former_run_are_to_be_added_where_they_are_not_there() -> None:
-    before = select(table("x1", shop=np.arange(600) % 30), group="shop")
+    before = run_of(causes("x1", shop=np.arange(600) % 30), group="shop")
     said = "group column 'shop' is no column of the table; add it to the rows, or select anew"
     with pytest.raises(InputError, match=f"^{said}"):
-        chaffinch.reselect(before, table("x1", seed=1))
+        chaffinch.reselect(before, causes("x1", seed=1))
 
 
 def test_what_was_made_of_a_target_that_is_called_otherwise_now_needs_it_still() -> None:
-    before = select(table("x1", day=np.arange(600)), time="day", lags=[1], keep=["y_lag_1"])
-    newer = table("x1", seed=1, day=np.arange(600)).rename(columns={"y": "yes"})
+    before = run_of(causes("x1", day=np.arange(600)), time="day", lags=[1], keep=["y_lag_1"])
+    newer = causes("x1", seed=1, day=np.arange(600)).rename(columns={"y": "yes"})
     said = "history column 'y' is no column of the table; add it to the rows, or select anew"
     with pytest.raises(InputError, match=f"^{said}"):
         chaffinch.reselect(before, newer, "yes")
@@ -150,7 +150,7 @@ def test_what_was_made_of_a_target_that_is_called_otherwise_now_needs_it_still()
 
 
 def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
-    before = select(with_roles(0), **ROLES, baseline={"x5": 1.5, "x1": 0.25})
+    before = run_of(with_roles(0), **ROLES, baseline={"x5": 1.5, "x1": 0.25})
     assert before.features == ["x1", "x2"]
     newer = with_roles(1)
     for rows in (newer.drop(columns="x5"), newer.assign(x5=2.0)):
@@ -158,7 +158,7 @@ def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
 
 
 def test_rows_are_counted_in_the_source_where_columns_are_passed_over() -> None:
-    before = select(with_roles(0), **ROLES)
+    before = run_of(with_roles(0), **ROLES)
     newer = with_roles(1).drop(columns=["junk", "code", "pad"])
     newer.loc[41, "y"] = np.nan
     with pytest.raises(InputError, match="missing in 1 of 600 rows, first in row 42: fill or remo"):
@@ -181,10 +181,10 @@ NOT_SET_HERE = (
 
 def in_turn(n=120):
     """Two classes that take turns, day by day."""
-    return table("x1", n=n, day=np.arange(n), w=1.0).assign(y=np.arange(n) % 2)
+    return causes("x1", n=n, day=np.arange(n), w=1.0).assign(y=np.arange(n) % 2)
 
 
-SHOPS = table("x1", n=200, day=[*range(100)] * 2, shop=["a"] * 100 + ["b"] * 100)
+SHOPS = causes("x1", n=200, day=[*range(100)] * 2, shop=["a"] * 100 + ["b"] * 100)
 SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
 
 
@@ -192,26 +192,32 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
     ("before", "options", "newer", "said"),
     [
         (
-            table("x1", n=200, day=np.arange(200)), {"time": "day", "lags": [1], "scale": "series"},
-            table("x1", n=200, day=np.arange(200) % 3), "time column 'day' has 3 different values ",
+            causes("x1", n=200, day=np.arange(200)),
+            {"time": "day", "lags": [1], "scale": "series"},
+            causes("x1", n=200, day=np.arange(200) % 3),
+            "time column 'day' has 3 different values ",
         ),
         (
-            table("x1", n=200, day=np.arange(200)), {"time": "day"},
-            table("x1", n=200, day=np.arange(200) % 3), "time column 'day' has 3 different values ",
+            causes("x1", n=200, day=np.arange(200)), {"time": "day"},
+            causes("x1", n=200, day=np.arange(200) % 3),
+            "time column 'day' has 3 different values ",
         ),
         (
-            table("x1", n=200, shop=np.arange(200)), {"group": "shop"},
-            table("x1", n=200, shop=np.arange(200) % 2), "group column 'shop' has 2 different valu",
+            causes("x1", n=200, shop=np.arange(200)), {"group": "shop"},
+            causes("x1", n=200, shop=np.arange(200) % 2),
+            "group column 'shop' has 2 different valu",
         ),
         (
-            table("x1", n=200), {},
-            table("x1", n=200).assign(y=["low", "high"] * 100), "holds text but the task is regres",
+            causes("x1", n=200), {},
+            causes("x1", n=200).assign(y=["low", "high"] * 100),
+            "holds text but the task is regres",
         ),
         (
-            table("x1", n=200), {},
-            table("x1", n=200).assign(y=["07", "08"] * 100), "holds text but the task is regressio",
+            causes("x1", n=200), {},
+            causes("x1", n=200).assign(y=["07", "08"] * 100),
+            "holds text but the task is regressio",
         ),
-        (in_turn(), {}, table("x1", n=200), "classes must be at most 50 whole numbers, or text: "),
+        (in_turn(), {}, causes("x1", n=200), "classes must be at most 50 whole numbers, or text: "),
         (
             in_turn(), {"time": "day"},
             in_turn().assign(y=lambda rows: rows["day"] >= 110), "class .true. has 0 rows in ",
@@ -268,20 +274,20 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
             "^loss 'roc_auc' cannot score 3 classes; give a target that it can score, or select an",
         ),
         (
-            table("x1", n=200).assign(y=lambda rows: rows["y"] + 20),
-            {"loss": "neg_mean_squared_log_error"}, table("x1", n=200),
+            causes("x1", n=200).assign(y=lambda rows: rows["y"] + 20),
+            {"loss": "neg_mean_squared_log_error"}, causes("x1", n=200),
             "cannot score these predictions .*; give rows that it can score, or select anew ",
         ),
         (
-            table("x1", c=["a", "b"] * 300), {"keep": ["c"], "baseline": {"c": "a"}},
-            table("x1", c=["b", "d"] * 300),
+            causes("x1", c=["a", "b"] * 300), {"keep": ["c"], "baseline": {"c": "a"}},
+            causes("x1", c=["b", "d"] * 300),
             "baseline of 'c' must be one of its categories 'b' or 'd' but is 'a'; mend the column",
         ),
     ],
 )  # fmt: skip
 def test_a_remedy_is_one_that_a_reselection_can_set(before, options, newer, said) -> None:
     with pytest.raises(InputError, match=said) as error:
-        chaffinch.reselect(select(before, **options), newer)
+        chaffinch.reselect(run_of(before, **options), newer)
     remedy = re.split("[:;]", str(error.value))[-1]
     assert [words for words in NOT_SET_HERE if words in remedy] == []
     possible = "give|drop rare classes|drop one|drop it|drop the column|leave out the series|mend"
@@ -289,25 +295,25 @@ def test_a_remedy_is_one_that_a_reselection_can_set(before, options, newer, said
 
 
 def test_a_model_that_takes_no_weights_is_another_to_be_chosen() -> None:
-    before = select(table("x1", w=1.0), weight="w")
+    before = run_of(causes("x1", w=1.0), weight="w")
     said = "KNeighborsRegressor takes no sample weights; "
     for model in (KNeighborsRegressor(), "KNeighborsRegressor"):
         with pytest.raises(InputError, match=f"^{said}use another model, or select anew without"):
-            chaffinch.reselect(before, table("x1", w=1.0, seed=1), model=model)
+            chaffinch.reselect(before, causes("x1", w=1.0, seed=1), model=model)
         with pytest.raises(InputError, match=f"^{said}leave the weight column out or use another"):
-            select(table("x1", w=1.0), weight="w", model=model)
+            run_of(causes("x1", w=1.0), weight="w", model=model)
 
 
 def test_what_leading_zeros_make_of_a_column_is_warned_of_with_what_can_be_done() -> None:
-    newer = table("x1", seed=1, code=[f"0{row % 30:02d}" for row in range(600)])
-    (said,) = chaffinch.reselect(select(table("x1")), newer).warnings
+    newer = causes("x1", seed=1, code=[f"0{row % 30:02d}" for row in range(600)])
+    (said,) = chaffinch.reselect(run_of(causes("x1")), newer).warnings
     assert said.endswith("'code'; take the zeros away from what is a quantity")
 
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_what_the_former_run_had_as_series_or_category_is_no_target_of_numbers(scaled) -> None:
     data = SHOPS.assign(shop=[1] * 100 + [2] * 100, told=np.arange(200) % 4, text=["a", "b"] * 100)
-    before = select(data, **(SCALED if scaled else {}), categorical=["told"], keep=["text"])
+    before = run_of(data, **(SCALED if scaled else {}), categorical=["told"], keep=["text"])
     for name, named in (("shop", "its series"), ("told", "categorical"), ("text", "categorical")):
         if name == "shop" and not scaled:
             assert chaffinch.reselect(before, data, target=name).contract["target"]["name"] == name
@@ -321,16 +327,16 @@ def test_what_the_former_run_had_as_series_or_category_is_no_target_of_numbers(s
 
 def test_classes_may_be_what_the_former_run_had_as_a_category() -> None:
     data = in_turn(200).assign(told=lambda rows: rows["day"] % 3)
-    after = chaffinch.reselect(select(data, categorical=["told"]), data, target="told")
+    after = chaffinch.reselect(run_of(data, categorical=["told"]), data, target="told")
     assert after.contract["target"]["classes"] == ["0", "1", "2"]
 
 
 def test_a_fold_of_one_class_is_said_without_the_folds() -> None:
     """The first fold of the training part is fitted on its first days, which are of one class."""
     tuned = ModelSettings(name="linear")
-    before = select(in_turn(400), time="day", model=tuned)
+    before = run_of(in_turn(400), time="day", model=tuned)
     newer = in_turn(400).assign(y=lambda rows: (rows["day"] >= 40) * (rows["day"] % 2))
     with pytest.raises(InputError, match=r"^fold 1 of 5 would be fitted on .*: give more rows$"):
         chaffinch.reselect(before, newer)
     with pytest.raises(InputError, match=r"^fold 1 of 5 would be fitted on .*: use fewer folds$"):
-        select(newer, time="day", model=tuned)
+        run_of(newer, time="day", model=tuned)
