@@ -81,18 +81,14 @@ def judge_changes(
         name: {"n_features": int(mask.sum()), "test_loss": judge.loss(predictions[name])}
         for name, mask in sets.items()
     }
+    gone = why_gone(method, context.settings, description.features, description.excluded)
     content = {
         "format_version": FORMAT_VERSION,
         "format": "chaffinch changes",
         "former_run": method.former_run,
         "former": list(method.former),
         "features": [name for name, kept in zip(schema.features, new, strict=True) if kept],
-        "gone": [
-            {"feature": name, "reason": reason}
-            for name, reason in why_gone(
-                method, context.settings, description.features, description.excluded
-            ).items()
-        ],
+        "gone": [{"feature": name, "reason": reason} for name, reason in gone.items()],
         "changes": changes,
         "n_tried": len(eliminated.result["trials"]),
         "sets": scores,
@@ -103,7 +99,7 @@ def judge_changes(
         "confidence": CONFIDENCE,
         "units": judge.n_units,
         "verdict": verdict,
-        "sentence": _sentence(verdict, scores, against, judge, is_same=not len(changed)),
+        "sentence": _sentence(verdict, scores, against, judge, len(gone), is_same=not len(changed)),
     }
     writer.write(CHANGES_FILE, to_json(content))
     writer.result = content
@@ -152,20 +148,28 @@ def _sentence(
     scores: dict[str, dict[str, Any]],
     against: dict[str, Any],
     judge: Judge,
+    n_gone: int,
     *,
     is_same: bool,
 ) -> str:
     new, former = scores["new"], scores["former"]
+    n_left = former["n_features"]
+    keep, its = "Keep the former set", f"its {_counted(n_left)}"
+    the_former = f"the former {n_left}"
+    if n_gone:
+        n_all = n_left + n_gone
+        keep, its = "Keep what is left of the former set", f"the {n_left} left of its {n_all}"
+        the_former = f"the {n_left} left of the former {n_all}"
     if is_same:
         return (
-            "Keep the former set: of all that was tried on the newer rows, nothing was shown to be "
-            f"better than its {_counted(former['n_features'])}."
+            f"{keep}: of all that was tried on the newer rows, nothing was shown to be better than "
+            f"{its}."
         )
     interval = interval_in_words(against["interval"], CONFIDENCE, judge.n_units)
     measured = (
         f"with the new {_counted(new['n_features'])} the test loss "
         f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "
-        f"{former['test_loss']:.4g} with the former {former['n_features']}; difference "
+        f"{former['test_loss']:.4g} with {the_former}; difference "
         f"{against['difference']:+.4g}, {interval}."
     )
     if judge.n_units < FEWEST_UNITS:
@@ -175,7 +179,7 @@ def _sentence(
         )
     return {
         "change": f"Change to the new set: {measured}",
-        "keep the former set": f"Keep the former set, the new one is worse: {measured}",
+        "keep the former set": f"{keep}, the new one is worse: {measured}",
         "cannot tell": f"This test part cannot tell which set is better: {measured}",
     }[verdict]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -110,8 +111,13 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
 
 
 def _read_contract(path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
     try:
-        contract = parse_json(path.read_bytes(), path, CONTRACT_FIELDS)
+        json.loads(content)
+    except ValueError as error:
+        raise InputError(f"{path.name} is no feature contract (not JSON); {_GIVE}") from error
+    try:
+        contract = parse_json(content, path, CONTRACT_FIELDS)
         _Contract.model_validate(contract)
     except LaterReleaseError:
         raise

@@ -17,6 +17,7 @@ from chaffinch.tasks.part_needs import (
     NO_ROLES,
     NOT_FINER,
     TooFewError,
+    counted,
     has_folds,
     in_each_class,
     in_one_class,
@@ -156,24 +157,21 @@ class OuterFolds:
             n_classes = int(np.count_nonzero(of_each))
             rarest = int(np.argmin(np.where(of_each > 0, of_each, len(rows.y))))
             if of_each[rarest] < self.n_folds and of_each.max() < n_needed and n_classes > 1:
-                return TooFewError(
-                    f"the table has {len(rows.y)} rows {needs}{of_each_class(n_classes)}",
-                    *in_each_class(n_classes),
-                )
+                said = f"the table has {counted(len(rows.y), 'row')} {needs}"
+                each = of_each_class(n_classes)
+                return TooFewError(f"{said}{each}", *in_each_class(n_classes))
             if of_each[rarest] < self.n_folds:
                 name = name_of_class(rarest, rows.classes)
-                said = (
-                    f"class {name} has {of_each[rarest]} row{'' if of_each[rarest] == 1 else 's'}"
-                )
-                return TooFewError(f"{said} {needs}", *in_one_class(n_classes))
+                said = f"class {name} has {counted(int(of_each[rarest]), 'row')} {needs}"
+                return TooFewError(said, *in_one_class(n_classes))
         if rows.groups is not None and (n := len(np.unique(rows.groups))) < self.n_folds:
-            said = f"group column {columns.group or ''!r} has {n} different values"
+            said = f"group column {columns.group or ''!r} has {counted(n, 'different value')}"
             return TooFewError(f"{said} {needs}", FINER)
         if rows.times is not None and (n := len(np.unique(rows.times))) <= self.n_folds:
-            said = f"time column {columns.time or ''!r} has {n} different values"
+            said = f"time column {columns.time or ''!r} has {counted(n, 'different value')}"
             return TooFewError(f"{said} {needs}", f"{FINER} ({NOT_FINER})")
         if len(rows.y) < self.n_folds:
-            return TooFewError(f"the table has {len(rows.y)} rows {needs}", MORE_ROWS)
+            return TooFewError(f"the table has {counted(len(rows.y), 'row')} {needs}", MORE_ROWS)
         return None
 
     def _least_members(self, settings: SelectionSettings, *, by_time: bool) -> int:

@@ -19,6 +19,7 @@ from chaffinch.tasks.settings import Method, SelectionSettings
 PARTS = ("train", "mask_validation", "model_validation", "test")
 
 FEWER_FOLDS = "use fewer folds"
+FEWEST_FOLDS = 2
 MORE_ROWS = "give more rows"
 FINER = "name a finer one"
 MORE_OF_IT = "give more rows of it"
@@ -120,22 +121,55 @@ def require_to_train_on(
         )
 
 
-def require_members(said: str, members: tuple[int, int], least: Index, remedy: str) -> None:
+def require_members(
+    owner: str,
+    what: str,
+    members: tuple[int, int],
+    least: Index,
+    remedy: str,
+    *,
+    by_time: bool = False,
+) -> None:
     """Raise TooFewError unless there are as many members to part as the parts together need.
 
     Parameters
     ----------
-    said : str
-        What there is, with braces for how many in all.
+    owner, what : str
+        What has members, and the word for one of them.
     members : pair of int
         How many there are to part, and in all; fewer are to part inside an outer fold.
     least : ndarray of int64, shape (3,) or (4,)
         How many each part needs; three parts where the test part is an outer fold.
     remedy : str
         What to do besides using fewer folds.
+    by_time : bool
+        Whether members are times.
     """
     if members[0] < least.sum():
-        raise _too_few(said, members, least, remedy)
+        said = f"{owner} has {counted(members[1], what)}"
+        raise _too_few(said, members[0], least, remedy, by_time=by_time)
+
+
+def fewer_folds(n_members: int, least: Index, *, by_time: bool = False) -> tuple[str, ...]:
+    """Return the remedy of fewer folds; nothing where the fewest would still be too many.
+
+    Parameters
+    ----------
+    n_members : int
+        How many there are to part.
+    least : ndarray of int64, shape (3,) or (4,)
+        As in `require_members`; the folds are those of its first.
+    by_time : bool
+        Whether members are times, of which the earliest are held out by no fold.
+    """
+    fewest = FEWEST_FOLDS + by_time
+    is_cure = fewest < least[0] and n_members >= fewest + least[1:].sum()
+    return (FEWER_FOLDS,) if is_cure else ()
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of something in words, such as ``1 row`` and ``2 rows``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def require_of_classes(y: Index, whole: Index, least: Index, classes: Sequence[str]) -> None:
@@ -155,20 +189,30 @@ def require_of_classes(y: Index, whole: Index, least: Index, classes: Sequence[s
     n_classes = int(np.count_nonzero(n_all))
     short = np.flatnonzero((n_parted < least.sum()) & (n_all > 0))
     if len(short) == n_classes > 1:
-        members, remedies = (len(y), len(whole)), in_each_class(n_classes)
-        of_each = of_each_class(n_classes)
-        raise _too_few("the table has {} rows", members, least, *remedies, of_each=of_each)
+        said = f"the table has {counted(len(whole), 'row')}"
+        of_each, remedies = of_each_class(n_classes), in_each_class(n_classes)
+        rarest = int(n_parted[short].min())
+        raise _too_few(said, len(y), least, *remedies, of_each=of_each, rarest=rarest)
     for label in short[:1]:
-        n = int(n_all[label])
-        said = f"class {name_of_class(label, classes)} has {{}} row{'' if n == 1 else 's'}"
-        raise _too_few(said, (int(n_parted[label]), n), least, *in_one_class(n_classes))
+        said = f"class {name_of_class(label, classes)} has {counted(int(n_all[label]), 'row')}"
+        rarest, remedies = int(n_parted[short].min()), in_one_class(n_classes)
+        raise _too_few(said, int(n_parted[label]), least, *remedies, rarest=rarest)
 
 
 def _too_few(
-    said: str, members: tuple[int, int], least: Index, *remedies: str, of_each: str = ""
+    said: str,
+    n_parted: int,
+    least: Index,
+    *remedies: str,
+    of_each: str = "",
+    rarest: int | None = None,
+    by_time: bool = False,
 ) -> TooFewError:
-    """Return what is said of too few members; `of_each` is what each needs as many of."""
-    n_parted, n_all = members
+    """Return what is said of too few members to part.
+
+    `of_each` is what each needs as many of. Fewer folds are a remedy where two would do for all,
+    and so for the class with the fewest rows, of which there are `rarest`.
+    """
     is_within = len(least) < len(PARTS)
     parts = ", 1 in each part"
     if least[0] > 1:
@@ -180,9 +224,9 @@ def _too_few(
             f"of which an outer fold leaves {n_parted} to select by, but {least.sum()}{of_each} "
             f"are needed there{parts}"
         )
-    fewer_folds = (FEWER_FOLDS,) if least[0] > 1 else ()
+    fewer = fewer_folds(n_parted if rarest is None else rarest, least, by_time=by_time)
     comma = ", " if is_within else " "
-    return TooFewError(f"{said.format(n_all)}{comma}{needs}", *remedies, *fewer_folds)
+    return TooFewError(f"{said}{comma}{needs}", *remedies, *fewer)
 
 
 def of_each_class(n_classes: int) -> str:
@@ -207,12 +251,14 @@ def require_classes(labels: Index, part: Index, least: Index, classes: Sequence[
     counts = cells.reshape(len(least), n_classes)
     short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
     within = " inside an outer fold" if len(least) < len(PARTS) else ""
+    # of two classes, none can be merged or dropped
+    of_classes = (MERGE_CLASSES,) if np.count_nonzero(counts.any(axis=0)) > 2 else ()
     for number, label in short[:1]:
+        n_there = counted(int(counts[number, label]), "row")
         raise TooFewError(
-            f"class {name_of_class(label, classes)} has {counts[number, label]} rows in the "
-            f"{PARTS[number]} part{within} but needs {least[number]}, because groups stay whole "
-            "and times in order",
-            MERGE_CLASSES,
+            f"class {name_of_class(label, classes)} has {n_there} in the {PARTS[number]} part"
+            f"{within} but needs {least[number]}, because groups stay whole and times in order",
+            *of_classes,
             NO_ROLES,
         )
 
@@ -220,9 +266,8 @@ def require_classes(labels: Index, part: Index, least: Index, classes: Sequence[
 def require_for_folds(members: int, n_folds: int, what: str) -> None:
     """Raise TooFewError unless there is a member for each fold."""
     if members < n_folds:
-        raise TooFewError(
-            f"{n_folds} folds need {n_folds} {what} but there are {members}", FEWER_FOLDS
-        )
+        remedy = FEWER_FOLDS if members >= FEWEST_FOLDS else MORE_ROWS
+        raise TooFewError(f"{n_folds} folds need {n_folds} {what} but there are {members}", remedy)
 
 
 def name_of_class(label: Any, classes: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from chaffinch.tasks.arrow_columns import as_keys, column_of, kind_of
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.outer_folds import OuterFolds, RowsToDeal
-from chaffinch.tasks.part_needs import FEWER_FOLDS, MORE_ROWS, TooFewError, least_members
+from chaffinch.tasks.part_needs import MORE_ROWS, TooFewError, counted, fewer_folds, least_members
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.selection.vocabulary import Floats
 from chaffinch.tasks.settings import SelectionSettings
@@ -36,8 +36,9 @@ def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFol
         return
     what = "parts and the folds" if is_folded else "parts"
     few = TooFewError(
-        f"the table has {n_rows} rows but the {what} need {needed}",
-        *((MORE_ROWS, FEWER_FOLDS) if is_folded else (MORE_ROWS,)),
+        f"the table has {counted(n_rows, 'row')} but the {what} need {needed}",
+        MORE_ROWS,
+        *fewer_folds(n_rows, least),
     )
     with within_reach(settings):
         raise few.without_fewer_folds() if outer_folds else few

@@ -163,16 +163,16 @@ def _dealt(
     labels = rows.y.astype(np.int64) if by_class else np.zeros(len(rows.y), dtype=np.int64)
     if not by_class or groups is not None or times is not None:
         members = len(rows.y), len(whole.y)
-        require_members("the table has {} rows", members, least, MORE_ROWS)
+        require_members("the table", "row", members, least, MORE_ROWS)
     if groups is not None:
-        said = f"group column {columns.group or ''!r} has {{}} different values"
-        require_members(said, _distinct(groups, whole.groups), least, FINER)
+        owner, n_distinct = f"group column {columns.group or ''!r}", _distinct(groups, whole.groups)
+        require_members(owner, "different value", n_distinct, least, FINER)
         part = deal_groups(labels, groups, percent, least, np.random.default_rng(settings.seed))
     elif times is not None:
         in_time = least_members(settings, by_time=True)[: len(least)]
-        said = f"time column {columns.time or ''!r} has {{}} different values"
+        owner, n_distinct = f"time column {columns.time or ''!r}", _distinct(times, whole.times)
         finer = f"{FINER} ({NOT_FINER})"
-        require_members(said, _distinct(times, whole.times), in_time, finer)
+        require_members(owner, "different value", n_distinct, in_time, finer, by_time=True)
         part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
     else:

@@ -1,13 +1,19 @@
 """What the mathematics refuses: ValueErrors that say what may be done about it."""
 
+_LONGEST = 200  # characters
+
 
 def in_one_line(given: object) -> str:
-    """Return a value as Python writes it, or its type where that takes several lines.
+    """Return a value as Python writes it, or its type where that is long; of text, the beginning.
 
     A table in place of a name would fill the screen that its error is read on.
     """
     written = repr(given)
-    return f"of type {type(given).__name__}" if len(written.splitlines()) > 1 else written
+    if len(written) <= _LONGEST and len(written.splitlines()) == 1:
+        return written
+    if isinstance(given, str):
+        return f"{given[:_LONGEST]!r}..."
+    return f"of type {type(given).__name__}"
 
 
 class SettingError(ValueError):

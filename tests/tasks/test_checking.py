@@ -64,8 +64,8 @@ def test_a_class_with_too_few_rows():
 def test_numbers_taken_for_classes_are_told_of_the_other_task():
     refused(
         "class '7' has 1 row but needs 8 (5 to train on, for the folds, and 1 in each other "
-        "part): give more rows of it, or merge or drop rare classes, or use fewer folds; if 'y' is "
-        "a quantity, set task to regression",
+        "part): give more rows of it, or merge or drop rare classes; if 'y' is a quantity, set "
+        "task to regression",
         table_with(y=[1, 2] * 29 + [1, 7]),
     )
 
@@ -174,7 +174,7 @@ def test_where_fewer_features_are_left_than_asked_for_it_says_which_were_left_ou
 
 def test_another_task_is_a_remedy_only_where_it_helps():
     classes, groups = pa.array([0, 1] * (N // 2)), pa.array(["a", "b", "c"] * (N // 3))
-    with pytest.raises(InputError, match=r"name a finer one, or use fewer folds$"):
+    with pytest.raises(InputError, match=r"name a finer one$"):
         described(table_with(y=classes, g=groups), method=Pefs(), group="g")
 
 

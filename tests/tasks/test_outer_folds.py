@@ -131,7 +131,7 @@ ROWS = np.arange(160)
         (
             2, (ROWS >= 40).astype(int), {"time": "day"}, {"times": ROWS},
             "class 1 has 0 rows in the train part inside an outer fold but needs 1, because groups "
-            "stay whole and times in order: merge or drop rare classes, or name no group or time "
+            "stay whole and times in order: name no group or time "
             "column",
         ),
     ],

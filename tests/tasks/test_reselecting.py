@@ -130,6 +130,16 @@ def test_a_former_feature_that_is_constant_now_is_gone(former) -> None:
     assert newer.features == ["x2"]
     assert newer.changes["gone"] == [{"feature": "x1", "reason": "constant"}]
     assert newer.changes["verdict"] == "keep the former set"
+    assert newer.changes["sentence"] == (
+        "Keep what is left of the former set: of all that was tried on the newer rows, nothing was "
+        "shown to be better than the 1 left of its 2."
+    )
+
+
+def test_a_new_set_is_told_against_what_is_left_of_the_former_one(former) -> None:
+    newer = chaffinch.reselect(former, causes("x2", "x3", seed=4).assign(x1=1.5))
+    assert newer.features == ["x2", "x3"]
+    assert " with the 1 left of the former 2; difference -" in newer.changes["sentence"]
 
 
 def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, store) -> None:
@@ -381,7 +391,13 @@ def test_a_run_goes_by_its_result_name_folder_or_contract(former, moved, store, 
 
 def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
     (tmp_path / "x.json").write_text("{}")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     for given, message in (
+        (
+            {"features": ["a"] * 99},
+            "a former run must be .* but is of type dict; give a run's name",
+        ),
+        (tmp_path / "x.csv", r"^x.csv is no feature contract \(not JSON\); give a run's name"),
         ("nothing", "there is no run 'nothing'"),
         (tmp_path / "x.json", "x.json is no feature contract"),
         (tmp_path, "is no run; give a run's name, its folder or its selection.json"),

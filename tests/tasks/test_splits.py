@@ -218,7 +218,7 @@ def test_members_that_parts_need():
          "needs 9 (6 to train on"),
         (np.repeat([0, 1], [60, 20]), {"groups": np.arange(80) // 10},
          "class 'rare' has 0 rows in the model_validation part but needs 1, because groups stay "
-         "whole and times in order: merge or drop rare classes"),
+         "whole and times in order: "),
         (np.repeat([0, 1], [60, 20]), {"times": np.arange(80)},
          "class 'rare' has 0 rows in the train part but needs 1"),
         (np.zeros(40), {"times": np.arange(40), "groups": np.arange(40)},
@@ -230,6 +230,41 @@ def test_too_little_to_part_is_said_in_one_line(y, given_as, message):
     with pytest.raises(InputError, match=re.escape(message)) as error:
         split_rows(y, settings_of(**column), classes=("often", "rare"), **given_as)
     assert "\n" not in str(error.value)
+
+
+def _refusal(y, settings, given_as):
+    """Return what parting the rows is refused with; empty where they can be parted."""
+    try:
+        split_rows(y, settings, **given_as)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("kind", ["rows", "a class", "every class", "groups", "times"])
+def test_fewer_folds_are_offered_where_the_fewest_would_do_and_nowhere_else(kind):
+    for n in range(1, 8):
+        of_40 = np.arange(40) % n
+        y, given_as = {
+            "rows": (np.zeros(n), {}),
+            "a class": (np.repeat([0, 1, 2], [40, n, 7]), {}),
+            "every class": (np.repeat([0, 1], [n, 7]), {}),
+            "groups": (np.zeros(40), {"groups": of_40}),
+            "times": (np.zeros(40), {"times": of_40}),
+        }[kind]
+        said = {folds: _refusal(y, settings_of(folds=folds), given_as) for folds in (5, 2)}
+        assert said[5]
+        assert "fewer folds" not in said[2]
+        assert said[5].endswith(", or use fewer folds") == (not said[2])
+        assert not re.search(r"\b1 (rows|different values)\b", said[5])
+
+
+def test_of_two_classes_none_is_to_be_merged():
+    y, groups = np.repeat([0, 1], [60, 20]), np.arange(80) // 10
+    with pytest.raises(InputError, match=r"in order: name no group or time column$"):
+        split_rows(y, settings_of(), groups=groups)
+    with pytest.raises(InputError, match=r"in order: merge or drop rare classes, or name no "):
+        split_rows(np.repeat([0, 1, 2], [60, 10, 10]), settings_of(), groups=groups)
 
 
 def test_without_tuning_the_remedy_does_not_speak_of_folds():
