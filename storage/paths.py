@@ -27,9 +27,11 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
     Raises
     ------
     InputError
-        If it is empty text, an address such as ``s3://bucket/key``, or no file can be called so;
-        see `check_path`.
+        If it is no path, empty text, an address such as ``s3://bucket/key``, or no file can be
+        called so; see `check_path`.
     """
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{what} must be a path but is of type {type(given).__name__}; {remedy}")
     path = Path(given)
     check_named(given, what, remedy)
     check_path(path)
