@@ -31,7 +31,10 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
         called so; see `check_path`.
     """
     if not isinstance(given, str | os.PathLike):
-        raise InputError(f"{what} must be a path but is of type {type(given).__name__}; {remedy}")
+        written = repr(given)
+        is_short = len(written) <= _SHOWN and written.isprintable()
+        value = written if is_short else f"of type {type(given).__name__}"
+        raise InputError(f"{what} must be a path but is {value}; {remedy}")
     path = Path(given)
     check_named(given, what, remedy)
     check_path(path)

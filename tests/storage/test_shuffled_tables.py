@@ -544,8 +544,10 @@ def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_pat
         InputError, match=r"there is no file .*plane.parquet; nearest: plain.parquet"
     ):
         chaffinch.open_shuffled(tmp_path / "plane.parquet")
-    with pytest.raises(InputError, match="the table must be a path but is of type int; give a pa"):
+    with pytest.raises(InputError, match="the table must be a path but is 3; give a path"):
         chaffinch.open_shuffled(3)
+    with pytest.raises(InputError, match="the table must be a path but is of type DataFrame; give"):
+        chaffinch.open_shuffled(pd.DataFrame(X))
     with pytest.raises(InputError, match="is a folder; name a file"):
         chaffinch.open_shuffled(tmp_path)
     with pytest.raises(InputError, match="the table must be on this disk but is an address; give"):
