@@ -74,7 +74,7 @@ def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Co
                 _parameter_name(path),
                 required=field.is_required() and "." not in path,
                 help=_help(field),
-                **_how_it_is_given(field.annotation),
+                **_how_it_is_given(field.annotation, has_two_flags="/" in option),
             )(command)
         return command
 
@@ -107,9 +107,11 @@ def _parameter_name(path: str) -> str:
     return path.replace(".", "_")
 
 
-def _how_it_is_given(annotation: Any) -> dict[str, Any]:
+def _how_it_is_given(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
     if _without_none(annotation) is bool:
-        return {"is_flag": True, "default": None}
+        # all that come are kept, as click would take the last of two that go against each other
+        both = {"multiple": True, "callback": _one_of_two} if has_two_flags else {"default": None}
+        return {"is_flag": True, **both}
     metavar = None if _choices(annotation) else _metavar(annotation)
     given: dict[str, Any] = {"type": _type_of(annotation), "metavar": metavar}
     if isinstance(given["type"], Names):  # the option may come several times, each with some
@@ -122,6 +124,16 @@ def _joined(
 ) -> tuple[str, ...] | None:
     """Return all names of an option; None where it was not given."""
     return tuple(name for names in given for name in names) if given else None
+
+
+def _one_of_two(
+    context: click.Context, option: click.Parameter, given: tuple[bool, ...]
+) -> bool | None:
+    """Return which of two flags was given; None where none was."""
+    if len(set(given)) > 1:
+        flags = " and ".join([*option.opts, *option.secondary_opts])
+        raise InputError(f"{flags} go against each other; give one of them")
+    return given[0] if given else None
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.parquet import WIDE, check_same_columns
 from chaffinch.storage.pieces import Piece
 from chaffinch.storage.row_checks import NameRow, by_names
+from chaffinch.storage.shuffled_tables import check_not_shuffled
 from chaffinch.storage.sources import reading
 
 _LARGEST_WHOLE = 2**53  # that float64 holds with all those below
@@ -33,11 +34,12 @@ def opened(path: Path) -> Iterator[Any]:
     Raises
     ------
     InputError
-        If it is none, or not there.
+        If it is none, not there, or a table in random order already.
     """
     with reading(path):
         try:
             with pyarrow.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
+                check_not_shuffled(file, path)
                 yield file
         except (PermissionError, InputError):
             raise

@@ -27,9 +27,14 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
     Raises
     ------
     InputError
-        If it is empty text, an address such as ``s3://bucket/key``, or no file can be called so;
-        see `check_path`.
+        If it is no path, empty text, an address such as ``s3://bucket/key``, or no file can be
+        called so; see `check_path`.
     """
+    if not isinstance(given, str | os.PathLike):
+        written = repr(given)
+        is_short = len(written) <= _SHOWN and written.isprintable()
+        value = written if is_short else f"of type {type(given).__name__}"
+        raise InputError(f"{what} must be a path but is {value}; {remedy}")
     path = Path(given)
     check_named(given, what, remedy)
     check_path(path)

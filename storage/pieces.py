@@ -23,7 +23,7 @@ _TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "U": pa.string()}
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some rows of a table.
+    """Some rows of a table; InputError if they have not a target each.
 
     Attributes
     ----------
@@ -40,6 +40,14 @@ class Piece:
     y: NDArray[Any]
     name_row: NameRow
     name_column: NameColumn
+
+    def __post_init__(self) -> None:
+        n_rows = self.X.shape[0]
+        if self.y.shape != (n_rows,):
+            raise InputError(
+                f"{self.name_row(0)} begins a piece of {n_rows} rows but {self.y.shape} targets; "
+                "give one for each row"
+            )
 
     def small_enough(self) -> Iterator[Piece]:
         """Yield the rows in pieces of about two million values at most."""
@@ -145,13 +153,7 @@ class Kind:
             )
 
     def _read_target(self, piece: Piece) -> pa.Array:
-        y = np.asarray(piece.y)
-        if y.shape != (len(piece.y),) or len(y) != piece.X.shape[0]:
-            raise InputError(
-                f"{piece.name_row(0)} begins a piece of {piece.X.shape[0]} rows but {y.shape} "
-                "targets; give one for each row"
-            )
-        y, kind = _plain(y, piece.name_row)
+        y, kind = _plain(piece.y, piece.name_row)
         if self._target is None:
             self._target, self._labels = kind, y[:0]
         if kind != self._target:
@@ -181,6 +183,32 @@ def fixed_list_of(kind: Any, length: int) -> Any:
     return pa.list_(pa.field("element", kind, nullable=False), length)
 
 
+def _as_text(y: NDArray[Any], name_row: NameRow) -> NDArray[Any]:
+    """Return objects as text; InputError for a gap, and for anything else."""
+    labels = y.tolist()
+    is_text = [isinstance(label, str) for label in labels]
+    if not all(is_text):
+        import pandas as pd  # knows all that stands for a gap; not loaded where nothing is wrong
+
+        missing = np.flatnonzero(pd.isna(y))
+        if len(missing):
+            gap = int(missing[0])
+            raise InputError(
+                f"{name_row(gap)} has the target {labels[gap]!r}; leave out rows without one"
+            )
+        other = is_text.index(False)
+        if any(is_text):
+            raise InputError(
+                f"{name_row(other)} has the target {labels[other]!r} among text; give all targets "
+                "in one type, such as text"
+            )
+        raise InputError(
+            "the target must hold numbers, true and false, or text but holds objects, as "
+            f"{labels[other]!r} in {name_row(other)}; convert it"
+        )
+    return y.astype(np.str_)
+
+
 def _plain(y: NDArray[Any], name_row: NameRow) -> tuple[NDArray[Any], str]:
     """Return a target as true and false, int64, float64 or text, and which of these it is."""
     if y.dtype.kind in "iu" and len(y) and y.max() > _LARGEST:
@@ -190,13 +218,7 @@ def _plain(y: NDArray[Any], name_row: NameRow) -> tuple[NDArray[Any], str]:
     if y.dtype.kind in "iuf":
         y = y.astype(np.float64 if y.dtype.kind == "f" else np.int64)
     if y.dtype.kind == "O":
-        missing = np.flatnonzero([not isinstance(label, str) for label in y.tolist()])
-        if len(missing):
-            raise InputError(
-                f"{name_row(int(missing[0]))} has the target {y[missing[0]]!r} among text; leave "
-                "out rows without a target, and give labels of one type"
-            )
-        y = y.astype(np.str_)
+        y = _as_text(y, name_row)
     if y.dtype.kind not in _TYPES:
         raise InputError(
             f"the target must hold numbers, true and false, or text but holds {y.dtype}; convert it"

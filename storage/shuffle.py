@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.storage.addresses import place_of
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.given_arrays import check_no_mask, target_array
 from chaffinch.storage.names import check_columns, check_known
 from chaffinch.storage.parquet import begins_as_parquet, parquet_files
 from chaffinch.storage.parquet_pieces import common_type, opened, parquet_pieces
@@ -109,8 +110,8 @@ def shuffle_parquet(
     Raises
     ------
     InputError
-        If there is no such file or column, the target is dropped, a column holds no numbers or
-        whole ones beyond 2^53, or a value is missing.
+        If there is no such file or column, it is a table in random order already, the target is
+        dropped, a column holds no numbers or whole ones beyond 2^53, or a value is missing.
     StorageError
         If the device is full or fails.
     """
@@ -153,8 +154,8 @@ def shuffle_pieces(
     Raises
     ------
     InputError
-        If a piece is no table of finite numbers, differs from the first in kind or in the names of
-        its columns, or has not one target a row.
+        If pieces are no (X, y), or one is no table of finite numbers, has masked values, differs
+        from the first in kind or in the names of its columns, or has not one target a row.
     StorageError
         If the device is full or fails.
     """
@@ -225,18 +226,30 @@ def _of_texts(files: Iterable[Path], zero_based: bool, dtype: np.dtype[Any]) -> 
 
 def _given_pieces(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[Piece]:
     n_before, first_names = 0, None
-    for X, y in pieces:
+    for X, y in _pairs(pieces):
         rows, columns = _rows_of(X), getattr(X, "columns", None)
         if columns is not None:
             first_names = _check_same(list(columns), first_names)
-        if rows.dtype.kind not in "biuf" or len(rows.shape) != 2:
+        if rows.dtype.kind not in "biuf" or len(rows.shape) != 2 or not rows.shape[1]:
             raise InputError(
                 f"a piece must be a table of numbers but is {rows.dtype} of shape {rows.shape}; "
                 "give each as (X, y)"
             )
         rows = rows.astype(np.float32 if rows.dtype == np.float32 else np.float64, copy=False)
-        yield Piece(rows, np.asarray(y), partial(_row_after, n_before), by_names(columns))
+        yield Piece(rows, target_array(y), partial(_row_after, n_before), by_names(columns))
         n_before += rows.shape[0]
+
+
+def _pairs(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[tuple[Any, ArrayLike]]:
+    must = "pieces must be several (X, y), each a table and its target, but"
+    remedy = "of one table give [(X, y)]"
+    if isinstance(pieces, str) or not isinstance(pieces, Iterable):
+        raise InputError(f"{must} are of type {type(pieces).__name__}; {remedy}")
+    for piece in pieces:
+        if not isinstance(piece, tuple | list) or len(piece) != 2:
+            length = f" of length {len(piece)}" if isinstance(piece, tuple | list) else ""
+            raise InputError(f"{must} one is of type {type(piece).__name__}{length}; {remedy}")
+        yield piece[0], piece[1]
 
 
 def _check_same(names: list[object], first: list[object] | None) -> list[object]:
@@ -253,6 +266,7 @@ def _check_same(names: list[object], first: list[object] | None) -> list[object]
 def _rows_of(X: Any) -> Any:
     """Return an array as it is, and sparse rows compressed, sorted and without doubles."""
     if not scipy.sparse.issparse(X):
+        check_no_mask("X of a piece", X, "leave them out, or fill them by its method filled")
         return np.asarray(X)
     given: Any = X
     rows = given.tocsr()

@@ -70,10 +70,13 @@ class ShuffledTable:
         Raises
         ------
         InputError
-            If a row cannot be used, or the file is not there.
+            If there is no such block, a row cannot be used, or the file is not there.
         StorageError
             If the file is damaged, or another one than was opened.
         """
+        if block not in range(len(self.block_rows)):
+            last = len(self.block_rows) - 1
+            raise InputError(f"block must be a whole number in 0..{last} but is {block!r}")
         with reading(self.path), _parquet(self.path) as file:
             if _said_in(file, self.path)["hash"] != self.hash:
                 raise StorageError(
@@ -182,6 +185,15 @@ def _said_in(file: Any, path: Path) -> dict[str, Any]:
     if said["format"] != FORMAT:
         raise StorageError(_damaged(path, f"its format is {said['format']!r}"))
     return said
+
+
+def check_not_shuffled(file: Any, path: Path) -> None:
+    """Refuse what is a table in random order already; InputError."""
+    if FOOTER in (file.metadata.metadata or {}):
+        raise InputError(
+            f"{path.name} is a table in random order already, whose columns are in its rows; give "
+            "it to chaffinch descend as it is, or shuffle the files that it was made of"
+        )
 
 
 def _list(lists: pa.ListArray) -> tuple[NDArray[Any], NDArray[np.int32]]:

@@ -27,6 +27,7 @@ from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.selection.dfs.descent import Descent, Step
 from chaffinch.tasks.selection.dfs.search import Aim, Rules, check_aim, select_by_descent
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
+from chaffinch.tasks.selection.dfs.state import FILE as STATE
 from chaffinch.tasks.selection.dfs.state import (
     DescentState,
     state_of,
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 LOOK, DESCEND = "look_at_all_rows", "descend"
 STEPS = (LOOK, DESCEND)
-FEATURES, STATE = "features.json", "state.safetensors"
+FEATURES = "features.json"
 FORMAT = "chaffinch differentiable selection"
 _UNFINISHED = ".unfinished"  # folder of a descent that is not done
 _CHECKPOINT = "checkpoint.safetensors"  # there: the state it had, and its way to it

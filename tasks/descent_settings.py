@@ -5,8 +5,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from chaffinch.tasks.ranking_settings import Order
-from chaffinch.tasks.setting_fields import Count, Settings, setting
-from chaffinch.tasks.settings import Cluster, TaskOrAuto
+from chaffinch.tasks.selection.dfs.asked import check_one_aim
+from chaffinch.tasks.setting_fields import (
+    Cluster,
+    Count,
+    Settings,
+    check_workers_needed,
+    setting,
+)
+from chaffinch.tasks.settings import TaskOrAuto
 
 _Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
@@ -95,12 +102,7 @@ class DescentSettings(Settings):
 
     @model_validator(mode="after")
     def _one_aim(self) -> "DescentSettings":
-        if (self.n_features is None) == (self.penalty is None):
-            raise ValueError(
-                "one of n_features and penalty must be given but they are "
-                f"{self.n_features} and {self.penalty}; say how many features, as in "
-                "--n-features 100"
-            )
+        check_one_aim(self.n_features, self.penalty)
         return self
 
 
@@ -117,3 +119,8 @@ class SharingSettings(Settings):
     workers: Count | None = setting(
         None, 1, "Workers", "Worker processes of a local cluster. By default one per core."
     )
+
+    @model_validator(mode="after")
+    def _workers_are_needed(self) -> "SharingSettings":
+        check_workers_needed(self.cluster, self.workers)
+        return self

@@ -20,6 +20,7 @@ from chaffinch.tasks.selection.dfs.parts import Sharing
 from chaffinch.tasks.selection.dfs.search import Aim, Rules, path_by_descent, select_by_descent
 from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
 from chaffinch.tasks.selection.dfs.sources import is_source
+from chaffinch.tasks.selection.dfs.state import FILE as STATE
 from chaffinch.tasks.selection.dfs.state import DescentState, from_bytes, to_bytes
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -226,11 +227,18 @@ def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
     InputError
         If it cannot be read.
     """
+    place = path_from(path, "start")
     try:
-        content = path_from(path, "start").read_bytes()
+        content = place.read_bytes()
+    except IsADirectoryError as error:
+        raise InputError(
+            f"start must be a file but {path} is a folder; name the state in it, as in "
+            f"{place / STATE}"
+        ) from error
     except OSError as error:
         raise InputError(
-            f"start {path} cannot be read: {error.strerror}; give what save_state wrote"
+            f"start {path} cannot be read: {error.strerror}; name the state that a descent left, "
+            f"such as {STATE}"
         ) from error
     with said_to_the_user(f"start {path}: "):
         return from_bytes(content), seal_of(content)

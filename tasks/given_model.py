@@ -12,13 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.given_table import (
-    GivenTable,
-    as_real_numbers,
-    check_mask,
-    read_given_table,
-)
+from chaffinch.tasks.given_table import GivenTable, as_real_numbers, read_given_table
 from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.selection.given_arrays import target_array
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -264,8 +260,8 @@ def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
 
 def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> Rows:
     """Return the rows with their targets as numbers or as positions among the classes."""
-    check_mask(y, "y")
-    truth = np.asarray(y)
+    with said_to_the_user():
+        truth = target_array(y)
     weight = None
     if sample_weight is not None:
         weight = as_real_numbers(sample_weight, "sample_weight", "hold numbers")

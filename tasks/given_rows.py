@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.given_table import GivenTable, as_real_numbers, check_mask, read_given_table
+from chaffinch.tasks.given_table import GivenTable, as_real_numbers, read_given_table
+from chaffinch.tasks.selection.given_arrays import (
+    LEAVE_OUT,
+    check_gaps,
+    target_array,
+    without_order,
+)
 from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema, Task
 
 _FEWEST_ROWS = 3
-_NO_TARGET = "y must be finite; leave out the rows without a target"
+_NO_TARGET = f"y must be finite; {LEAVE_OUT}"
 
 
 def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
@@ -46,18 +51,14 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
     InputError
         If the table and the target do not fit each other.
     """
-    check_mask(y, "y")
-    truth = np.asarray(y)
+    with said_to_the_user():
+        truth = target_array(y)
     if truth.shape != (len(table.matrix),):
         raise InputError(
             f"y must have shape ({len(table.matrix)},), as X has rows, but has {truth.shape}"
         )
-    missing = np.flatnonzero(pd.isna(truth) & (truth.dtype.kind != "f"))
-    if len(missing):
-        raise InputError(
-            f"y must have a value in every row but has none in row {missing[0] + 1}; leave out the "
-            "rows without a target"
-        )
+    with said_to_the_user():
+        check_gaps(truth)
     sizes = tuple(0 if known is None else len(known) for known in table.categories)
     check_finite(table.matrix, table.names)
     with said_to_the_user():
@@ -68,12 +69,7 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
         try:
             labels, positions = np.unique(truth, return_inverse=True)
         except TypeError as error:  # they have no order
-            others = (one for one in truth if type(one) is not type(truth[0]))
-            other = next(others, truth[-1])
-            raise InputError(
-                f"y must hold labels of one type but holds {truth[0]!r} and {other!r}; make them "
-                "all text, or all numbers"
-            ) from error
+            raise InputError(without_order(truth)) from error
         rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
     else:
         rows, n_classes = Rows(table.matrix, as_real_numbers(y, "y", "hold numbers")), 0

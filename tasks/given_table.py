@@ -15,7 +15,9 @@ import pandas as pd
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import nearest
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.matrix import baseline_values
+from chaffinch.tasks.selection.given_arrays import check_no_mask
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
 _LARGEST_WHOLE = 2.0**53  # up to here float64 holds every whole number
@@ -159,6 +161,8 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
     """
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
+    with said_to_the_user():
+        check_no_mask("X", X, "leave them out, or give X.astype(float).filled(numpy.nan)")
     matrix = as_real_numbers(X, "X", "be an array of numbers or a pandas frame")
     if matrix.ndim != 2 or not matrix.size:
         raise InputError(f"X must have rows and features, (K, M), but has shape {matrix.shape}")
@@ -185,7 +189,8 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
         no array of numbers.
     """
     _check_kind(values, name)
-    check_mask(values, name)
+    with said_to_the_user():
+        check_no_mask(name, values)
     try:
         plain = np.asarray(values)
         matrix = None if plain.dtype.kind in "USc" else np.array(values, dtype=np.float64)
@@ -211,15 +216,6 @@ def _check_kind(values: Any, name: str) -> None:
             raise InputError(f"{name} must be no {kind}; give {name}.{method}()")
     if getattr(values, "requires_grad", False):
         raise InputError(f"{name} must be no tensor with gradients; give {name}.detach()")
-
-
-def check_mask(values: Any, name: str) -> None:
-    """Raise InputError for an array with masked values, which no model sees as such."""
-    if np.ma.is_masked(values):
-        raise InputError(
-            f"{name} must not be a masked array, whose mask models do not see; leave the masked "
-            f"values out, or give {name}.filled(numpy.nan)"
-        )
 
 
 def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> GivenTable:

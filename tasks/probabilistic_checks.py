@@ -119,10 +119,7 @@ def path_asked_for(given: Any) -> Path | None:
     """Return where to keep a checkpoint; InputError if that is no path."""
     if given is None:
         return None
-    try:
-        return path_from(given, "checkpoint")
-    except TypeError as error:
-        raise InputError(f"checkpoint must be a path but is {in_one_line(given)}") from error
+    return path_from(given, "checkpoint")
 
 
 def check_can_be_written(path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, WithJsonSchema, model_validator
 
+from chaffinch.tasks.selection.dfs.asked import HIGHEST_ORDER, check_order_is_known
 from chaffinch.tasks.selection.rivals.names import PLAIN, SCORES, PlainName, RankingName
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Sizes, setting
 
@@ -12,17 +13,17 @@ def _said(*kinds: RankingName) -> str:
     return "Features are ranked by " + "; ".join(f"{k}: {SCORES[k]}" for k in kinds) + "."
 
 
-def _not_too_high(value: Any) -> Any:
-    """Refuse an order that no polynomial is there for, with the reason."""
-    if isinstance(value, int) and value > 8:
-        raise ValueError(
-            f"order must be in 1..8 but is {value}: with each order more the noise of the estimate "
-            "grows fourfold, beyond what rows can make up for"
-        )
-    return value
+def _known(order: int) -> int:
+    check_order_is_known(order)
+    return order
 
 
-Order = Annotated[int, BeforeValidator(_not_too_high), Field(ge=1, le=8)]
+# The form has the limits from here; those of a Field would refuse without the reason.
+Order = Annotated[
+    int,
+    AfterValidator(_known),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": HIGHEST_ORDER}),
+]
 
 
 class ByScore(Settings):

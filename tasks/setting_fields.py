@@ -1,5 +1,6 @@
 """What all settings are made of: their base, a field with its words, numbers and a path."""
 
+import re
 from collections.abc import Collection, Mapping
 from numbers import Real
 from pathlib import Path
@@ -74,6 +75,30 @@ StorePath = Annotated[
     BeforeValidator(_named),
     WithJsonSchema({"type": "string", "format": "path", "minLength": 1, "pattern": r"\S"}),
 ]
+
+_CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
+
+
+def _local_none_or_an_address(value: Any) -> Any:
+    if not isinstance(value, str) or not re.search(_CLUSTER, value):
+        raise ValueError(
+            "cluster must be local, none or a scheduler's address such as tcp://host:8786 "
+            f"but is {in_one_line(value)}"
+        )
+    return value
+
+
+Cluster = Annotated[str, BeforeValidator(_local_none_or_an_address), Field(pattern=_CLUSTER)]
+
+
+def check_workers_needed(cluster: str, workers: int | None) -> None:
+    """Refuse a number of workers with ValueError where no cluster is started for it."""
+    if workers is not None and cluster != "local":
+        raise ValueError(
+            f"workers must be left out unless cluster is local, whose processes they are, but is "
+            f"{workers} with cluster {cluster}; leave it out, or set cluster to local"
+        )
+
 
 # What a person calls the kinds of values that a field takes one of.
 _IN_WORDS = {

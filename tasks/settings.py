@@ -6,11 +6,10 @@ equal settings on equal rows have equal results. `ExecutionSettings` is where an
 Each raises `InputError`, in one line, for a value that cannot be.
 """
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from chaffinch.storage.errors import InputError
@@ -35,7 +34,14 @@ from chaffinch.tasks.refit_settings import (
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
-from chaffinch.tasks.setting_fields import Count, Settings, StorePath, setting
+from chaffinch.tasks.setting_fields import (
+    Cluster,
+    Count,
+    Settings,
+    StorePath,
+    check_workers_needed,
+    setting,
+)
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 BaselineValues = Annotated[
@@ -47,20 +53,6 @@ Baseline = Annotated[Literal["mean", "median", "zero"], Field(title="Statistic")
 # Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
 PERCENT = (45, 30, 10, 15)
 _Percent = Annotated[int, Field(ge=1, le=97)]
-
-_CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
-
-
-def _local_none_or_an_address(value: Any) -> Any:
-    if not isinstance(value, str) or not re.search(_CLUSTER, value):
-        raise ValueError(
-            "cluster must be local, none or a scheduler's address such as tcp://host:8786 "
-            f"but is {in_one_line(value)}"
-        )
-    return value
-
-
-Cluster = Annotated[str, BeforeValidator(_local_none_or_an_address), Field(pattern=_CLUSTER)]
 
 
 # The UI shows the first of those that share most settings by name with what a form begins with, and
@@ -308,3 +300,8 @@ class ExecutionSettings(Settings):
     workers: Count | None = setting(
         None, 2, "Workers", "Worker processes of a local cluster. By default one per core."
     )
+
+    @model_validator(mode="after")
+    def _workers_are_needed(self) -> "ExecutionSettings":
+        check_workers_needed(self.cluster, self.workers)
+        return self

@@ -231,8 +231,10 @@ RANKINGS = [
 
 DFS = [
     bad("too high an order", "order must be in 1..8 but is 9: with each order more the noise of "
-        "the estimate grows fourfold, beyond what rows can make up for",
+        "the estimate grows fourfold, beyond what rows can make up for; take a lower one",
         method={"kind": "dfs", "order": 9}),
+    bad("no order", "order must be in 1..8 but is 0; 4 is a good start",
+        method={"kind": "dfs", "order": 0}),
     bad("no step", "steps must be at least 1 but is 0", method={"kind": "dfs", "steps": 0}),
     bad("steps of another method", "there is no setting 'steps'; there are n_features, min_score",
         method={"kind": "mission", "steps": 5}),
@@ -287,6 +289,9 @@ NUMBERS = [
     bad("seed below", "seed must be at least 0 but is -1", seed=-1, at_command=True),
     bad("seed above", "seed must be at most 4294967295 but is 4294967296", seed=2**32),
     bad("no workers", "workers must be at least 1 but is 0", workers=0, at_command=True),
+    bad("workers of nobody", "workers must be left out unless cluster is local, whose processes "
+        "they are, but is 2 with cluster none; leave it out, or set cluster to local",
+        cluster="none", workers=2, at_command=True),
 ]  # fmt: skip
 
 ROLES = [

@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
 from chaffinch.storage.paths import path_from
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.reporting.drawing import ACCENT, MUTED, figure_of, markup, scale_sizes
 from chaffinch.tasks.reporting.wording import number
+from chaffinch.tasks.selection.given_arrays import check_no_mask
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -98,7 +100,7 @@ def draw_scores(
     Raises
     ------
     InputError
-        If there are not as many scores as pixels, or the ending is another.
+        If there are not as many scores as pixels, any is masked, or the ending is another.
     StorageError
         If the device is full or fails.
 
@@ -111,6 +113,9 @@ def draw_scores(
     >>> found = chaffinch.differentiable_selection(X, y, n_features=50)  # doctest: +SKIP
     >>> chaffinch.draw_scores(found.kept, "digits.png", shape=(28, 28))  # doctest: +SKIP
     """
+    with said_to_the_user():
+        check_no_mask("scores", scores)
+        check_no_mask("kept", kept)
     values, destination = np.asarray(scores, dtype=np.float64), path_from(path, "picture")
     marks = np.zeros(values.shape, dtype=bool) if kept is None else np.asarray(kept, dtype=bool)
     for name, given in (("scores", values), ("kept", marks)):

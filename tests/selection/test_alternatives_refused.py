@@ -76,6 +76,14 @@ QUALITIES = {
     "shape": (lambda: Univariate([[1, 2]]), r"values must be one number for each .* \(1, 2\)"),
     "none": (lambda: Univariate([]), "values must be one number for each feature"),
     "nan": (lambda: Univariate([1, np.nan]), "values must be finite but is nan for feature 1"),
+    "masked": (
+        lambda: Univariate(np.ma.masked_equal([1.0, 2, 3], 2)),
+        "values must have no masked values, which .*, but has 1; leave them out, or fill them by",
+    ),
+    "masked pairs": (
+        lambda: CFS([1.0, 1], np.ma.masked_equal(np.eye(2), 1)),
+        "redundancy must have no masked values, which .*, but has 2; leave them out, or fill",
+    ),
     "names": (lambda: Univariate([1, 2], ["a", "a"]), "names must be 2 different ones"),
     "pairs": (lambda: MRMR([1, 2], [1, 2]), r"redundancy must have the shape \(2, 2\) but has"),
     "inf": (

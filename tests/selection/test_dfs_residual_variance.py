@@ -247,9 +247,22 @@ BAD = {
         "y must hold numbers but holds text; of two classes give one column of 0 and 1",
     ),
     "rows": (lambda X, y, s: (X, y[1:], s), r"y must have shape \(45,\) .* but has \(44,\)"),
+    "masked s": (
+        lambda X, y, s: (X, y, np.ma.masked_less(s, s.min() + 1e-9)),
+        "s must have no masked values, which would count like any other, but has 1; leave them out",
+    ),
+    "masked y": (
+        lambda X, y, s: (X, np.ma.masked_less(y, y.min() + 1e-9), s),
+        "y must have no masked values, .*, but has 1; leave out the rows without a target",
+    ),
+    "missing in y": (
+        lambda X, y, s: (X, np.where(np.arange(N) == 3, None, y), s),
+        "y must have a value in every row but has none in row 4; leave out the rows without",
+    ),
     "gaps in y": (lambda X, y, s: (X, y * np.nan, s), "y must be finite but is not"),
     "s": (lambda X, y, s: (X, y, s[1:]), r"s must have shape \(140,\), as X has columns"),
     "s as text": (lambda X, y, s: (X, y, ["a"] * len(s)), "s must hold numbers but .*; give them"),
+    "s as complex numbers": (lambda X, y, s: (X, y, s * 1j), "s must hold numbers .* complex"),
     "s as objects": (lambda X, y, s: (X, y, [{}] * len(s)), "s must hold numbers but .*; give"),
     "s out of range": (lambda X, y, s: (X, y, s * 3), r"s must be in 0\.\.1 but holds"),
     "s is no number": (lambda X, y, s: (X, y, s * np.nan), r"s must be in 0\.\.1 but holds nan"),
@@ -272,6 +285,10 @@ BAD = {
         lambda X, y, s: (X, np.full(N, 1e308), s),
         "y must hold numbers whose squares are finite but has larger ones; divide it",
     ),
+    "masked": (
+        lambda X, y, s: (np.ma.masked_less(X, X.min() + 1e-9), y, s),
+        "X must have no masked values, .*, but has 1; leave them out, or fill them by its method",
+    ),
     "one dimension": (lambda X, y, s: (X[0], y, s), r"X must have rows and features, \(N, D\)"),
     "no rows": (lambda X, y, s: (X[:0], y[:0], s), r"\(N, D\), but has shape \(0, 140\)"),
 }
@@ -283,7 +300,7 @@ def test_what_cannot_be_is_refused_in_one_line(name, form) -> None:
     change, said = BAD[name]
     X, y, s = change(*made_up())
     if form == "sparse":
-        if X.dtype.kind == "U" or X.ndim != 2:
+        if X.dtype.kind == "U" or X.ndim != 2 or np.ma.is_masked(X):
             return
         X = scipy.sparse.csr_array(X)
     with pytest.raises(ValueError, match=said) as refusal:

@@ -198,8 +198,14 @@ def test_tables_are_not_changed() -> None:
 
 
 BAD = {
-    "neither": ({}, "one of n_features and penalty must be given but they are None and None"),
-    "both": ({"n_features": 3, "penalty": 1}, "must be given but they are 3 and 1"),
+    "neither": (
+        {},
+        "one of n_features and penalty must be given but they are None and None; say h",
+    ),
+    "both": (
+        {"n_features": 3, "penalty": 1},
+        "must be given but they are 3 and 1; leave out penalty to choose so many features, or n_fe",
+    ),
     "none": ({"n_features": 0}, r"n_features must be in 1\.\.120 but is 0"),
     "too many": ({"n_features": 121}, r"n_features must be in 1\.\.120 but is 121"),
     "half": ({"n_features": 2.5}, r"n_features must be in 1\.\.120 but is 2\.5"),
@@ -218,9 +224,13 @@ BAD = {
     ),
     "half a seed": ({"n_features": 3, "seed": 0.5}, "seed must be a whole number"),
     "true as penalty": ({"penalty": True}, "penalty must be a finite number, .* but is True"),
+    "a penalty that no float holds": ({"penalty": 10**400}, "penalty must be a finite number"),
     "true": ({"n_features": True}, r"n_features must be in 1\.\.120 but is True"),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }
+
+
+GAP = "y must have a value in every row but has none in row {}; leave out the rows without a target"
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -249,12 +259,66 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
             None,
             "y holds text of more than 1,000 different values, which are too many to be classes",
         ),
-        (np.array(["a", None] * 750), None, "y must hold classes of one kind but mixes some"),
+        (np.array(["a", None] * 750), None, GAP.format(2)),
+        (["a", "b", np.nan] * 500, None, GAP.format(3)),
+        (np.array([0, 1, None] * 500), "regression", GAP.format(3)),
+        (np.array([True, None] * 750), None, GAP.format(2)),
+        (np.array(["2024-01-01", "NaT"] * 750, "datetime64[D]"), None, GAP.format(2)),
+        (
+            ["a", "b", 1] * 500,
+            None,
+            "y must hold labels of one type but holds 'a' and 1; make them all text, or all num",
+        ),
+        (np.array([1, 2.5, "a"] * 500, object), None, "holds 1 and 'a'; make them all text, or"),
+        (
+            np.array([b"a", b"b"] * 750),
+            None,
+            "y must hold numbers, true and false, or text but holds b'a'; make text of its cla",
+        ),
+        (
+            [{}] * 1500,
+            None,
+            r"y must hold text or numbers but holds \{\}; make text of its labels",
+        ),
+        (
+            np.array(["2024-01-01", "2025-01-01"] * 750, "datetime64[D]"),
+            None,
+            r"y must hold numbers, .* or text but holds datetime.date\(2024, 1, 1\); make text of",
+        ),
+        (
+            np.ma.masked_equal(np.arange(1500.0), 7),
+            None,
+            "y must have no masked values, .*, but has 1; leave out the rows without a target",
+        ),
     ],
 )
 def test_a_target_that_cannot_be_is_refused(target, task, said) -> None:
     with pytest.raises(ValueError, match=said):
         differentiable_selection(made_up()[0], target, n_features=3, task=task)
+
+
+def test_a_path_and_rows_of_several_lengths_are_no_table() -> None:
+    said = "X must be a table or .* but is 'clicks.parquet'; of a path give chaffinch.open_shuffled"
+    for y in (None, [1, 2]):
+        with pytest.raises(ValueError, match=said):
+            differentiable_selection("clicks.parquet", y, n_features=1)
+    with pytest.raises(ValueError, match=r"X must have as many numbers in each row .*; give an"):
+        differentiable_selection([[1, 2], [3]], [1, 2], n_features=1)
+
+
+def test_masked_values_of_a_table_are_not_taken_for_values() -> None:
+    X, y = made_up()
+    said = "X must have no masked values, .*, but has 2; leave them out, or fill them by its method"
+    for descend in (
+        lambda table: differentiable_selection(table, y, n_features=3),
+        lambda table: differentiable_path(table, y, penalties=[0.1, 1]),
+    ):
+        with pytest.raises(ValueError, match=said):
+            descend(np.ma.array(X, mask=np.arange(X.size).reshape(X.shape) < 2))
+        with pytest.raises(ValueError, match=said):
+            descend(np.ma.array(X.astype(object), mask=np.arange(X.size).reshape(X.shape) < 2))
+    found = differentiable_selection(np.ma.array(X, mask=False), np.ma.array(y), n_features=3)
+    assert found.features.tolist() == INFORMATIVE
 
 
 @FORMS

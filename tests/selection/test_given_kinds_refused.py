@@ -50,7 +50,7 @@ def first(table) -> np.ndarray:
             {"model": lambda table: table[:, 0] * 1j},
         ),
         (
-            "the model's prediction must not be a masked array",
+            "the model's prediction must have no masked values",
             {"model": lambda table: np.ma.masked_less(table[:, 0], 0)},
         ),
         (

@@ -351,7 +351,45 @@ BAD = {
     ),
     "targets": (of_pieces((X3, Y3[:2])), r"row 1 begins a piece of 3 rows but \(2,\) targets"),
     "kinds": (of_pieces((X3, Y3), (X3, ["a"] * 3)), "row 4 has text as target but .* have numbers"),
-    "gap": (of_pieces((X3, np.array(["a", None, "b"]))), "row 2 has the target None among text"),
+    "gap": (
+        of_pieces((X3, np.array(["a", None, "b"]))),
+        "row 2 has the target None; leave out rows without one",
+    ),
+    "gap in a list of text": (
+        of_pieces((X3, ["a", "b", np.nan])),
+        "row 3 has the target nan; leave out rows without one",
+    ),
+    "gap in true and false": (
+        parquet_file({"a": [1, 2], "y": pd.array([True, None], "boolean")}),
+        "row 2 of in.parquet has the target None; leave out rows without one",
+    ),
+    "types": (
+        of_pieces((X3, ["a", 1, "b"])),
+        "row 2 has the target 1 among text; give all targets in one type, such as text",
+    ),
+    "objects": (
+        of_pieces((X3, np.array([{1}, {2}, {3}]))),
+        r"must hold numbers, .* or text but holds objects, as \{1\} in row 1; convert it",
+    ),
+    "no columns": (of_pieces((X3[:, :0], Y3)), r"a piece must be a table .* of shape \(3, 0\)"),
+    "one target": (
+        of_pieces((X3, 1)),
+        r"row 1 begins a piece of 3 rows but \(\) targets; give one",
+    ),
+    "no pair": (of_pieces(X3), "pieces must be several .* one is of type ndarray; of one table"),
+    "three": (of_pieces((X3, Y3, Y3)), r"one is of type tuple of length 3; of one .* \[\(X, y\)\]"),
+    "no pieces": (
+        lambda folder: chaffinch.shuffle_pieces(None, folder / "x.parquet"),
+        "pieces must be several .* but are of type NoneType; of one",
+    ),
+    "mask": (
+        of_pieces((np.ma.masked_equal(X3, 1), Y3)),
+        "X of a piece must have no masked values, .* but has 3; leave them out, or fill them by",
+    ),
+    "masked target": (
+        of_pieces((X3, np.ma.masked_equal(Y3, 1))),
+        "target of a piece must have no masked values, .* but has 1; leave out the rows without",
+    ),
     "text": (of_pieces((X3.astype(str), Y3)), "a piece must be a table of numbers but is <U"),
     "none": (of_pieces(), "the source has no rows"),
     "seed": (of_pieces((X3, Y3), seed=-1), "seed must be a whole number, at least 0, but is -1"),
@@ -459,6 +497,13 @@ def test_a_row_that_another_writer_got_wrong_names_its_column(tmp_path) -> None:
         chaffinch.open_shuffled(tmp_path / "x.parquet").read(0)
 
 
+@pytest.mark.parametrize("block", [1, -1, "0", 0.5, None])
+def test_a_block_that_is_not_there_is_no_damage(tmp_path, block) -> None:
+    table = of_pieces((X3, Y3))(tmp_path)
+    with pytest.raises(InputError, match=f"block must be a whole number in 0..0 but is {block!r}"):
+        table.read(block)
+
+
 def test_whole_numbers_that_float64_holds_stay_as_they_are(tmp_path) -> None:
     table = parquet_file({"a": [2**53, -(2**53), 7] * 400, "y": [1, 2, 3] * 400})(tmp_path)
     rows, target = all_rows(table)
@@ -499,6 +544,10 @@ def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_pat
         InputError, match=r"there is no file .*plane.parquet; nearest: plain.parquet"
     ):
         chaffinch.open_shuffled(tmp_path / "plane.parquet")
+    with pytest.raises(InputError, match="the table must be a path but is 3; give a path"):
+        chaffinch.open_shuffled(3)
+    with pytest.raises(InputError, match="the table must be a path but is of type DataFrame; give"):
+        chaffinch.open_shuffled(pd.DataFrame(X))
     with pytest.raises(InputError, match="is a folder; name a file"):
         chaffinch.open_shuffled(tmp_path)
     with pytest.raises(InputError, match="the table must be on this disk but is an address; give"):

@@ -30,6 +30,7 @@ from tests.tasks.test_differentiable_selection import INFORMATIVE, made_up
 pytestmark = pytest.mark.xdist_group("dask")
 
 ASKED = DescentSettings(n_features=3, steps=20)
+NAME_IT = r"name the state that a descent left, such as state\.safetensors, or begin anew, without"
 
 
 def written(folder, name="table", **options):
@@ -335,7 +336,14 @@ def test_files_are_known_by_what_they_hold(tmp_path):
     assert not scipy.sparse.issparse(dense.read(0)[0])
     assert scipy.sparse.issparse(shuffled([parquet], target="y", sparse=True).read(0)[0])
     before = path.read_bytes()
+    copy = tmp_path / "copy"
+    copy.write_bytes(before)
+    already = (
+        "copy is a table in random order already, .* give it to chaffinch descend as it is, or"
+    )
     for files, asked, said in (
+        ([copy], {"target": "target"}, already),
+        ([parquet, copy], {"target": "y"}, already),
         ([parquet], {}, "target must be named, as the files are Parquet; .* as in --target price"),
         ([text], {}, "zero_based must be said, .* does not tell: give --zero-based where"),
         ([parquet], {"target": "y", "zero_based": False}, "zero_based is for text in the format"),
@@ -369,8 +377,15 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tables, tmp_path):
     assert not folder.exists()
     for asked, said in (
         ({}, "one of n_features and penalty must be given but they are None and None; say how"),
-        ({"n_features": 3, "penalty": 0.5}, "must be given but they are 3 and 0.5"),
-        ({"n_features": 3, "order": 9}, "order must be in 1..8 but is 9"),
+        (
+            {"n_features": 3, "penalty": 0.5},
+            "they are 3 and 0.5; leave out penalty to choose so many features, or n_features to",
+        ),
+        (
+            {"n_features": 3, "order": 9},
+            "order must be in 1..8 but is 9: with .*; take a lower one",
+        ),
+        ({"n_features": 3, "order": 0}, "order must be in 1..8 but is 0; 4 is a good start"),
         ({"n_features": 61}, "n_features must be in 1..60 but is 61"),
         ({"n_features": 3, "blocks_per_step": 10}, "blocks_per_step must be in 1..9"),
         ({"n_features": 3, "penalty": -1}, "penalty"),
@@ -384,10 +399,18 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tables, tmp_path):
         descend(str(tables[0]).replace(".parquet", "-raw.parquet"), folder, ASKED)
     for content in (b"", b"garbage" * 9, b'{"format_version": 1}'):
         (tmp_path / "garb").write_bytes(content)
-        with pytest.raises(InputError, match=r"^start .*garb: the state .*; begin anew, without"):
+        with pytest.raises(InputError, match=rf"^start .*garb: the state .*{NAME_IT}"):
             descend(tables[0], folder, ASKED, start=tmp_path / "garb")
     with pytest.raises(InputError, match="garb is a file, but the features go into a folder; name"):
         descend(tables[0], tmp_path / "garb", ASKED)
+    earlier = tmp_path / "earlier"
+    descend(tables[0], earlier, DescentSettings(n_features=3, steps=1))
+    for start in (earlier / "features.json", tables[0]):
+        with pytest.raises(InputError, match=rf"^start {start}: the state cannot .*{NAME_IT}"):
+            descend(tables[0], folder, ASKED, start=start)
+    said = rf"^start must be a file but {earlier} is a folder; name .* {earlier}/state.safetensors$"
+    with pytest.raises(InputError, match=said):
+        descend(tables[0], folder, ASKED, start=earlier)
     assert not left_in(folder)
     (folder / "state.safetensors").mkdir()
     with pytest.raises(

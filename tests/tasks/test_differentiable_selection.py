@@ -132,7 +132,18 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tmp_path) -> None:
     found = chaffinch.differentiable_selection(X, y, n_features=3, steps=1)
     for options, said in (
         ({"cluster": "local"}, "cluster must be none for a table in memory but is local; workers"),
-        ({"start": tmp_path / "none"}, "start .*none cannot be read: No such file"),
+        (
+            {"workers": 2},
+            "workers must be left out .* but is 2 with cluster none; leave it out, or",
+        ),
+        (
+            {"start": tmp_path / "none"},
+            "start .*none cannot be read: No such file or directory; name .* as state.safetensors$",
+        ),
+        (
+            {"start": tmp_path},
+            f"is a folder; name the state in it, .* {tmp_path}/state.safetensors$",
+        ),
         ({"blocks_per_step": 2}, r"blocks_per_step must be in 1\.\.1, .* in memory is one block"),
         (
             {"start": found},

@@ -275,6 +275,21 @@ def test_a_target_of_which_nothing_can_be_learnt_is_refused(y, task, said):
 
 
 @pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (["a", "b", np.nan, "b"] * 125, "y must have a value in every row but has none in row 3"),
+        (["a", "b", 1, "b"] * 125, "y must hold labels of one type but holds 'a' and 1; make them"),
+        (np.array([1, 2.5, "a", 1], object).repeat(125), "but holds 1 and 'a'; make them all text"),
+        (np.ma.masked_equal(np.arange(500.0), 7), "y must have no masked values, .* but has 1; le"),
+    ],
+)
+def test_a_target_loses_nothing_in_silence(y, said):
+    X, _ = table()
+    with pytest.raises(InputError, match=said):
+        found(X, y)
+
+
+@pytest.mark.parametrize(
     ("labels", "kind"),
     [
         (["a", "b", None], object),

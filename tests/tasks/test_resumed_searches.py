@@ -48,7 +48,7 @@ def run(source, store, cluster="none") -> Run:
     return story.select_features(
         source,
         SelectionSettings(target="churned", **settings),
-        ExecutionSettings(store=store, cluster=cluster, workers=2),
+        ExecutionSettings(store=store, cluster=cluster, workers=2 if cluster == "local" else None),
     )
 
 

@@ -77,6 +77,8 @@ def test_the_same_scores_give_the_same_bytes(tmp_path, ending) -> None:
     [
         ({"shape": (2, 2)}, r"scores must have shape \(4,\), one for each of 2 x 2 pixels"),
         ({"kept": [True]}, r"kept must have shape \(6,\)"),
+        ({"scores": np.ma.masked_equal(range(6), 4)}, "scores must have no masked .* but has 1; l"),
+        ({"kept": np.ma.masked_equal([1] * 6, 1)}, "kept must have no masked values, .* but has 6"),
         ({"path": "scores.jpg"}, "a picture must end in .png, .svg, .pdf but is scores.jpg"),
     ],
 )
@@ -84,5 +86,5 @@ def test_what_cannot_be_drawn_is_refused(tmp_path, given, said) -> None:
     asked = {"path": "scores.png", "shape": (2, 3), **given}
     path = tmp_path / asked.pop("path")
     with pytest.raises(InputError, match=said):
-        chaffinch.draw_scores(range(6), path, **asked)
+        chaffinch.draw_scores(asked.pop("scores", range(6)), path, **asked)
     assert not path.exists()

@@ -10,6 +10,7 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
+from chaffinch.tasks.selection.given_arrays import check_no_mask
 from chaffinch.tasks.selection.vocabulary import Floats
 
 LARGEST = 1e300  # sums of as many as there may be are still finite
@@ -46,8 +47,9 @@ def as_floats(said: str, numbers: ArrayLike) -> Floats:
     Raises
     ------
     ValueError
-        If not all are real numbers.
+        If not all are real numbers, or any is masked.
     """
+    check_no_mask(said, numbers)
     with suppress(TypeError, ValueError, OverflowError):  # which one is wrong is told below
         given = np.asarray(numbers)
         if given.dtype.kind in "biufO":

@@ -12,6 +12,7 @@ from numbers import Integral
 
 import numpy as np
 
+from chaffinch.tasks.selection.dfs.asked import HIGHEST_ORDER, check_order_is_known
 from chaffinch.tasks.selection.vocabulary import Floats
 
 COEFFICIENTS: dict[int, tuple[float, ...]] = {
@@ -24,7 +25,6 @@ COEFFICIENTS: dict[int, tuple[float, ...]] = {
     7: (12.54505, -49.64892, 79.78828, -46.72251, 0.0, 0.0, 5.02974),
     8: (16.0355, -84.28618, 196.86079, -215.36747, 92.63961, 0.0, 0.0, -4.86281),
 }
-HIGHEST_ORDER = max(COEFFICIENTS)
 
 
 def check_order(order: int, n_rows: int) -> None:
@@ -44,13 +44,7 @@ def check_order(order: int, n_rows: int) -> None:
     """
     if isinstance(order, bool) or not isinstance(order, Integral):
         raise ValueError(f"order must be a whole number in 1..{HIGHEST_ORDER} but is {order!r}")
-    if order > HIGHEST_ORDER:
-        raise ValueError(
-            f"order must be in 1..{HIGHEST_ORDER} but is {order}: with each order more the noise "
-            "of the estimate grows fourfold, beyond what rows can make up for; take a lower one"
-        )
-    if order < 1:
-        raise ValueError(f"order must be in 1..{HIGHEST_ORDER} but is {order}; 4 is a good start")
+    check_order_is_known(int(order))
     if n_rows <= order:
         raise ValueError(
             f"order {order} needs at least {order + 1} rows, since it looks at so many at once, "

@@ -34,6 +34,12 @@ from chaffinch.tasks.selection.dfs.standardised import DenseTable
 from chaffinch.tasks.selection.dfs.strongest import EXACTLY
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import Outputs, in_words
+from chaffinch.tasks.selection.given_arrays import (
+    LEAVE_OUT,
+    check_gaps,
+    check_no_mask,
+    target_array,
+)
 from chaffinch.tasks.selection.masked_loss.devices import device_named
 from chaffinch.tasks.selection.vocabulary import Floats
 
@@ -163,7 +169,8 @@ def _variance(outputs: Outputs) -> float:
 
 def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
     """Return the outputs, centred, shape (N, C)."""
-    given = np.asarray(y)
+    given = target_array(y)
+    check_gaps(given)
     if given.dtype.kind not in "biuf":
         raise ValueError(
             f"y must hold numbers but holds {in_words(given.dtype)}; of two classes give one "
@@ -175,7 +182,7 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
         )
     outputs = given.reshape(n_rows, -1).astype(np.float64)
     if not np.isfinite(outputs).all():
-        raise ValueError("y must be finite but is not; leave out the rows without a target")
+        raise ValueError(f"y must be finite but is not; {LEAVE_OUT}")
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
         outputs -= outputs.mean(axis=0)
         sum_of_squares = np.sum(outputs**2)
@@ -185,7 +192,10 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
 
 
 def _read_kept(s: ArrayLike, n_features: int) -> Floats:
+    check_no_mask("s", s)
     try:
+        if np.iscomplexobj(s):
+            raise TypeError("they are complex")
         kept = np.asarray(s, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from chaffinch.tasks.selection.dfs.asked import check_one_aim
 from chaffinch.tasks.selection.dfs.coefficients import check_order
 from chaffinch.tasks.selection.dfs.descent import Descent, Step, with_other_rows
 from chaffinch.tasks.selection.dfs.draws import Draws, batch_size, check_blocks
@@ -116,11 +118,7 @@ def select_by_descent(
     ValueError
         If a setting is out of its range, or X and y do not fit each other or cannot be used.
     """
-    if (aim.n_features is None) == (aim.penalty is None):
-        raise ValueError(
-            "one of n_features and penalty must be given but they are "
-            f"{aim.n_features} and {aim.penalty}"
-        )
+    check_one_aim(aim.n_features, aim.penalty)
     descent = _opened(X, y, (aim,), rules, sharing, start)
     return _follow(descent, rules.steps, aim, way, on_step)
 
@@ -250,7 +248,7 @@ def _check_penalty(aim: Aim) -> None:
     if penalty is None:
         return
     is_number = isinstance(penalty, Real) and not isinstance(penalty, bool)
-    if not is_number or not 0 <= float(penalty) < np.inf:
+    if not is_number or not 0 <= penalty <= sys.float_info.max:
         raise ValueError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
 
 

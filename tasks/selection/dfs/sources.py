@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.tasks.selection.dfs.target import as_target, labels_in
+from chaffinch.tasks.selection.given_arrays import check_no_mask
 
 
 class RowSource(Protocol):
@@ -100,10 +102,17 @@ def read_rows(X: Any) -> Any:
     Raises
     ------
     ValueError
-        If X is no table of numbers.
+        If X is no table of numbers, or any is masked.
     """
     if not scipy.sparse.issparse(X):
-        given = np.asarray(X)
+        check_no_mask("X", X)
+        try:
+            given = np.asarray(X)
+        except ValueError as error:  # rows of several lengths
+            raise ValueError(
+                "X must have as many numbers in each row but has rows of several lengths; give an "
+                "array (N, D)"
+            ) from error
         _check_numbers(given.dtype, given.shape)
         return np.ascontiguousarray(given, dtype=_type_of(given.dtype))
     sparse: Any = X
@@ -135,13 +144,18 @@ def name_in(source: RowSource, column: int) -> str:
 
 
 def check_one_target(X: Any, y: ArrayLike | None) -> None:
-    """Refuse a source with a target beside its own, and a table without one.
+    """Refuse a source with a target beside its own, a table without one, and a path.
 
     Raises
     ------
     ValueError
         If so.
     """
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(
+            f"X must be a table or a source of rows but is {X!r}; of a path give "
+            "chaffinch.open_shuffled(path)"
+        )
     if is_source(X) and y is not None:
         raise ValueError("y must be left out where X is a source, which has a target of its own")
     if not is_source(X) and y is None:

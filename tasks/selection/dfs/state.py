@@ -17,7 +17,9 @@ from chaffinch.tasks.selection.dfs.moments import Moments
 from chaffinch.tasks.selection.dfs.target import Outputs, n_outputs
 from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
 
+FILE = "state.safetensors"  # what `chaffinch descend` calls it
 _WHAT, _VERSION = "chaffinch differentiable descent", 1
+_NAME_IT = f"name the state that a descent left, such as {FILE}"
 _OF_MASK = ("v", "kept", "mean", "mean_square", "peaks")
 _OF_COLUMNS = {"mean": "<f8", "rest": "<f8", "variance": "<f8", "varies": "|b1", "example": "<f8"}
 _STORED, _NAMES = "columns_stored", "columns_names"
@@ -108,10 +110,10 @@ def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
         raise ValueError(
-            f"the state cannot be read ({error}); begin anew, without start"
+            f"the state cannot be read ({error}); {_NAME_IT}, or begin anew, without start"
         ) from error
     if metadata.get("what") != _WHAT:
-        raise ValueError("the state is not of a differentiable selection; name another file")
+        raise ValueError("the state is not of a differentiable selection; " + _NAME_IT)
     if metadata.get("format_version") != str(_VERSION):
         raise ValueError(
             f"the state has format {metadata.get('format_version')} but this release reads "

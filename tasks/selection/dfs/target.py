@@ -14,11 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from chaffinch.tasks.selection.given_arrays import (
+    LEAVE_OUT,
+    check_gaps,
+    target_array,
+    without_order,
+)
 from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Floats, Task
 
 _MOST_LABELS = 1_000  # as in a file: more are a quantity rather than classes
-_NOT_FINITE = "y must be finite but is not; leave out the rows without a target"
+_NOT_FINITE = f"y must be finite but is not; {LEAVE_OUT}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +189,11 @@ def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
 
 
 def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
-    """Return y as an array; ValueError if it has not one value a row."""
-    given = np.asarray(y)
+    """Return y as an array; ValueError if it has not one value a row, or a gap other than NaN."""
+    given = target_array(y)
     if given.shape != (n_rows,):
         raise ValueError(f"y must have shape ({n_rows},), as X has rows, but has {given.shape}")
+    check_gaps(given)
     return given
 
 
@@ -196,18 +203,23 @@ def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
     Raises
     ------
     ValueError
-        If y is not finite, or its values have no order.
+        If y is not finite, or its values have no order or are of a type that no state can keep.
     """
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(_NOT_FINITE)
     try:
         labels = np.unique(y)
     except TypeError as error:
+        raise ValueError(without_order(y)) from error
+    if len(labels) > _MOST_LABELS:
+        return None
+    strange = [one for one in labels.tolist() if not isinstance(one, str | bool | int | float)]
+    if strange:  # as dates: no state could be kept
         raise ValueError(
-            "y must hold classes of one kind but mixes some, as text and gaps; leave out the rows "
-            "without a target"
-        ) from error
-    return None if len(labels) > _MOST_LABELS else labels
+            f"y must hold numbers, true and false, or text but holds {strange[0]!r}; make text of "
+            "its classes, as by y.astype(str)"
+        )
+    return labels
 
 
 def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:

@@ -1,0 +1,43 @@
+"""What may be asked of a descent; settings are checked by it too, so that numpy is not loaded."""
+
+from __future__ import annotations
+
+HIGHEST_ORDER = 8
+
+
+def check_order_is_known(order: int) -> None:
+    """Refuse an order that there is no polynomial for.
+
+    Raises
+    ------
+    ValueError
+        If it is not in 1..8.
+    """
+    if order > HIGHEST_ORDER:
+        raise ValueError(
+            f"order must be in 1..{HIGHEST_ORDER} but is {order}: with each order more the noise "
+            "of the estimate grows fourfold, beyond what rows can make up for; take a lower one"
+        )
+    if order < 1:
+        raise ValueError(f"order must be in 1..{HIGHEST_ORDER} but is {order}; 4 is a good start")
+
+
+def check_one_aim(n_features: object, penalty: object) -> None:
+    """Refuse two aims, and none.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one of them is given.
+    """
+    if n_features is None and penalty is None:
+        raise ValueError(
+            "one of n_features and penalty must be given but they are None and None; say how many "
+            "features to choose, by n_features, or what each costs, by penalty"
+        )
+    if n_features is not None and penalty is not None:
+        raise ValueError(
+            f"one of n_features and penalty must be given but they are {n_features} and {penalty}; "
+            "leave out penalty to choose so many features, or n_features to choose those that are "
+            "worth the penalty"
+        )
