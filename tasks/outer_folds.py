@@ -164,12 +164,14 @@ class OuterFolds:
                 name = name_of_class(rarest, rows.classes)
                 said = f"class {name} has {counted(int(of_each[rarest]), 'row')} {needs}"
                 return TooFewError(said, *in_one_class(n_classes))
+        is_enough = len(rows.y) >= n_needed  # where each row has a value of its own
         if rows.groups is not None and (n := len(np.unique(rows.groups))) < self.n_folds:
             said = f"group column {columns.group or ''!r} has {counted(n, 'different value')}"
-            return TooFewError(f"{said} {needs}", FINER)
+            return TooFewError(f"{said} {needs}", FINER if is_enough else MORE_ROWS)
         if rows.times is not None and (n := len(np.unique(rows.times))) <= self.n_folds:
             said = f"time column {columns.time or ''!r} has {counted(n, 'different value')}"
-            return TooFewError(f"{said} {needs}", f"{FINER} ({NOT_FINER})")
+            finer = f"{FINER} ({NOT_FINER})"
+            return TooFewError(f"{said} {needs}", finer if is_enough else MORE_ROWS)
         if len(rows.y) < self.n_folds:
             return TooFewError(f"the table has {counted(len(rows.y), 'row')} {needs}", MORE_ROWS)
         return None

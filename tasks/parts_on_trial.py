@@ -30,7 +30,8 @@ def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFol
     InputError
         Names how many rows there are and how many are needed.
     """
-    least = least_members(settings)
+    by_time = settings.columns.time is not None
+    least = least_members(settings, by_time=by_time)
     needed, is_folded = int(least.sum()), bool(least[0] > 1)
     if n_rows >= (1 if outer_folds else needed):
         return
@@ -38,7 +39,7 @@ def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFol
     few = TooFewError(
         f"the table has {counted(n_rows, 'row')} but the {what} need {needed}",
         MORE_ROWS,
-        *fewer_folds(n_rows, least),
+        *fewer_folds(n_rows, least, by_time=by_time),
     )
     with within_reach(settings):
         raise few.without_fewer_folds() if outer_folds else few

@@ -161,17 +161,18 @@ def _dealt(
         raise InputError("rows are parted by groups or by times, not by both: give one of them")
     by_class, whole = np.issubdtype(rows.y.dtype, np.integer), every or rows
     labels = rows.y.astype(np.int64) if by_class else np.zeros(len(rows.y), dtype=np.int64)
+    in_time = least_members(settings, by_time=times is not None)[: len(least)]
     if not by_class or groups is not None or times is not None:
-        members = len(rows.y), len(whole.y)
-        require_members("the table", "row", members, least, MORE_ROWS)
+        members, by_time = (len(rows.y), len(whole.y)), times is not None
+        require_members("the table", "row", members, in_time, MORE_ROWS, by_time=by_time)
     if groups is not None:
         owner, n_distinct = f"group column {columns.group or ''!r}", _distinct(groups, whole.groups)
-        require_members(owner, "different value", n_distinct, least, FINER)
+        require_members(owner, "different value", n_distinct, least, _finer(rows, least, every))
         part = deal_groups(labels, groups, percent, least, np.random.default_rng(settings.seed))
     elif times is not None:
-        in_time = least_members(settings, by_time=True)[: len(least)]
         owner, n_distinct = f"time column {columns.time or ''!r}", _distinct(times, whole.times)
-        finer = f"{FINER} ({NOT_FINER})"
+        finer = _finer(rows, in_time, every)
+        finer = f"{finer} ({NOT_FINER})" if finer == FINER else finer
         require_members(owner, "different value", n_distinct, in_time, finer, by_time=True)
         part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
@@ -182,6 +183,15 @@ def _dealt(
     if by_class:
         require_classes(labels, part, least, classes)
     return part
+
+
+def _finer(rows: _Rows, least: Index, every: _Rows | None) -> str:
+    """Return what to do about too few different values of a column.
+
+    Every row may have one of its own at best. What an outer fold leaves of times varies with how
+    many there are, so that twice as many rows are asked for there.
+    """
+    return FINER if len(rows.y) >= least.sum() * (1 if every is None else 2) else MORE_ROWS
 
 
 def _distinct(keys: Keys, every: Keys | None) -> tuple[int, int]:

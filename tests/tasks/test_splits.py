@@ -259,6 +259,14 @@ def test_fewer_folds_are_offered_where_the_fewest_would_do_and_nowhere_else(kind
         assert not re.search(r"\b1 (rows|different values)\b", said[5])
 
 
+def test_a_finer_column_is_offered_only_where_rows_would_do():
+    for n_rows, remedy in ((8, "give more rows"), (9, "name a finer one (times finer than")):
+        said = _refusal(np.zeros(n_rows), settings_of(time="t"), {"times": np.arange(n_rows) // 4})
+        assert f": {remedy}" in said
+        assert "needs 9 (6 to train on" in said
+    assert not _refusal(np.zeros(9), settings_of(time="t"), {"times": np.arange(9)})
+
+
 def test_of_two_classes_none_is_to_be_merged():
     y, groups = np.repeat([0, 1], [60, 20]), np.arange(80) // 10
     with pytest.raises(InputError, match=r"in order: name no group or time column$"):
