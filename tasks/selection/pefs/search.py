@@ -14,14 +14,9 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.threads import single_torch_thread
-from chaffinch.tasks.selection.pefs.distribution import (
-    Masks,
-    clipped,
-    moved,
-    sample,
-    utilities,
-)
+from chaffinch.tasks.selection.pefs.distribution import Masks, clipped, moved, sample, utilities
 from chaffinch.tasks.selection.pefs.found import Sweep, is_settled
+from chaffinch.tasks.selection.pefs.memory import check_memory
 from chaffinch.tasks.selection.pefs.module import ModuleTraining
 from chaffinch.tasks.selection.pefs.network import Training
 from chaffinch.tasks.selection.pefs.predicting import SharedModule, SharedNetwork
@@ -182,8 +177,8 @@ class Search:
     Raises
     ------
     ValueError
-        If there are too few rows or features, `keep` or `n_features` does not fit them, or the
-        module cannot be trained.
+        If there are too few rows or features, `keep` or `n_features` does not fit them, the module
+        cannot be trained, or the network does not fit into memory.
     """
 
     def __init__(
@@ -218,6 +213,7 @@ class Search:
         self.training: Training | ModuleTraining
         if module is None:
             sizes = (self.n_inputs, *rules.hidden_layer_sizes, n_classes or 1)
+            check_memory(sizes, self.batch_size * rules.samples)
             self.training = Training.begin(sizes, torch.Generator().manual_seed(seed_of_network))
         else:
             self.training = ModuleTraining.begin(module, seed_of_network)
