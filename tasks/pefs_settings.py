@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.selection.pefs.memory import check_memory
 from chaffinch.tasks.setting_fields import SIZES, Count, Settings, Sizes, setting
 
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
@@ -93,6 +94,15 @@ class Pefs(Settings):
 
         with said_to_the_user():
             device_named(self.device)
+
+    def check_memory(self) -> None:
+        """Refuse hidden layers that do not fit into the memory that is free here; InputError.
+
+        They are counted as if they had one input and one output, and mini-batches were as small as
+        may be: the search itself, which knows the table, refuses what is too much with it.
+        """
+        with said_to_the_user():
+            check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
 
     def check_batch(self, n_rows: int) -> None:
         """Refuse a mini-batch of more rows than the `n_rows` to train on; InputError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,7 +76,7 @@ def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
             "hidden_layer_sizes and network exclude each other, as a network has layers of its "
             f"own, but hidden_layer_sizes is {in_one_line(given)}; leave one of them out"
         )
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | Mapping | Set) or not isinstance(given, Iterable):
         raise InputError(
             "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
             f"but is {in_one_line(given)}"
@@ -156,7 +156,7 @@ def _positions(given: Any, names: Sequence[str]) -> list[int]:
         raise InputError(f"previous must hold sets of features but holds the text {given!r}")
     if not isinstance(given, Collection):
         raise InputError(
-            f"previous must hold sets of features but holds {in_one_line(given)}; give [[...]]"
+            f"previous must hold sets of features but one is {in_one_line(given)}; give [[...]]"
         )
     return sorted({_position(feature, names) for feature in given})
 

@@ -83,7 +83,8 @@ def probabilistic_selection(
         Sets of positions or names of features. Every mask that is drawn, and the one that is kept,
         is at least `tau` from each. Those of more than `n_features`, or without it of more features
         than a given set has, share no more with it than one of just that size may: else features
-        that tell nothing would be kept to make room for shared ones.
+        that tell nothing would be kept to make room for shared ones. A column that is the same in
+        all rows is never kept for the sake of the distance.
     tau : float in 0..1
         See `previous`.
     dissimilarity : "dice" or "jaccard"
@@ -127,7 +128,8 @@ def probabilistic_selection(
     ------
     InputError
         If the table, the target, the network or a number cannot be used, fewer features vary than
-        are asked for, no set differs by `tau`, the checkpoint is none, of another search or cannot
+        are asked for, no set of features that vary differs by `tau`, the network does not fit into
+        the memory that is free, the checkpoint is none, of another search or cannot
         be written, or the device is not there, has too little memory, or does not take what is
         asked for.
     StorageError
@@ -166,7 +168,10 @@ def probabilistic_selection(
             asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
         if on_device is not None:
             asked["device"] = on_device.type
-        repair = Repair(d, sets, tau, dissimilarity, n_features) if sets else None
+        repair = None
+        if sets:
+            varying = prepared.varying
+            repair = Repair(d, sets, tau, dissimilarity, n_features, varying=varying)
         if tau == 0:
             repair = None  # the sets are checked all the same, but no mask is too near
         search = Search(prepared, rules, seed, repair=repair, module=network)

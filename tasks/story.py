@@ -200,6 +200,7 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
     """Refuse what is wrong with model, loss or method whatever the table; InputError."""
     if isinstance(settings.method, Pefs):
         settings.method.check_device()
+        settings.method.check_memory()
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with said_to_the_user():
         check_loss(settings.loss)

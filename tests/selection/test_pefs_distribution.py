@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from chaffinch.tasks.selection.pefs.distribution import (
-    clipped,
     entropy,
     jaccard,
     margin,
@@ -37,36 +36,43 @@ def test_one_sample_cannot_be_compared():
         utilities([0.5])
 
 
+def none_of(theta):
+    return np.zeros(len(theta), dtype=bool)
+
+
 def test_a_step_of_two_samples_by_hand():
-    theta = np.array([0.5, 0.5, 0.25, 0.8])
-    masks = np.array([[1, 0, 1, 1], [0, 1, 1, 1]], dtype=bool)
-    after = moved(theta, masks, utilities([0.1, 0.2]), penalty=0.1, rate=0.25)
+    theta = np.array([0.5, 0.5, 0.3, 0.7, 0.7])
+    masks = np.array([[1, 0, 1, 1, 1], [0, 1, 1, 1, 0]], dtype=bool)
+    fixed = np.array([0, 0, 0, 0, 1], dtype=bool)
+    after = moved(theta, masks, utilities([0.1, 0.2]), fixed, penalty=0.1, rate=0.25)
     # 1/2 (1 - 1/2) - 1/2 (0 - 1/2) = 1/2 where the winner alone has it; 0 where both have it
     by_hand = [
         0.5 + 0.25 * (0.5 - 0.1 * 0.25),
         0.5 + 0.25 * (-0.5 - 0.1 * 0.25),
-        0.25 - 0.25 * 0.1 * 0.1875,
-        0.8 - 0.25 * 0.1 * 0.16,
+        0.3 - 0.25 * 0.1 * 0.21,
+        0.7 - 0.25 * 0.1 * 0.21,
+        0.7,
     ]
     assert after == pytest.approx(by_hand)
 
 
 def test_a_step_of_eight_samples_by_hand():
-    theta = np.array([0.5, 0.2])
+    theta = np.array([0.5, 0.4])
     masks = np.array([[1, 1], [1, 0], [0, 0], [0, 1], [1, 1], [1, 1], [1, 0], [0, 0]], dtype=bool)
     worth = utilities([1, 2, 8, 7, 3, 4, 5, 6])  # the first two are the best, the next the worst
-    after = moved(theta, masks, worth, penalty=0.04, rate=0.5)
+    after = moved(theta, masks, worth, none_of(theta), penalty=0.04, rate=0.5)
     # feature 0: (1 + 1 - 0 - 0) / 8; feature 1: (1 + 0 - 0 - 1) / 8
-    by_hand = [0.5 + 0.5 * (2 / 8 - 0.04 * 0.25), 0.2 + 0.5 * (0 - 0.04 * 0.16)]
+    by_hand = [0.5 + 0.5 * (2 / 8 - 0.04 * 0.25), 0.4 + 0.5 * (0 - 0.04 * 0.24)]
     assert after == pytest.approx(by_hand)
 
 
 def test_a_tie_leaves_the_penalty_alone():
-    theta = np.array([0.5, 0.3])
-    masks = np.array([[1, 0], [0, 1]], dtype=bool)
-    after = moved(theta, masks, utilities([0.7, 0.7]), penalty=0.2, rate=0.1)
+    theta = np.array([0.5, 0.4])
+    masks, worth = np.array([[1, 0], [0, 1]], dtype=bool), utilities([0.7, 0.7])
+    after = moved(theta, masks, worth, none_of(theta), penalty=0.2, rate=0.1)
     assert after == pytest.approx(theta - 0.1 * 0.2 * theta * (1 - theta))
-    assert moved(theta, masks, utilities([0.7, 0.7]), penalty=0, rate=0.1) == pytest.approx(theta)
+    unmoved = moved(theta, masks, worth, none_of(theta), penalty=0.0, rate=0.1)
+    assert unmoved == pytest.approx(theta)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -79,7 +85,7 @@ def test_without_penalty_two_samples_are_the_compact_genetic_algorithm(seed):
         masks = sample(theta, 2, drawn)
         losses = random.random(2)
         worth = utilities(losses)
-        theta = clipped(moved(theta, masks, worth, penalty=0, rate=2 / population))
+        theta = moved(theta, masks, worth, none_of(theta), penalty=0.0, rate=2 / population)
         winner, loser = masks[np.argsort(losses)]
         following = compact.copy()
         for j in range(d):
@@ -90,7 +96,7 @@ def test_without_penalty_two_samples_are_the_compact_genetic_algorithm(seed):
 
 
 def test_on_the_mean_a_feature_rises_when_it_wins_by_more_than_the_penalty():
-    random, theta = np.random.default_rng(0), np.array([0.3, 0.6, 0.5])
+    random, theta = np.random.default_rng(0), np.array([0.4, 0.6, 0.5])
     wins = np.array([0.55, 0.65, 0.5])  # of the masks that have it where the other has not
     total = np.zeros(3)
     n = 40_000
@@ -102,13 +108,19 @@ def test_on_the_mean_a_feature_rises_when_it_wins_by_more_than_the_penalty():
                 having = 0 if masks[0, j] else 1
                 better = having if random.random() < wins[j] else 1 - having
             worth = np.where(np.arange(2) == better, 1.0, -1.0)
-            total[j] += (moved(theta, masks, worth, penalty=0.1, rate=1.0) - theta)[j]
+            after = moved(theta, masks, worth, none_of(theta), penalty=0.1, rate=0.01)
+            total[j] += 100 * (after - theta)[j]
     expected = theta * (1 - theta) * (2 * wins - 1 - 0.1)
     assert total / n == pytest.approx(expected, abs=0.008)
 
 
 def test_probabilities_stay_within_their_margins_and_two_features_can_move():
-    assert clipped(np.array([-1, 0.05, 0.5, 2])).tolist() == [0.25, 0.25, 0.5, 0.75]
+    theta = np.array([0.3, 0.7, 0.5, 0.7])
+    masks = np.array([[0, 1, 1, 1], [1, 0, 1, 0]], dtype=bool)
+    fixed = np.array([0, 0, 0, 1], dtype=bool)
+    after = moved(theta, masks, utilities([0.1, 0.2]), fixed, penalty=0.0, rate=1.0)
+    assert after.tolist() == [0.25, 0.75, 0.5, 0.7]
+    assert theta.tolist() == [0.3, 0.7, 0.5, 0.7]
     assert [margin(d) for d in (2, 3, 10)] == [1 / 3, 1 / 3, 0.1]
 
 

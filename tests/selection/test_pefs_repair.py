@@ -128,6 +128,55 @@ def test_what_is_refused_is_impossible_and_all_else_is_not():
     assert len(verdicts) == 4
 
 
+@pytest.mark.parametrize("kind", ["dice", "jaccard"])
+def test_no_mask_has_a_feature_that_is_the_same_in_all_rows_and_what_is_refused_is_impossible(kind):
+    random, d, verdicts = np.random.default_rng(1), 6, set()
+    for _ in range(60):
+        sets = [
+            random.choice(d, random.integers(1, 4), replace=False).tolist()
+            for _ in range(random.integers(1, 4))
+        ]
+        varying = random.random(d) < 0.6
+        tau, size = random.choice([0.3, 0.5, 0.75, 1.0]), int(random.integers(1, d + 1))
+        every = [
+            one
+            for n in range(1, d + 1)
+            for one in itertools.combinations(np.flatnonzero(varying).tolist(), n)
+            if min(dissimilarity(one, other, kind) for other in sets) >= tau - 1e-9
+        ]
+        for asked, is_possible in (
+            (None, bool(every)),
+            (size, any(len(one) == size for one in every)),
+        ):
+            verdicts.add((asked is None, is_possible))
+            if not is_possible:
+                with pytest.raises(ValueError, match=r"lower tau"):
+                    Repair(d, sets, tau, kind, asked, varying=varying)
+                continue
+            repair, theta = Repair(d, sets, tau, kind, asked, varying=varying), random.random(d)
+            made = [*repair(random.random((20, d)) < 0.5, theta, random)]
+            made += [repair.final(np.ones(d, dtype=bool), theta)]
+            made += [repair.final(np.zeros(d, dtype=bool), theta)]
+            made += [repair.most_probable(theta, asked)] if asked else []
+            for mask in made:
+                features = tuple(np.flatnonzero(mask).tolist())
+                assert features in every
+    assert len(verdicts) == 4
+
+
+def test_it_says_that_a_feature_would_have_to_vary():
+    varying = np.array([True, True, True, False, False])
+    with pytest.raises(ValueError, match=r"no set of the 3 features that vary is; lower tau, or"):
+        Repair(5, [[0, 1], [2]], 1, varying=varying)
+    with pytest.raises(
+        ValueError, match=r"n_features must be at most 1, of features that vary and are tau 1 from"
+    ):
+        Repair(5, [[0, 1]], 1, size=2, varying=varying)
+    assert Repair(5, [[0, 1]], 1, size=3).most_probable(np.full(5, 0.5), 3).tolist() == [
+        False, False, True, True, True,
+    ]  # fmt: skip
+
+
 def test_where_one_by_one_leads_nowhere_the_whole_mask_is_chosen():
     # the most probable, 0, is in both sets and would leave but one more
     repair = Repair(5, [[0, 1, 2], [0, 3, 4]], 0.6)

@@ -16,6 +16,7 @@ from chaffinch.tasks.selection.pefs.network import Training
 from chaffinch.tasks.selection.pefs.predicting import SharedNetwork
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Rules, Search
+from chaffinch.tasks.selection.pefs.step_kernels import log_losses, squared_losses
 from chaffinch.tasks.selection.vocabulary import Rows, Schema
 
 QUICK = {"hidden_layer_sizes": (16,), "batch_size": 64}
@@ -269,6 +270,39 @@ def test_a_step_is_adams_on_the_mean_loss_with_weight_decay():
     theirs = (first, bias, gain, shift, last, last_bias)
     for one, other in zip(ours.parameters, theirs, strict=True):
         np.testing.assert_allclose(one.detach(), other.detach(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [0, 2, 7])
+def test_losses_and_their_slopes_are_those_of_torch(n_classes, is_weighted):
+    random, n, m = torch.Generator().manual_seed(0), 20, 3
+    outputs = 30 * torch.randn(n * m, n_classes or 1, generator=random)
+    weight = torch.rand(n, generator=random) if is_weighted else None
+    outputs.requires_grad_()
+    if n_classes:
+        target = torch.randint(0, n_classes, (n,), generator=random)
+        each = torch.nn.functional.cross_entropy(
+            outputs, target.repeat_interleave(m), reduction="none"
+        ).view(n, m)
+    else:
+        target = torch.randn(n, generator=random)
+        each = 0.5 * (outputs.view(n, m) - target[:, None]).square()
+    expected = (each if weight is None else each * weight[:, None]).mean(dim=0)
+    (gradient,) = torch.autograd.grad(expected.mean(), outputs)
+    shares, values = None if weight is None else weight.numpy(), outputs.detach().numpy()
+    if n_classes:
+        losses, slopes = log_losses(values, target.numpy(), shares, m)
+    else:
+        losses, slopes = squared_losses(values.reshape(n, m), target.numpy(), shares)
+    assert losses == pytest.approx(expected.detach().numpy(), rel=1e-5)
+    np.testing.assert_allclose(slopes.reshape(gradient.shape), gradient, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("outputs", [[np.inf, 0.0], [0.0, np.nan], [np.nan, 0.0], [-np.inf, 0.0]])
+def test_a_loss_of_outputs_that_are_not_finite_is_not_finite(outputs):
+    rows = np.array([outputs, [0.0, 0.0]], dtype=np.float32)
+    losses, _ = log_losses(rows, np.array([0, 0]), None, 1)
+    assert not np.isfinite(losses).any()
 
 
 def test_first_weights_are_of_the_variance_that_he_gives():

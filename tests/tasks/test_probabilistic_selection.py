@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 import torch
 from safetensors.numpy import save
 
 import chaffinch
 from chaffinch import InputError
+from chaffinch.tasks.selection.pefs.network import Training
 from chaffinch.tasks.selection.pefs.search import Search
 
 QUICK = {"hidden_layer_sizes": (16,), "batch_size": 64}
@@ -227,7 +229,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_any_work(tmp_path
         ({"seed": -1}, "seed must be a whole number of at least 0 but is -1"),
         (
             {"previous": [3, 4]},
-            r"previous must hold sets of features but holds 3; give \[\[...\]\]",
+            r"previous must hold sets of features but one is 3; give \[\[...\]\]",
         ),
         ({"previous": 3}, "previous must be a sequence of sets of features but is 3"),
         ({"previous": [[1.5]]}, "previous names 1.5, which is neither the name nor the position"),
@@ -336,6 +338,51 @@ def test_features_that_do_not_vary_are_never_among_those_that_are_found(monkeypa
             InputError, match=r"X has no feature: left out are 'a', .* \(constant\);"
         ):
             found(X[["a", "b", "f"]], y, **options)
+
+
+def test_features_that_do_not_vary_are_not_kept_for_the_sake_of_the_distance(monkeypatch):
+    X, y = table(d=5)
+    X = X.assign(c=7.0, e="one")
+    for options in ({"n_features": 2}, {"penalty": 0.1}):
+        other = found(X, y, previous=[["a", "d"]], tau=0.5, most_sweeps=2, **options)
+        assert "b" in other.features
+        assert not {"c", "e"} & set(other.features)
+    monkeypatch.setattr(Search, "sweep", lambda search: pytest.fail("a sweep was made"))
+    with pytest.raises(InputError) as refusal:
+        found(X, y, n_features=2, previous=[["a", "d"]], tau=1)
+    assert str(refusal.value) == (
+        "n_features must be at most 1, of features that vary and are tau 1 from all 1 previous "
+        "sets, but is 2; ask for that, or lower tau"
+    )
+    with pytest.raises(InputError) as refusal:
+        found(X, y, penalty=0.1, previous=[["a", "d"], ["b"]], tau=1)
+    assert str(refusal.value) == (
+        "previous sets must leave one that is tau 1 from all 2 of them, but no set of the 3 "
+        "features that vary is; lower tau, or give fewer"
+    )
+
+
+def test_a_network_that_does_not_fit_into_the_memory_is_refused_before_any_work(monkeypatch):
+    monkeypatch.setattr(Training, "begin", lambda *sizes: pytest.fail("weights were drawn"))
+    free = psutil.virtual_memory().total
+    layers = (65_536,) * (2 + free // (5 * 4 * 65_536**2))
+    X, y = table()
+    for ask in (
+        lambda: found(hidden_layer_sizes=layers),
+        lambda: chaffinch.select(
+            X.assign(y=y), "y", method=chaffinch.Pefs(hidden_layer_sizes=layers)
+        ),
+    ):
+        with pytest.raises(InputError, match=r"may take .*, the memory that is free, but hidden"):
+            ask()
+    with pytest.raises(InputError, match=r"give fewer samples, or a smaller batch_size"):
+        found(samples=10**12)
+
+
+@pytest.mark.parametrize("given", [{8, 16}, {8: 1}, b"8"])
+def test_layers_without_an_order_are_none(given):
+    with pytest.raises(InputError, match="hidden_layer_sizes must be a sequence of whole numbers"):
+        found(hidden_layer_sizes=given)
 
 
 # What changes no bit

@@ -9,7 +9,7 @@ paper                                       here
 p(M | theta), section 2                     `distribution.sample`
 gradient of W, eq 4                         `network.Training.train`: the mean over all masks
 utilities of ranks, eq 5                    `distribution.utilities`
-theta, eq 6                                 `distribution.moved`, `distribution.clipped`
+theta, eq 6                                 `distribution.moved`
 joint training                              `search.Search`
 deterministic and averaged prediction       `predicting.SharedNetwork`
 network, Adam, batches, section 3.1         `network.Training`, `search.Rules`

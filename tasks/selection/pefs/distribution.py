@@ -1,6 +1,6 @@
 """The distribution of masks: a Bernoulli variable for each feature, moved by losses of samples.
 
-Everything here is numpy in float64; nothing knows of a network.
+Everything here is in float64; nothing knows of a network.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.pefs.step_kernels import after_step, below, worth_of_ranks
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 Masks = NDArray[np.bool_]
@@ -42,15 +43,16 @@ def sample(probabilities: Floats, n_samples: int, random: np.random.Generator) -
     -------
     ndarray of bool, shape (n_samples, d)
     """
-    return random.random((n_samples, len(probabilities))) < probabilities
+    masks: Masks = below(random.random((n_samples, len(probabilities))), probabilities)
+    return masks
 
 
-def utilities(losses: Sequence[float]) -> Floats:
+def utilities(losses: Sequence[float] | Floats) -> Floats:
     """Return what each sample's rank among the losses is worth (eq 5).
 
     Parameters
     ----------
-    losses : sequence of float, length lambda, at least 2
+    losses : sequence or array of float, length lambda, at least 2
         Lower is better.
 
     Returns
@@ -67,15 +69,7 @@ def utilities(losses: Sequence[float]) -> Floats:
     n_samples = len(losses)
     if n_samples < 2:
         raise ValueError(f"samples must be at least 2, to compare them, but is {n_samples}")
-    quarter = n_of_the_best(n_samples)
-    of_rank = [1] * quarter + [0] * (n_samples - 2 * quarter) + [-1] * quarter
-    worth = np.empty(n_samples)  # a few numbers at every step: lists are quicker than arrays
-    order = sorted(range(n_samples), key=losses.__getitem__)
-    start = 0
-    for end in range(1, n_samples + 1):
-        if end == n_samples or losses[order[end]] != losses[order[start]]:
-            worth[order[start:end]] = sum(of_rank[start:end]) / (end - start)
-            start = end
+    worth: Floats = worth_of_ranks(np.asarray(losses, np.float64), n_of_the_best(n_samples))
     return worth
 
 
@@ -88,6 +82,7 @@ def moved(
     probabilities: Floats,
     masks: Masks,
     worth: Floats,
+    fixed: Mask,
     *,
     penalty: float,
     rate: float,
@@ -102,6 +97,8 @@ def moved(
         Drawn from it.
     worth : ndarray of float64, shape (lambda,)
         Their utilities.
+    fixed : ndarray of bool, shape (d,)
+        Features whose probability stays as it is.
     penalty : float in 0..1
         epsilon: of two samples that differ in a feature, the one that has it must win by more
         than this share of the contests for its probability to rise.
@@ -111,17 +108,11 @@ def moved(
     Returns
     -------
     ndarray of float64, shape (d,)
-        Not yet within their margins; see `clipped`.
+        No nearer to 0 and 1 than the margin of d features, but for those that are fixed.
     """
-    theta = probabilities
-    gradient = worth @ (masks - theta) / len(masks)
-    return np.asarray(theta + rate * (gradient - penalty * theta * (1 - theta)))
-
-
-def clipped(probabilities: Floats) -> Floats:
-    """Return probabilities (d,) no nearer to 0 and 1 than the margin of d features."""
     near = margin(len(probabilities))
-    return np.asarray(np.clip(probabilities, near, 1 - near))
+    after: Floats = after_step(probabilities, masks, worth, fixed, penalty, rate, near)
+    return after
 
 
 def entropy(probabilities: Floats) -> float:

@@ -43,7 +43,9 @@ def most_shared(
     )
 
 
-def best_mask(worth: Floats, size: int, sets: Masks, most: NDArray[np.int64]) -> Mask | None:
+def best_mask(
+    worth: Floats, size: int, sets: Masks, most: NDArray[np.int64], varying: Mask
+) -> Mask | None:
     """Return the mask of a size that is worth most and shares few enough features with each set.
 
     Parameters
@@ -54,6 +56,8 @@ def best_mask(worth: Floats, size: int, sets: Masks, most: NDArray[np.int64]) ->
     sets : ndarray of bool, shape (m, d)
     most : ndarray of int, shape (m,)
         How many features of each set it may have.
+    varying : ndarray of bool, shape (d,)
+        Features that it may have at all.
 
     Returns
     -------
@@ -66,7 +70,7 @@ def best_mask(worth: Floats, size: int, sets: Masks, most: NDArray[np.int64]) ->
     found = milp(
         -worth,
         integrality=np.ones(d, dtype=np.int64),
-        bounds=Bounds(0, 1),
+        bounds=Bounds(0, varying.astype(np.float64)),
         constraints=[
             LinearConstraint(np.ones((1, d)), size, size),
             LinearConstraint(sets.astype(np.float64), -np.inf, most),
@@ -76,7 +80,12 @@ def best_mask(worth: Floats, size: int, sets: Masks, most: NDArray[np.int64]) ->
 
 
 def smallest_mask(
-    sets: Masks, tau: float, kind: Dissimilarity, *, as_if: Sequence[int] | None = None
+    sets: Masks,
+    tau: float,
+    kind: Dissimilarity,
+    varying: Mask,
+    *,
+    as_if: Sequence[int] | None = None,
 ) -> Mask | None:
     """Return a smallest mask that is far enough from each set, but not empty; None without one.
 
@@ -84,20 +93,21 @@ def smallest_mask(
     ----------
     sets, tau, kind, as_if
         See `most_shared`.
+    varying
+        See `best_mask`.
     """
-    d = sets.shape[1]
     masks = (
-        some_mask(size, sets, most_shared(size, sets, tau, kind, as_if=as_if))
-        for size in range(1, d + 1)
+        some_mask(size, sets, most_shared(size, sets, tau, kind, as_if=as_if), varying)
+        for size in range(1, int(varying.sum()) + 1)
     )
     return next((mask for mask in masks if mask is not None), None)
 
 
-def some_mask(size: int, sets: Masks, most: NDArray[np.int64]) -> Mask | None:
+def some_mask(size: int, sets: Masks, most: NDArray[np.int64], varying: Mask) -> Mask | None:
     """Return any mask that `best_mask` may return, or None; quicker where counts tell."""
-    d = sets.shape[1]
-    fewest_of_each = size - d + sets.sum(axis=1)
-    fewest_of_all = np.sort(sets.sum(axis=0))[:size].sum()
+    among = sets[:, varying]
+    fewest_of_each = size - among.shape[1] + among.sum(axis=1)
+    fewest_of_all = np.sort(among.sum(axis=0))[:size].sum()
     if (fewest_of_each > most).any() or fewest_of_all > most.sum():
         return None
-    return best_mask(np.zeros(d), size, sets, most)
+    return best_mask(np.zeros(len(varying)), size, sets, most, varying)

@@ -21,6 +21,7 @@ from chaffinch.tasks.selection.models.network_training import adam
 from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.pefs.network import DECAY, RATE
 from chaffinch.tasks.selection.pefs.rows import Prepared
+from chaffinch.tasks.selection.vocabulary import Floats
 
 if TYPE_CHECKING:
     import torch
@@ -82,8 +83,8 @@ class ModuleTraining:
         target: torch.Tensor,
         weight: torch.Tensor | None,
         masks: torch.Tensor,
-    ) -> list[float]:
-        """Take one step on the mean loss of all masks, and return the loss of each.
+    ) -> Floats:
+        """Take one step on the mean loss of all masks, and return the loss of each, (m,).
 
         See `network.Training.train`.
         """
@@ -108,7 +109,7 @@ class ModuleTraining:
         )
         with torch.no_grad():
             adam(trained, gradients, self.means, self.squares, RATE, self.step)
-        return [float(loss) for loss in losses.detach()]
+        return losses.detach().numpy().astype(np.float64)
 
 
 def copied(module: torch.nn.Module) -> torch.nn.Module:

@@ -18,6 +18,7 @@ import numpy as np
 
 from chaffinch.tasks.selection.models.network_training import adam
 from chaffinch.tasks.selection.pefs.sparse_inputs import SparseInputs
+from chaffinch.tasks.selection.pefs.step_kernels import log_losses, squared_losses
 from chaffinch.tasks.selection.vocabulary import Floats
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ class Training:
         target: torch.Tensor,
         weight: torch.Tensor | None,
         masks: torch.Tensor,
-    ) -> list[float]:
-        """Take one step on the mean loss of all masks, and return the loss of each.
+    ) -> Floats:
+        """Take one step on the mean loss of all masks, and return the loss of each, (m,).
 
         Parameters
         ----------
@@ -99,14 +100,12 @@ class Training:
             torch.cat([one.detach()] * len(masks)).requires_grad_() if is_normal else one
             for one, is_normal in zip(self.parameters, self._are_normal, strict=True)
         ]
-        losses = _losses(leaves, self._first_layer(inputs, masks), target)
-        if weight is not None:
-            losses = losses * weight[:, None]
-        of_each = losses.mean(dim=0)
+        outputs = _outputs(leaves, self._first_layer(inputs, masks))
+        of_each, slopes = _losses(outputs.detach(), target, weight, len(masks))
         gradients = [
             gradient.view(len(masks), -1).sum(dim=0) if is_normal else gradient
             for gradient, is_normal in zip(
-                torch.autograd.grad(of_each.mean(), leaves), self._are_normal, strict=True
+                torch.autograd.grad(outputs, leaves, slopes), self._are_normal, strict=True
             )
         ]
         self.step += 1
@@ -115,7 +114,7 @@ class Training:
                 if one.dim() == 2:
                     gradient.add_(one, alpha=DECAY)
             adam(self.parameters, gradients, self.means, self.squares, RATE, self.step)
-        return of_each.tolist()
+        return of_each
 
     def _first_layer(
         self, inputs: torch.Tensor | SparseInputs, masks: torch.Tensor
@@ -186,10 +185,8 @@ def folded(
     return weights, biases
 
 
-def _losses(
-    parameters: Sequence[torch.Tensor], first: torch.Tensor, target: torch.Tensor
-) -> torch.Tensor:
-    """Return the loss of each row under each mask, (n, m): log loss, or half squared error.
+def _outputs(parameters: Sequence[torch.Tensor], first: torch.Tensor) -> torch.Tensor:
+    """Return the network's outputs of each row under each mask, (n, m n_outputs).
 
     `first` is what the first layer's units take, (n, m, units). Gains and shifts have one part for
     each mask.
@@ -203,8 +200,23 @@ def _losses(
         units = torch.relu(taken)
         normal = torch.batch_norm(units, gain, shift, None, None, True, 0.0, LEAST_VARIANCE, False)
         taken = torch.addmm(bias, normal.view(n_rows * n_masks, -1), weight).view(n_rows, -1)
+    return taken
+
+
+def _losses(
+    outputs: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, n_masks: int
+) -> tuple[Floats, torch.Tensor]:
+    """Return the loss of each mask, (m,), and the gradient of their mean by `outputs`.
+
+    The loss is the log loss, or half the squared error.
+    """
+    import torch
+
+    values, truth = outputs.numpy(), target.numpy()
+    shares = None if weight is None else weight.numpy()
     if target.is_floating_point():
-        return 0.5 * (taken - target[:, None]).square()
-    outputs, repeated = taken.view(n_rows * n_masks, -1), target.repeat_interleave(n_masks)
-    losses = torch.nn.functional.cross_entropy(outputs, repeated, reduction="none")
-    return losses.view(n_rows, n_masks)
+        losses, slopes = squared_losses(values, truth, shares)
+    else:
+        scores = values.reshape(len(values) * n_masks, -1)
+        losses, slopes = log_losses(scores, truth, shares, n_masks)
+    return losses, torch.from_numpy(slopes).view(outputs.shape)

@@ -2,7 +2,8 @@
 
 A feature that a mask shares with a given set leaves the mask, until the mask is far enough from
 every set. Which one is drawn, by how improbable it is that the distribution itself would have kept
-it. A final mask is made in the same way, but the least probable leaves.
+it. A final mask is made in the same way, but the least probable leaves. A feature that is the same
+in all rows is in no mask: it would make a set another one that tells the same.
 
 The more features a mask has, the more of a set it may share. So features that tell nothing would
 make room for shared ones, and win by that: a mask larger than was asked for, or larger than a given
@@ -42,12 +43,14 @@ class Repair:
         Which dissimilarity.
     size : int in 1..d, optional
         How many features the final mask is to have.
+    varying : ndarray of bool, shape (d,), optional
+        Features that are not the same in all rows: no other one is ever in a mask. By default all.
 
     Raises
     ------
     ValueError
-        If a set is empty or has no such feature, `tau` is out of range, or no mask, of that size,
-        is far enough from all sets.
+        If a set is empty or has no such feature, `tau` is out of range, or no mask of features that
+        vary, of that size, is far enough from all sets.
     """
 
     def __init__(
@@ -57,6 +60,8 @@ class Repair:
         tau: float,
         kind: Dissimilarity = "dice",
         size: int | None = None,
+        *,
+        varying: Mask | None = None,
     ) -> None:
         largest_overlap(1, 1, tau, kind)  # refuses what is no tau, and no dissimilarity
         self._sets = np.zeros((len(previous), n_features), dtype=bool)
@@ -69,7 +74,8 @@ class Repair:
                     f"{position + 1} is {sorted(features)}"
                 )
             self._sets[position, list(features)] = True
-        self._outside = ~self._sets.any(axis=0)
+        self._varying = np.ones(n_features, dtype=bool) if varying is None else varying
+        self._outside = self._varying & ~self._sets.any(axis=0)
         self._tau, self._kind = tau, kind
         self._as_if: Sequence[int] | None = self._sets.sum(axis=1).tolist()
         if size is not None:
@@ -80,7 +86,7 @@ class Repair:
 
     def __call__(self, masks: Masks, probabilities: Floats, random: np.random.Generator) -> Masks:
         """Repair masks (m, d) that were drawn by probabilities (d,); they are not changed."""
-        repaired = masks.copy()
+        repaired = masks & self._varying
         for mask in repaired:
             # the larger the exponential time, scaled by the rate, the later a feature leaves
             rates = np.maximum(1 - probabilities, np.finfo(np.float64).tiny)
@@ -92,7 +98,7 @@ class Repair:
 
     def final(self, mask: Mask, probabilities: Floats) -> Mask:
         """Return a mask (d,) repaired by dropping what is least probable by probabilities (d,)."""
-        repaired = mask.copy()
+        repaired = mask & self._varying
         self._reduce(repaired, probabilities)
         return repaired if repaired.any() else self._instead(probabilities, probabilities)
 
@@ -114,7 +120,7 @@ class Repair:
         most = self._most(n_features)
         mask = self._in_turn(probabilities, n_features, most)
         if mask is None:
-            mask = best_mask(probabilities, n_features, self._sets, most)
+            mask = best_mask(probabilities, n_features, self._sets, most, self._varying)
         if mask is None:
             raise ValueError(self._why_none(n_features))
         return mask
@@ -140,7 +146,8 @@ class Repair:
         """Return the mask that takes the worthiest feature it may, in turn, if it gets that far."""
         mask = np.zeros(len(worth), dtype=bool)
         shared = np.zeros(len(self._sets), dtype=np.int64)
-        for j in np.argsort(-worth, kind="stable"):
+        order = np.argsort(-worth, kind="stable")
+        for j in order[self._varying[order]]:
             if (shared + self._sets[:, j] <= most).all():
                 mask[j] = True
                 shared += self._sets[:, j]
@@ -164,24 +171,27 @@ class Repair:
             return self.most_probable(np.full(d, 0.5), size)
         if self._outside.any():
             return np.asarray(np.arange(d) == np.argmax(self._outside))
-        mask = smallest_mask(self._sets, self._tau, self._kind, as_if=self._as_if)
+        mask = smallest_mask(self._sets, self._tau, self._kind, self._varying, as_if=self._as_if)
         if mask is None:  # a mask larger than the sets may yet be far enough
             self._as_if = None
-            mask = smallest_mask(self._sets, self._tau, self._kind)
+            mask = smallest_mask(self._sets, self._tau, self._kind, self._varying)
         if mask is None:
             raise ValueError(self._none_at_all())
         return mask
 
     def _why_none(self, size: int) -> str:
         """Return the message for a size of which no mask is far enough."""
-        d = self._sets.shape[1]
-        far = f"of features that are tau {self._tau:g} from all {len(self._sets)} previous sets"
+        n_varying = int(self._varying.sum())
+        far = (
+            f"of features that {'' if self._varying.all() else 'vary and '}are tau {self._tau:g} "
+            f"from all {len(self._sets)} previous sets"
+        )
         for limit, others in (
             ("most", range(size - 1, 0, -1)),
-            ("least", range(size + 1, d + 1)),
+            ("least", range(size + 1, n_varying + 1)),
         ):
             for other in others:
-                if some_mask(other, self._sets, self._most(other)) is not None:
+                if some_mask(other, self._sets, self._most(other), self._varying) is not None:
                     return (
                         f"n_features must be at {limit} {other}, {far}, but is {size}; ask for "
                         "that, or lower tau"
@@ -189,7 +199,8 @@ class Repair:
         return self._none_at_all()
 
     def _none_at_all(self) -> str:
+        which = "features" if self._varying.all() else "features that vary"
         return (
             f"previous sets must leave one that is tau {self._tau:g} from all {len(self._sets)} of "
-            f"them, but no set of the {self._sets.shape[1]} features is; lower tau, or give fewer"
+            f"them, but no set of the {self._varying.sum()} {which} is; lower tau, or give fewer"
         )

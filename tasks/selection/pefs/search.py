@@ -14,18 +14,14 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.threads import single_torch_thread
-from chaffinch.tasks.selection.pefs.distribution import (
-    Masks,
-    clipped,
-    moved,
-    sample,
-    utilities,
-)
+from chaffinch.tasks.selection.pefs.distribution import Masks, moved, sample, utilities
 from chaffinch.tasks.selection.pefs.found import Sweep, is_settled
+from chaffinch.tasks.selection.pefs.memory import check_memory
 from chaffinch.tasks.selection.pefs.module import ModuleTraining
 from chaffinch.tasks.selection.pefs.network import Training
 from chaffinch.tasks.selection.pefs.predicting import SharedModule, SharedNetwork
 from chaffinch.tasks.selection.pefs.rows import Prepared
+from chaffinch.tasks.selection.pefs.step_kernels import of_columns
 from chaffinch.tasks.selection.vocabulary import Floats
 
 if TYPE_CHECKING:
@@ -182,8 +178,8 @@ class Search:
     Raises
     ------
     ValueError
-        If there are too few rows or features, `keep` or `n_features` does not fit them, or the
-        module cannot be trained.
+        If there are too few rows or features, `keep` or `n_features` does not fit them, the module
+        cannot be trained, or the network does not fit into memory.
     """
 
     def __init__(
@@ -212,12 +208,13 @@ class Search:
         kept = np.isin(np.arange(d), sorted(keep))
         self.fixed = kept | ~prepared.varying
         self.probabilities = np.where(self.fixed, kept.astype(np.float64), 0.5)
-        self.penalty = _FIRST_PENALTY if rules.penalty is None else rules.penalty
+        self.penalty = float(_FIRST_PENALTY if rules.penalty is None else rules.penalty)
         self.random = np.random.default_rng(seed)
         seed_of_network = int(self.random.integers(2**63))
         self.training: Training | ModuleTraining
         if module is None:
             sizes = (self.n_inputs, *rules.hidden_layer_sizes, n_classes or 1)
+            check_memory(sizes, self.batch_size * rules.samples)
             self.training = Training.begin(sizes, torch.Generator().manual_seed(seed_of_network))
         else:
             self.training = ModuleTraining.begin(module, seed_of_network)
@@ -284,17 +281,17 @@ class Search:
         of_batch = (
             target.index_select(0, batch),
             None if weight is None else weight.index_select(0, batch),
-            torch.from_numpy(masks[:, self._columns].astype(np.float32, order="C")),
+            torch.from_numpy(of_columns(masks, self._columns)),
         )
         if isinstance(self.training, Training) and self.prepared.sparse is not None:
             losses = self.training.train(self.prepared.sparse.take(batch), *of_batch)
         else:
             losses = self.training.train(inputs.index_select(0, batch), *of_batch)
-        loss = sum(losses) / len(losses)
+        loss = float(sum(losses)) / len(losses)
         if not math.isfinite(loss):
             raise diverged(self.training.step, of_module=isinstance(self.training, ModuleTraining))
-        after = moved(theta, masks, utilities(losses), penalty=self.penalty, rate=rate)
-        self.probabilities = np.where(self.fixed, theta, clipped(after))
+        worth = utilities(losses)
+        self.probabilities = moved(theta, masks, worth, self.fixed, penalty=self.penalty, rate=rate)
         if self.rules.n_features is not None:
             excess = (int((self.probabilities >= 0.5).sum()) - self.rules.n_features) / len(theta)
             steered = self.penalty * math.exp(GAIN * excess * rate)

@@ -217,7 +217,7 @@ class Together:
         self._place.add_(1)
 
     def _move(self, masks: torch.Tensor, worth: torch.Tensor) -> None:
-        """Do what `distribution.moved` and `clipped` do, and steer the penalty."""
+        """Do what `distribution.moved` does, and steer the penalty."""
         import torch
 
         theta, rate, d = self._theta, 1 / self._n_iterations, self._theta.shape[1]
