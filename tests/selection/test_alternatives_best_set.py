@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import branch_and_bound
-from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits, best_set, sets_within
+from chaffinch.tasks.selection.alternatives.branch_and_bound import (
+    Limits,
+    best_set,
+    best_sets,
+    sets_within,
+)
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import search
@@ -70,6 +75,36 @@ def test_all_sets_that_are_worth_enough_are_found(searched, data):
     assert len(some) == most
     assert are_all == (most == len(enough))
     assert {*map(tuple, some.tolist())} <= {*enough}
+
+
+@settings(max_examples=200, deadline=None)
+@given(searches(), st.data())
+def test_so_many_of_the_best_sets_are_found(searched, data):
+    form, k, limits, constraints = searched
+    worth = exhaustive.every_set(*searched)
+    in_order = sorted(worth.values(), reverse=True)
+    least = data.draw(st.sampled_from([*in_order, -1000.0]))
+    enough = [value for value in in_order if value >= least - exhaustive.ROUNDING]
+    most = data.draw(st.integers(1, len(worth) + 2))
+    sets, bound, is_all = best_sets(
+        form, k, least, limits=limits, constraints=constraints, most=most
+    )
+    found = [worth[tuple(features)] for features in sets.tolist()]
+    assert is_all
+    assert len({*map(tuple, sets.tolist())}) == len(sets)
+    assert found == sorted(found, reverse=True)
+    assert found == pytest.approx(enough[: len(found)], abs=exhaustive.ROUNDING)
+    # of sets that are worth the same as the last, any may be left out
+    assert len(found) == min(most, len(enough)) or found[-1] - in_order[0] > -exhaustive.ROUNDING
+    highest = max([least, *in_order[:1]])
+    assert highest <= bound <= highest + exhaustive.ROUNDING
+
+
+def test_of_very_many_equal_sets_so_many_are_found_at_once():
+    form = Form(np.zeros(300), np.zeros((300, 300)))
+    sets, bound, is_all = best_sets(form, 5, -1.0, limits=Limits.none(300), most=200)
+    assert (len(sets), is_all) == (200, True)
+    assert 0 <= bound <= exhaustive.ROUNDING
 
 
 @settings(max_examples=100, deadline=None)

@@ -17,9 +17,10 @@ from chaffinch.tasks.selection.alternatives.annealing import annealed_designs
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
-from chaffinch.tasks.selection.alternatives.designs import Designs, worths
+from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
 from chaffinch.tasks.selection.alternatives.master import Master
+from chaffinch.tasks.selection.alternatives.near_sets import NearSets
 from chaffinch.tasks.selection.alternatives.packing import packed
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_min, best_sum
 from chaffinch.tasks.selection.alternatives.prices import Bound, Layer, Prices
@@ -27,6 +28,7 @@ from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import DONE
 from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.sharpening import sharpened
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
 EXAMPLE = Form(np.array([9.0, 8, 7, 3, 2, 1]))
 SEARCHES = {"sum": best_sum, "min": best_min}
@@ -268,25 +270,57 @@ def test_whole_designs_of_sets_that_are_worth_enough_are_found_or_proven_not_to_
             assert worths(form, found).min() > above
 
 
+@settings(max_examples=100, deadline=None)
+@given(problems(), SEEDS)
+def test_the_sets_of_a_design_are_among_those_that_lose_as_little(problem, seed) -> None:
+    known, bound = priced(problem, seed)
+    designs, charged = known.designs, known.charged(bound.prices)
+    for is_smallest_counted, counts in ((False, math.fsum), (True, min)):
+        best = best_of(known, counts)
+        if best == -math.inf:
+            return
+        in_all = best * (designs.n_sets if is_smallest_counted else 1)
+        may_lose = bound.value - in_all
+        near = NearSets(designs, bound, is_smallest_counted, None)
+        for lost in (may_lose + 1e-9, may_lose / 2):  # the less is picked out of the more
+            sets, is_all = near.within(lost)
+            spare = charged - (bound.highest - lost)
+            if is_smallest_counted:
+                of_worth = (bound.value - lost) / designs.n_sets
+                spare = np.minimum(spare, known.worths - of_worth)
+            found = {*map(tuple, sets.tolist())}
+            assert is_all
+            assert {*map(tuple, known.sets[spare > 1e-9].tolist())} <= found
+            assert found <= {*map(tuple, known.sets[spare > -1e-9].tolist())}
+        if near.is_ordered:
+            sets, last = near.nearest(may_lose + 1e-9, 2)
+            lose = bound.highest - np.sort(charged)[::-1]
+            lose = lose[lose <= may_lose + 1e-9]
+            assert len(sets) == min(2, len(lose))
+            assert last == pytest.approx(lose[1] if len(lose) > 1 else may_lose, abs=1e-8)
+
+
 @settings(max_examples=50, deadline=None)
 @given(problems(), SEEDS)
 def test_a_set_of_a_better_design_is_never_dropped(problem, seed) -> None:
     known, bound = priced(problem, seed)
-    best = best_of(known, math.fsum)
-    if best == -math.inf:
-        return
-    left, lower = sharpened(known, bound, best - 1e-6, None)
-    assert best <= lower.value <= bound.value
-    kept = {*map(tuple, left.sets.tolist())}
-    without_others = np.array([s in kept for s in map(tuple, known.sets.tolist())])
-    worths = np.where(without_others, known.worths, -math.inf)
-    graph = graph_of(known, bound)._replace(worths=worths)
-    walk = Walk.of(
-        graph, known.designs.n_sets, math.inf, -math.inf
-    )  # only sets worth more than -inf
-    while search_cliques(graph, walk, 10**6, False, bound.value) != DONE:
-        continue
-    assert math.fsum(worths[walk.best]) == pytest.approx(best, abs=1e-9)
+    for is_smallest_counted, counts in ((False, math.fsum), (True, min)):
+        best = best_of(known, counts)
+        if best == -math.inf:
+            return
+        in_all = best * (known.designs.n_sets if is_smallest_counted else 1)
+        left, lower = sharpened(known, bound, in_all - 1e-6, is_smallest_counted, None)
+        assert in_all - 1e-9 <= lower.value <= bound.value
+        kept = {*map(tuple, left.sets.tolist())}
+        without_others = np.array([s in kept for s in map(tuple, known.sets.tolist())])
+        worths = np.where(without_others, known.worths, -math.inf)
+        graph = graph_of(known, bound)._replace(worths=worths)
+        walk = Walk.of(
+            graph, known.designs.n_sets, math.inf, -math.inf
+        )  # only sets worth more than -inf
+        while search_cliques(graph, walk, 10**6, is_smallest_counted, bound.value) != DONE:
+            continue
+        assert counts(worths[walk.best]) == pytest.approx(best, abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)

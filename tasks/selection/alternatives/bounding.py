@@ -19,7 +19,11 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
     Found,
     Limits,
     best_set,
-    sets_within,
+)
+from chaffinch.tasks.selection.alternatives.charged_sets import (
+    best_charged,
+    best_charged_sets,
+    charged_within,
 )
 from chaffinch.tasks.selection.alternatives.deadlines import is_far_too_late
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
@@ -33,6 +37,7 @@ _MOST_ROUNDS, _PER_ROUND = 500, 200
 _MOST_KNOWN, _FEWER_KNOWN = 2_000, 1_000
 _ROUNDS_OF_PAIRS = 12
 _BEYOND = 1e-6
+_ABOVE = 1e-9
 _DEARER = 1e3
 _ROUNDS_FURTHER = 40
 _MOST_ENUMERATED = 400_000
@@ -40,40 +45,6 @@ _WORTHWHILE = 1e-4
 
 
 Find = Callable[[Prices, float], tuple[float, Sets, bool]]
-
-
-def best_charged(designs: Designs, prices: Prices, deadline: float | None) -> Found:
-    """Return the best charged set."""
-    return best_set(
-        prices.charged(designs.form),
-        designs.k,
-        limits=designs.limits,
-        constraints=designs.constraints,
-        deadline=deadline,
-    )
-
-
-def charged_within(
-    designs: Designs, prices: Prices, least: float, most: int, deadline: float | None
-) -> tuple[Sets, bool]:
-    """Return the charged sets that count for `least`, up to `most`, and whether these are all."""
-    constraints, charges = designs.constraints, prices.layers[0].prices
-    if designs.cap < math.inf and constraints.costs is None:
-        # a set counts for no more than the cap less its charges
-        budget = designs.cap - least + prices.rounding(designs)
-        constraints = replace(constraints, costs=tuple(charges.tolist()), budget=budget)
-    sets, is_all = sets_within(
-        prices.charged(designs.form),
-        designs.k,
-        least,
-        limits=designs.limits,
-        constraints=constraints,
-        most=most,
-        deadline=deadline,
-    )
-    if designs.cap < math.inf or len(prices.layers) > 2:
-        sets = sets[Known(designs, sets).charged(prices) >= least]
-    return sets, is_all
 
 
 def one_after_another(designs: Designs, deadline: float | None) -> Sets:
@@ -263,13 +234,9 @@ def _searched(designs: Designs, deadline: float | None) -> Find:
     """Return how to find sets where features and pairs are priced: by looking for the best."""
 
     def find(prices: Prices, level: float) -> tuple[float, Sets, bool]:
-        found = best_charged(designs, prices, deadline)
-        if found.indices is None:
-            return found.bound, np.empty((0, designs.k), dtype=np.int32), False
-        best = np.array([found.indices], dtype=np.int32)
-        least = (found.value + max(level, -designs.magnitude)) / 2
-        sets, _ = charged_within(designs, prices, least, _PER_ROUND, deadline)
-        return found.bound, np.concatenate((best, sets)), found.complete
+        least = max(level, -penalty_of(designs)) + _ABOVE * designs.magnitude
+        sets, highest, is_complete = best_charged_sets(designs, prices, least, _PER_ROUND, deadline)
+        return highest, sets, is_complete
 
     return find
 

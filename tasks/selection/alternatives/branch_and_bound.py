@@ -37,6 +37,7 @@ from chaffinch.tasks.selection.alternatives.search_problem import (
     prepared,
 )
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Integers
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
 __all__ = ["Found", "Limits", "best_set", "sets_within"]
 
@@ -166,6 +167,61 @@ def sets_within(
     n_sets = min(int(found.state.n_found[0]), most)
     is_all = ended == DONE and n_sets == found.state.n_found[0]
     return found.features[np.sort(sets[:n_sets], axis=1)].astype(np.int32), is_all
+
+
+def best_sets(
+    form: Form,
+    k: int,
+    least: float,
+    *,
+    limits: Limits,
+    constraints: Constraints | None = None,
+    most: int,
+    deadline: float | None = None,
+) -> tuple[NDArray[np.int32], float, bool]:
+    """Return the best sets of k features that are worth `least`, as many as asked for or fewer.
+
+    Parameters
+    ----------
+    form, k, limits, constraints, deadline
+        See `best_set`.
+    least : float
+        Finite.
+    most : int
+        How many; of those that are worth the same as the last, any.
+
+    Returns
+    -------
+    sets : ndarray of int32, shape (N, k)
+        N sets, each sorted, the best first.
+    bound : float
+        No set is worth more; at least `least`.
+    complete : bool
+        Whether the search came to its end.
+    """
+    found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
+    if found is None:
+        return np.empty((0, k), dtype=np.int32), least, True
+    state, slack = found.state, found.problem.slack
+    sets = np.empty((2 * most + len(found.features), k), dtype=np.int64)
+    of_all = Form(found.problem.gains, found.problem.costs if len(found.problem.costs) else None)
+    ended = FULL
+    while ended == FULL:
+        ended = _run(found, sets, deadline)
+        n_found = int(state.n_found[0])
+        merits = worths(of_all, sets[:n_found])
+        best = np.argsort(-merits, kind="stable")[:most]
+        sets[: len(best)] = sets[best]
+        state.n_found[0] = len(best)
+        if len(best) == most:
+            # of sets that are worth the same there may be more than can be looked at
+            more = math.nextafter(float(merits[best[-1]]) + 2 * slack, math.inf)
+            state.best_value[0] = max(state.best_value[0], more)
+    bound = max([least, *merits[best[:1]].tolist()])
+    if ended != DONE:
+        bound = max(bound, open_bound(state))
+    features = found.features[np.sort(sets[: len(best)], axis=1)].astype(np.int32)
+    return features, bound + slack, ended == DONE
 
 
 def _run(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
-from chaffinch.tasks.selection.masked_loss.compiling import compiled
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 from chaffinch.tasks.selection.vocabulary import Floats
 
 Sets = NDArray[np.int32]
@@ -127,32 +127,6 @@ class Designs:
     def rounding(self) -> float:
         """More than rounding can add up to in what a design is worth."""
         return ROUNDING * self.n_sets * self.magnitude
-
-
-def worths(form: Form, sets: Sets) -> Floats:
-    """Return what each of many sets is worth, shape (N,), but for rounding.
-
-    Parameters
-    ----------
-    form : Form
-    sets : ndarray of int32, shape (N, k)
-    """
-    costs = np.empty((0, 0)) if form.pair_costs is None else form.pair_costs
-    return _worths(form.gains, costs, np.ascontiguousarray(sets))
-
-
-@compiled
-def _worths(gains: Floats, costs: Floats, sets: Sets) -> Floats:
-    worth = np.empty(len(sets))
-    for s in range(len(sets)):
-        total = 0.0
-        for i in range(sets.shape[1]):
-            total += gains[sets[s, i]]
-            if len(costs):
-                for j in range(i):
-                    total -= costs[sets[s, i], sets[s, j]]
-        worth[s] = total
-    return worth
 
 
 def best_first(form: Form, sets: Sets) -> Sets:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.designs import Designs, Sets, worths
+from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.prices import Bound, Layer, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 

@@ -10,9 +10,9 @@ of the worths is only what the solver is led by, and needs no such care.
 
 HiGHS often proves within tenths of a second that some thousands of sets have no such design, by
 cuts, where a search through cliques goes on for minutes; but not always. It is asked about small
-programs only, and to look at the root of its tree only, so that little is lost where it comes to
-no end, and so that the same question has the same answer on any machine. Presolve, and heuristics
-that presolve smaller programs, can merge cliques for minutes and heed no limit: they are off.
+programs only, for some nodes of its tree and half of the time that is left, so that not all is lost
+where it comes to no end. Presolve, and heuristics that presolve smaller programs, can merge cliques
+for minutes and heed no limit: they are off.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
-from chaffinch.tasks.selection.alternatives.designs import Designs, Sets, worths
+from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.graph import Known
 from chaffinch.tasks.selection.alternatives.prices import Bound
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
-_MOST_ENTRIES = 30_000
+_MOST_ENTRIES = 100_000
 _OPTIONS = {
     "presolve": False,
-    "node_limit": 1,
+    "node_limit": 100,
     "mip_heuristic_effort": 0.0,
     "mip_heuristic_run_rens": False,
     "mip_heuristic_run_rins": False,
@@ -118,7 +119,7 @@ def packed(
         rules.append(LinearConstraint(together, -np.inf, at_most))
     options = dict(_OPTIONS)
     if deadline is not None:
-        options["time_limit"] = max(_LEAST_SECONDS, deadline - time.monotonic())
+        options["time_limit"] = max(_LEAST_SECONDS, (deadline - time.monotonic()) / 2)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # scipy passes them on
         found = milp(
             -merits / (merits.max() or 1.0),

@@ -11,9 +11,9 @@ Simultaneous search for alternatives (arXiv 2307.11607v3, definition 5), for any
 The way there is our own, price and enumerate:
 
 1. `bounding.py` finds prices, and with them a bound B on what designs are worth.
-2. A design that loses less than d, by those prices, is made of sets that each lose less than d.
-   These are enumerated by branch and bound; `swaps.py` looks among them for a good design, and
-   `cliques.py`, or `packing.py`, for the best of those that lose less than d.
+2. A design that loses less than d, by those prices, is made of sets that each lose less than d
+   (`near_sets.py`). These are found by branch and bound; `swaps.py` looks among them for a good
+   design, and `cliques.py`, or `packing.py`, for the best of those that lose less than d.
 3. d grows until a design is known that is worth B - d. No other is then worth more.
 
 Where a design has many places, `annealing.py` finds good ones before all that.
@@ -31,9 +31,9 @@ from dataclasses import replace
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.annealing import annealed_designs
+from chaffinch.tasks.selection.alternatives.best_design import BestDesign
 from chaffinch.tasks.selection.alternatives.bounding import (
     best_beside,
-    charged_within,
     is_late,
     one_after_another,
     price,
@@ -42,8 +42,9 @@ from chaffinch.tasks.selection.alternatives.bounding import (
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.designs import Designs, Sets, best_first, worths
+from chaffinch.tasks.selection.alternatives.designs import Designs, Sets, best_first
 from chaffinch.tasks.selection.alternatives.graph import Known, graph_of
+from chaffinch.tasks.selection.alternatives.near_sets import NearSets
 from chaffinch.tasks.selection.alternatives.packing import is_small, none_is_left
 from chaffinch.tasks.selection.alternatives.prices import Bound
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -51,17 +52,17 @@ from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.sharpening import sharpened
 from chaffinch.tasks.selection.alternatives.swaps import improved
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
 _WORK_BETWEEN_LOOKS = 5_000_000  # at the clock: some milliseconds
 _WORK_BEFORE_SHARPENING = 5_000_000
 _WORK_BEFORE_PACKING = 20_000_000
-_MOST_SETS = 2_000_000
 _MOST_TO_SWAP = 30_000
 _TO_CHOOSE = 8  # times as many are enumerated where a step gives too many
 _TOO_MANY = 1_500_000
 _POWER = 4  # of what a set is short of the best there can be
 _FIRST_STEP = 1e-5  # of what a design may lose, relative to what a set can be worth
-_ENOUGH = 3_000  # sets to find a good design among
+_POOLS = (1_500, 3_000, 6_000, 12_000)  # sets to find a good design among
 _GROWTH_AT_FIRST, _GROWTH = 2.0, 1.5
 _NEAR = 3.0  # times a step, and what is needed is looked at in one
 
@@ -123,8 +124,8 @@ def best_min(
     return _Search(designs, is_smallest_counted=True, deadline=deadline).run(start)
 
 
-class _Search:
-    """The best design so far, and what it takes to beat it."""
+class _Search(BestDesign):
+    """The way to a design that is proven best."""
 
     def __init__(
         self,
@@ -134,38 +135,37 @@ class _Search:
         deadline: float | None,
         is_any_enough: bool = False,
     ) -> None:
-        self.designs, self.deadline = designs, deadline
-        self.is_smallest_counted, self.is_any_enough = is_smallest_counted, is_any_enough
-        self.best: Sets | None = None
-        self.value = -math.inf
+        super().__init__(designs, is_smallest_counted)
+        self.deadline, self.is_any_enough = deadline, is_any_enough
         self.ceiling = math.inf  # no design counts for more in all
 
     def run(self, start: Sets | None = None) -> Solved:
         """Price, and enumerate until it is proven or too late."""
         is_close = start is not None  # so that what is open is a matter of the bound
         first = one_after_another(self.designs, self.deadline) if start is None else start
-        self._take(first)
+        self.take(first)
         for sets in () if is_close else annealed_designs(self.designs, first, self.deadline):
-            self._take(sets)
+            self.take(sets)
         if self.is_smallest_counted and self.best is None:  # by the worst it is harder to find any
             found = _Search(
                 self.designs, is_smallest_counted=False, deadline=self.deadline, is_any_enough=True
             ).run()
             if found.sets is None:
                 return replace(found, bound=found.bound / self.designs.n_sets)
-            self._take(found.sets.astype(np.int32))
+            self.take(found.sets.astype(np.int32))
         bound, master = price(self.designs, first, self.deadline, is_short=is_close)
         if bound.value == -math.inf:
             return Solved(None, -math.inf, -math.inf, complete=True)
-        step = None if is_close else self._first_step(bound, _ENOUGH)
-        if master is not None and not self._is_over() and (is_close or self._are_many(bound)):
+        near = self._near(bound)
+        step = None if is_close else self._first_step(near, _POOLS)
+        if master is not None and not self._is_over() and (is_close or self._are_many(near)):
             further = price_further(master, bound, self.is_smallest_counted, self.deadline)
             self.designs, bound = further
-            step = None
+            near, step = self._near(bound), None
         if step is None:
-            step = self._first_step(bound, _MOST_TO_SWAP)
+            step = self._first_step(near, (_MOST_TO_SWAP,))
         self.ceiling = bound.value
-        is_proven = self._look(bound, step)
+        is_proven = self._look(near, step)
         if is_proven and self.best is None:
             return Solved(None, -math.inf, -math.inf, complete=True)
         share = self.designs.n_sets if self.is_smallest_counted else 1
@@ -174,56 +174,57 @@ class _Search:
         rounding = bound.slack / share
         return Solved(in_order, self.value, ceiling + rounding, is_proven, rounding)
 
-    def _first_step(self, bound: Bound, enough: int) -> float:
-        """Return what to lose for enough sets to find a good design among; look for one."""
-        least = sys.float_info.min  # of which a step has to be more to grow
-        step = max(least, _FIRST_STEP * self.designs.magnitude)
-        sets = np.empty((0, self.designs.k), np.int32)
-        while len(sets) < enough and step < self._needed(bound) and not self._is_over():
+    def _near(self, bound: Bound) -> NearSets:
+        return NearSets(self.designs, bound, self.is_smallest_counted, self.deadline)
+
+    def _first_step(self, near: NearSets, pools: tuple[int, ...]) -> float:
+        """Return what to lose for enough sets to find a good design among; look for one.
+
+        It is looked for among more and more sets, as with many a good one is easily missed.
+        """
+        bound, enough = near.bound, pools[-1]
+        least = max(sys.float_info.min, _FIRST_STEP * self.designs.magnitude)  # has to grow
+        needed = self.needed(bound)
+        if least >= needed or self._is_over():
+            return least
+        if near.is_ordered:
+            sets, step = near.nearest(needed, enough)
+            for size in pools:
+                self._improve(bound, sets[:size])
+                if size >= len(sets):
+                    break
+            return max(step, least)
+        step, sets = least, np.empty((0, self.designs.k), np.int32)
+        while len(sets) < enough and step < needed and not self._is_over():
             step *= _GROWTH_AT_FIRST
-            sets, _ = self._enumerate(bound, min(step, self._needed(bound)), _TO_CHOOSE * enough)
+            sets, _ = near.within(min(step, needed), _TO_CHOOSE * enough)
         self._improve(bound, sets)
         return step
 
-    def _are_many(self, bound: Bound) -> bool:
+    def _are_many(self, near: NearSets) -> bool:
         """Return whether too many sets would have to be looked at by the prices of the sum."""
-        needed = self._needed(bound)
-        return needed > 0 and not self._enumerate(bound, needed, _TOO_MANY)[1]
+        needed = self.needed(near.bound)
+        return needed > 0 and not near.within(needed, _TOO_MANY)[1]
 
-    def _look(self, bound: Bound, step: float) -> bool:
+    def _look(self, near: NearSets, step: float) -> bool:
         """Look at designs that lose more and more; return whether none is better than the best."""
-        lost, n_before = 0.0, 0
-        while lost < self._needed(bound) and not self._is_over():
-            needed = self._needed(bound)
+        bound, lost, n_before = near.bound, 0.0, 0
+        while lost < self.needed(bound) and not self._is_over():
+            needed = self.needed(bound)
             may_lose = needed if needed < _NEAR * step else step
-            sets, is_all = self._enumerate(bound, may_lose)
+            sets, is_all = near.within(may_lose)
             if not is_all or not self._search(bound, sets, may_lose):
-                return self._needed(bound) <= lost
+                return self.needed(bound) <= lost
             is_growing = len(sets) > _GROWTH * n_before
             lost, n_before = may_lose, len(sets)
             step = may_lose * (_GROWTH if is_growing else _GROWTH**3)
             self.ceiling = min(self.ceiling, bound.value - lost)
-            if lost < self._needed(bound):
+            if lost < self.needed(bound):
                 self._improve(bound, sets)
-        return lost >= self._needed(bound)
+        return lost >= self.needed(bound)
 
     def _is_over(self) -> bool:
         return (self.is_any_enough and self.best is not None) or is_late(self.deadline)
-
-    def _needed(self, bound: Bound) -> float:
-        """Return what a design loses less than if it is better by more than rounding."""
-        worst = -(self.designs.n_sets + 1) * self.designs.magnitude  # any design is better
-        if self.best is not None:
-            worst = self.value * (self.designs.n_sets if self.is_smallest_counted else 1)
-            worst += bound.slack
-        return bound.value - worst
-
-    def _enumerate(
-        self, bound: Bound, may_lose: float, most: int = _MOST_SETS
-    ) -> tuple[Sets, bool]:
-        """Return the sets that a design can have that loses less, and whether these are all."""
-        least = bound.highest - may_lose
-        return charged_within(self.designs, bound.prices, least, most, self.deadline)
 
     def _improve(self, bound: Bound, sets: Sets) -> None:
         """Look for a better design by swaps, among the sets that lose least."""
@@ -237,7 +238,7 @@ class _Search:
             short = np.maximum(bound.value / self.designs.n_sets - merits, 0.0)
             merits = -((short / (short.max() or 1.0)) ** _POWER)
         found = improved(self.designs, sets, merits, self.best, self.deadline)
-        if found is not None and self._take(found):
+        if found is not None and self.take(found):
             self._exchange(found)
 
     def _exchange(self, sets: Sets) -> None:
@@ -251,7 +252,7 @@ class _Search:
                 found = best_beside(self.designs, others, self.deadline, least)
                 if found.indices is not None:
                     sets = np.insert(others, place, found.indices, axis=0)
-                    is_better = self._take(sets) or is_better
+                    is_better = self.take(sets) or is_better
 
     def _search(self, bound: Bound, sets: Sets, may_lose: float) -> bool:
         """Find the best design among sets; return whether the search came to its end."""
@@ -260,18 +261,20 @@ class _Search:
         is_done = self._walk(known, bound, floor, _WORK_BEFORE_SHARPENING)
         if not is_done and not self._is_over():
             floor = self._raised(floor, bound)
-            known, bound = sharpened(self._known(sets, floor), bound, floor, self.deadline)
+            known, bound = sharpened(
+                self._known(sets, floor), bound, floor, self.is_smallest_counted, self.deadline
+            )
             self.ceiling = min(self.ceiling, max(bound.value, floor))
             if self.is_smallest_counted and is_small(known):
                 is_done = self._walk(known, bound, floor, _WORK_BEFORE_PACKING) or none_is_left(
-                    known, bound, self._raised(floor, bound), self._take, self.deadline
+                    known, bound, self._raised(floor, bound), self.take, self.deadline
                 )
             is_done = is_done or self._walk(known, bound, self._raised(floor, bound))
         return is_done
 
     def _raised(self, floor: float, bound: Bound) -> float:
         """Return what designs in all are to be worth more than, the best so far considered."""
-        return max(floor, bound.value - self._needed(bound))
+        return max(floor, bound.value - self.needed(bound))
 
     def _known(self, sets: Sets, floor: float) -> Known:
         """Return the sets that a design can have that counts and is worth more than a floor."""
@@ -295,16 +298,5 @@ class _Search:
                 graph, walk, _WORK_BETWEEN_LOOKS, self.is_smallest_counted, in_all
             )
         if walk.best[0] >= 0:
-            self._take(known.sets[walk.best])
+            self.take(known.sets[walk.best])
         return ended == DONE
-
-    def _take(self, sets: Sets) -> bool:
-        """Take sets if they are a better design; return whether they are."""
-        if not self.designs.contain(sets):
-            return False
-        of_sets = [self.designs.form.value(features) for features in sets.tolist()]
-        value = min(of_sets) if self.is_smallest_counted else math.fsum(of_sets)
-        if value > self.value:
-            self.best, self.value = sets, value
-            return True
-        return False

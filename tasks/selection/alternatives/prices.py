@@ -76,16 +76,16 @@ class Prices:
         """Charge nothing."""
         return cls((Layer(np.arange(n_features)[:, None], np.zeros(n_features), 0.0),))
 
-    def charged(self, form: Form) -> Form:
-        """Return what sets are worth less their charges, with features and pairs charged only."""
+    def charged(self, form: Form, share: float = 1.0) -> Form:
+        """Return what sets are worth less a share of what features and pairs are charged."""
         costs = form.pair_costs
         for pairs in self.layers[1:2]:
             shape = (len(form.gains), len(form.gains))
             costs = np.zeros(shape) if costs is None else costs.copy()
             one, other = pairs.subsets.T
-            costs[one, other] += pairs.prices
-            costs[other, one] += pairs.prices
-        return Form(form.gains - self.layers[0].prices, costs)
+            costs[one, other] += share * pairs.prices
+            costs[other, one] += share * pairs.prices
+        return Form(form.gains - share * self.layers[0].prices, costs)
 
     def per_pair_of_sets(self, designs: Designs) -> float:
         """Return what two sets pay at most for what they share."""

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.array_kernels import insert, total, write
+from chaffinch.tasks.selection.alternatives.charging_kernels import charge, copy
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Problem, State
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _STEPS = 3  # on each level
-_HALVINGS = 15  # how often a step may become half as long for want of a lower bound
-_GUESS = 0.1  # how far below a bound the best set is taken to be where none is known
 
 
 @compiled
@@ -52,27 +51,21 @@ def _write_first(state: Any, level: int, word: Any) -> None:
 
 
 @compiled
-def _copy(state: Any, level: int, place: int, into: int) -> None:
-    """Copy a candidate of a level to another place."""
-    state.candidates[level, into] = state.candidates[level, place]
-    state.marginals[level, into] = state.marginals[level, place]
-    state.promises[level, into] = state.promises[level, place]
-
-
-@compiled
 def _order(state: Any, level: int) -> None:
     """Order candidates by what they promise; of equals the lowest index comes first."""
     features, promises = state.candidates[level], state.promises[level]
-    spare = len(features) - 1
+    marginals, losses = state.marginals[level], state.losses[level]
     for i in range(1, state.n_candidates[level]):
-        _copy(state, level, i, spare)
-        place, promise = i, promises[spare]
+        feature, promise, marginal, loss = features[i], promises[i], marginals[i], losses[i]
+        place = i
         while place > 0 and promises[place - 1] <= promise:
-            if promises[place - 1] == promise and features[place - 1] < features[spare]:
+            if promises[place - 1] == promise and features[place - 1] < feature:
                 break
-            _copy(state, level, place - 1, place)
+            features[place], promises[place] = features[place - 1], promises[place - 1]
+            marginals[place], losses[place] = marginals[place - 1], losses[place - 1]
             place -= 1
-        _copy(state, level, spare, place)
+        features[place], promises[place] = feature, promise
+        marginals[place], losses[place] = marginal, loss
 
 
 @compiled
@@ -85,108 +78,34 @@ def _pass(problem: Any, state: Any, level: int) -> None:
         return
     for i in range(kept, state.n_candidates[level]):
         if not problem.dominates[passed, state.candidates[level, i]]:
-            _copy(state, level, i, kept)
+            copy(state, level, i, kept)
             kept += 1
     state.n_candidates[level] = kept
-
-
-@compiled
-def _charged(problem: Any, state: Any, level: int, rows: Any, charged: Any, places: Any) -> float:
-    """Charge by rows[0]; return the bound, whose features are at `places` and overfill rows[1]."""
-    bound, filled = 0.0, 0
-    for r in range(rows.shape[1]):
-        room = problem.caps[r] - state.loads[level, r]
-        bound += rows[0, r] * room
-        rows[1, r] = -room
-    for i in range(len(charged)):
-        charged[i] = state.promises[level, i]
-        for r in range(rows.shape[1]):
-            charged[i] -= rows[0, r] * problem.weights[state.candidates[level, i], r]
-        if filled < len(places):
-            filled += 1
-        elif charged[i] <= charged[places[-1]]:
-            continue
-        place = filled - 1
-        while place > 0 and charged[places[place - 1]] < charged[i]:
-            places[place] = places[place - 1]
-            place -= 1
-        places[place] = i
-    for place in places:
-        bound += charged[place]
-        for r in range(rows.shape[1]):
-            rows[1, r] += problem.weights[state.candidates[level, place], r]
-    return bound
-
-
-@compiled
-def _step(problem: Any, rows: Any, length: float) -> bool:
-    """Charge more for rows that are overfilled, less for others; return whether any changed."""
-    norm, size = 0.0, 0.0
-    for r in range(rows.shape[1]):
-        if rows[0, r] > 0 or rows[1, r] > 0:
-            norm += rows[1, r] ** 2
-    if norm == 0:
-        return False
-    for r in range(rows.shape[1]):
-        rows[0, r] = max(0.0, rows[0, r] + length / norm * rows[1, r])
-        size += rows[0, r] * problem.sizes[r]
-    if size > problem.most_charged:
-        for r in range(rows.shape[1]):
-            rows[0, r] *= problem.most_charged / size
-    return True
-
-
-@compiled
-def charge(problem: Problem, state: State, level: int, n_steps: int) -> bool:
-    """Charge the candidates of a level so that its bound comes down, and drop the hopeless ones.
-
-    Takes subgradient steps of Polyak's length; returns whether any candidate was dropped.
-    """
-    n, n_open = state.n_candidates[level], len(state.chosen) - level
-    charged, places = np.empty(n), np.zeros(n_open, np.int64)
-    rows, lowest, share, since = np.zeros((2, len(problem.caps))), np.inf, 1.0, 0
-    for r in range(len(problem.caps)):
-        if problem.most[r, n_open] > problem.caps[r] - state.loads[level, r]:
-            rows[0, r] = state.multipliers[level, r]
-    target, best, last = state.best_value[0] - state.value[level], np.zeros(n), 0.0
-    for _ in range(n_steps + 1):
-        bound, since = _charged(problem, state, level, rows, charged, places), since + 1
-        if bound < lowest:
-            lowest, since, last = bound, 0, charged[places[-1]]
-            write(best, charged)
-            write(state.multipliers[level], rows[0])
-            kept_back = 0.0
-            for place in places:
-                kept_back += charged[place]
-            state.constant[level] = bound - kept_back
-        elif since > n_steps // _HALVINGS:
-            share, since = share / 2, 0
-        goal = target if target > -np.inf else lowest - _GUESS * abs(lowest)
-        if lowest < goal - problem.slack or not _step(problem, rows, share * (bound - goal)):
-            break
-    kept = 0
-    for i in range(n):
-        state.promises[level, i] = best[i]
-        promise = lowest - last + min(best[i], last)
-        if best[i] > -np.inf and promise >= target - problem.slack:
-            _copy(state, level, i, kept)
-            kept += 1
-    state.n_candidates[level] = kept
-    return bool(kept < n)
 
 
 @compiled
 def _promise_anew(problem: Any, state: Any, level: int, n_open: int) -> None:
     """Take the smallest pair costs among the candidates that are left."""
     n, partners = state.n_candidates[level], n_open - 1
-    nearest = np.empty(partners)
+    nearest, is_left = np.empty(partners), np.zeros(len(problem.gains), np.bool_)
+    for i in range(n):
+        is_left[state.candidates[level, i]] = True
     for i in range(n):
         feature, filled = state.candidates[level, i], 0
-        for j in range(n):
-            if j != i:
-                cost = problem.costs[feature, state.candidates[level, j]]
-                filled = insert(nearest, filled, partners, -cost / 2)
+        for partner in problem.neighbours[feature]:
+            if filled == partners:
+                break
+            if is_left[partner]:
+                nearest[filled] = -problem.costs[feature, partner] / 2
+                filled += 1
+        if filled < partners:
+            filled = 0
+            for j in range(n):
+                if j != i:
+                    cost = problem.costs[feature, state.candidates[level, j]]
+                    filled = insert(nearest, filled, partners, -cost / 2)
         state.promises[level, i] = state.marginals[level, i] + total(nearest)
+        state.losses[level, i] = -total(nearest[: partners - 1])
 
 
 @compiled
@@ -217,7 +136,21 @@ def _settle(problem: Any, state: Any, level: int, n_open: int) -> int:
 
 
 @compiled
-def _descend(problem: Any, state: Any, level: int, k: int) -> int:
+def _least_promise(
+    candidates: Any, marginals: Any, losses: Any, costs: Any, wanted: float, n_open: int
+) -> float:
+    """Return what followers must promise so that a set is worth what is wanted; inf if none can."""
+    highest, filled = np.empty(n_open), 0
+    for i in range(len(candidates)):
+        promise = marginals[i] - costs[candidates[i]] - losses[i]
+        filled = insert(highest, filled, n_open, promise)
+    if filled < n_open or total(highest) < wanted:
+        return np.inf
+    return float(wanted - total(highest[: n_open - 1]))
+
+
+@compiled
+def _descend(problem: Any, state: Any, level: int, k: int, least: float) -> int:
     """Add the next candidate of a level and fill the level below it; return the work."""
     place, below = state.place[level], level + 1
     added, n_open = state.candidates[level, place], k - below
@@ -231,24 +164,22 @@ def _descend(problem: Any, state: Any, level: int, k: int) -> int:
         feature, marginal = state.candidates[level, i], state.marginals[level, i]
         if len(problem.costs):
             marginal -= problem.costs[added, feature]
+            if marginal - state.losses[level, i] < least:
+                continue
         if marginal == -np.inf or not _fits(problem, state, below, feature, n_open):
             continue
         state.candidates[below, n] = feature
         state.marginals[below, n] = marginal
-        state.promises[below, n] = marginal - problem.nearest[feature, n_open - 1]
+        state.promises[below, n] = marginal - state.losses[level, i]
         n += 1
     state.n_candidates[below] = n
     return _settle(problem, state, below, n_open)
 
 
 @compiled
-def _bound(state: Any, level: int, k: int) -> float:
+def _bound(promises: Any, n_open: int, base: float) -> float:
     """Return what no set can exceed that has the next candidate of a level, or one after it."""
-    first, last = state.place[level], state.place[level] + k - level
-    if last > state.n_candidates[level]:
-        return -np.inf
-    promised = total(state.promises[level, first:last])
-    return float(state.value[level] + state.constant[level] + promised)
+    return base + total(promises[:n_open]) if n_open <= len(promises) else -np.inf
 
 
 @compiled
@@ -276,15 +207,18 @@ def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
     `found`, of shape (most, k), may not hold the sets, unsorted, that come next.
     """
     k, first, work = len(state.chosen), state.level[0], 0
-    word = np.empty(k, np.int64)
+    word, costs, values = np.empty(k, np.int64), problem.costs, state.value
+    candidates, marginals, losses = state.candidates, state.marginals, state.losses
+    places, counts = state.place, state.n_candidates
     if state.place[first] < 0:
         work += _settle(problem, state, first, k - first)
     while state.level[1] >= first:
         if work > most_work:
             return PAUSED
         level = state.level[1]
-        work += state.n_candidates[level]
-        is_last, bound = level == k - 1, _bound(state, level, k)
+        place, end, is_last = places[level], counts[level], level == k - 1
+        base = values[level] + state.constant[level]
+        bound = _bound(state.promises[level, place:end], k - level, base)
         if is_last:
             if 0 < len(found) < state.n_found[0] + state.n_candidates[level]:
                 return FULL
@@ -299,6 +233,21 @@ def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
             if not _is_before(word, state.best):
                 _pass(problem, state, level)
                 continue
-        work += _descend(problem, state, level, k)
+        least = -np.inf
+        if len(costs):
+            wanted = state.best_value[0] - problem.slack
+            least = _least_promise(
+                candidates[level, place + 1 : end],
+                marginals[level, place + 1 : end],
+                losses[level, place + 1 : end],
+                costs[candidates[level, place]],
+                wanted - values[level] - marginals[level, place],
+                k - level - 1,
+            )
+            if least == np.inf:
+                work += end - place
+                places[level] = place + 1  # with pair costs none dominates another
+                continue
+        work += _descend(problem, state, level, k, least)
         state.level[1] = level + 1
     return DONE

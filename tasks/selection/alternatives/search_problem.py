@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.array_kernels import dominating
+from chaffinch.tasks.selection.alternatives.charging_kernels import charge
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
-from chaffinch.tasks.selection.alternatives.search_kernels import charge
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
 from chaffinch.tasks.selection.alternatives.starting_kernels import exchange, good_set
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
@@ -148,10 +148,12 @@ def _problem(
     matters = sums[1, :, k] > caps
     nearest = np.zeros((len(features), k))
     costs = np.zeros((0, 0))
+    neighbours = np.zeros((0, 0), dtype=np.int64)
     if form.pair_costs is not None:
         costs = np.ascontiguousarray(form.pair_costs[np.ix_(features, features)])
         if k > 1:
             nearest[:, 1:] = _nearest(costs, k - 1) / 2
+        neighbours = _neighbours(costs)
     return Problem(
         gains=form.gains[features],
         costs=costs,
@@ -162,6 +164,7 @@ def _problem(
         least=sums[0, matters],
         most=sums[1, matters],
         nearest=nearest,
+        neighbours=neighbours,
         dominates=np.zeros((0, 0), dtype=bool),
         sizes=np.abs(caps[matters]) + np.abs(sums[:, matters, k]).max(axis=0),
         most_charged=0.0,
@@ -175,6 +178,13 @@ def _nearest(costs: Floats, most: int) -> Floats:
     np.fill_diagonal(without_own, np.inf)
     smallest = np.partition(without_own, most - 1, axis=1)[:, :most]
     return np.asarray(np.cumsum(np.sort(smallest, axis=1), axis=1))
+
+
+def _neighbours(costs: Floats) -> Integers:
+    """Return the features of the smallest pair costs with each, the smallest first."""
+    without_own = costs.copy()
+    np.fill_diagonal(without_own, np.inf)
+    return np.argsort(without_own, axis=1)[:, :-1]
 
 
 def _with_slack(problem: Problem, state: State, most_charged: float) -> Problem:
@@ -229,6 +239,7 @@ def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> 
         candidates=np.zeros((k + 1, n + 1), dtype=np.int64),
         marginals=np.zeros((k + 1, n + 1)),
         promises=np.zeros((k + 1, n + 1)),
+        losses=np.zeros((k + 1, n + 1)),
         n_candidates=np.zeros(k + 1, dtype=np.int64),
         place=np.full(k + 1, -1),
         value=np.zeros(k + 1),

@@ -30,6 +30,8 @@ class Problem(NamedTuple):
         The smallest and the largest sum that t candidates can have in a row.
     nearest : ndarray, shape (n, k)
         Half the sum of the t smallest pair costs of each candidate.
+    neighbours : ndarray of int64, shape (n, l) or (0, 0)
+        The candidates of the smallest pair costs with each, the smallest first.
     dominates : ndarray of bool, shape (n, n) or (0, 0)
         Row i, column j: whether i dominates j, see `search_problem.py`.
     sizes : ndarray, shape (r,)
@@ -47,6 +49,7 @@ class Problem(NamedTuple):
     least: Floats
     most: Floats
     nearest: Floats
+    neighbours: Integers
     dominates: Mask
     sizes: Floats
     most_charged: float
@@ -62,6 +65,8 @@ class State(NamedTuple):
         The partial set; chosen[level] was added at that level.
     candidates, marginals, promises : ndarray, shape (k + 1, n + 1)
         What may be added, what it adds, what it promises; the last place is spare.
+    losses : ndarray, shape (k + 1, n + 1)
+        Half the sum of the smallest pair costs with a level's candidates that one more leaves.
     n_candidates, place : ndarray of int64, shape (k + 1,)
         How many candidates there are, and which is next; -1 on the first level before the start.
     value, constant : ndarray, shape (k + 1,)
@@ -82,6 +87,7 @@ class State(NamedTuple):
     candidates: Integers
     marginals: Floats
     promises: Floats
+    losses: Floats
     n_candidates: Integers
     place: Integers
     value: Floats
