@@ -43,8 +43,9 @@ LOOK, DESCEND = "look_at_all_rows", "descend"
 STEPS = (LOOK, DESCEND)
 FEATURES = "features.json"
 FORMAT = "chaffinch differentiable selection"
-_UNFINISHED = ".unfinished"  # folder of a descent that is not done
-_CHECKPOINT = "checkpoint.safetensors"  # there: the state it had, and its way to it
+_UNFINISHED = ".unfinished"  # folder of descents that are not done
+_ENDING = ".safetensors"  # there, by the key of a descent: the state it had, and its way to it
+_MOST_OTHERS = 2  # the newest of other descents that are kept for their commands to go on
 
 
 @dataclass(frozen=True)
@@ -125,14 +126,15 @@ def descend(
         sweep(unfinished)
         # with the names: they are in a state, and equal rows may have others
         checkpoints, key = Checkpoints(unfinished), digest(description | {"names": table.columns})
+        _clear_others(unfinished, key)
         state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
-        n_before, keep = len(way), checkpoints.now_and_then(_CHECKPOINT)
+        n_before, keep = len(way), checkpoints.now_and_then(key + _ENDING)
 
         def tell(descent: Descent, way: Sequence[Step]) -> None:
             if len(way) == n_before:
                 on_progress(LOOK, 1, 1)
             on_progress(DESCEND, len(way), settings.steps)
-            keep(lambda: to_bytes(state_of(descent), _words(key, way)))
+            keep(lambda: to_bytes(state_of(descent), _words(way)))
 
         on_progress(LOOK, 0, 1)
         with sharing_of(table, sharing.cluster, sharing.workers) as shared:
@@ -144,34 +146,47 @@ def descend(
         # the state last: it may be the start, by which one that is killed before knows itself
         write_file(folder / FEATURES, sealed(content))
         write_file(folder / STATE, left)
-        remove_file(unfinished / _CHECKPOINT)
+        remove_file(unfinished / (key + _ENDING))
     if not content["features"]:
         logger.warning("no feature is worth a penalty of %g; give a lower one", settings.penalty)
     on_progress(DESCEND, 1, 1)
     return Descended(folder, content)
 
 
+def _clear_others(unfinished: Path, key: str) -> None:
+    """Remove all but the newest descents that other commands did not finish, and tell of those."""
+    others = [path for path in unfinished.glob(f"*{_ENDING}") if path.stem != key]
+    others.sort(key=lambda path: (path.stat().st_mtime_ns, path.stem))
+    for path in others[:-_MOST_OTHERS]:
+        remove_file(path)
+    if others:
+        logger.warning(
+            "folder %s has what other commands did not finish, by other rows or settings: the same "
+            "command as then goes on with it; to be rid of it, remove %s",
+            unfinished.parent,
+            unfinished,
+        )
+
+
 def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]] | None:
     """Return where this very descent was last, and its way there; None if nothing is known."""
-    content = checkpoints.read(_CHECKPOINT)
+    content = checkpoints.read(key + _ENDING)
     if content is None:
         return None
     try:
         state, words = with_words(content)
     except ValueError as error:
-        checkpoints.discard(_CHECKPOINT, str(error))
-        return None
-    if words.get("key") != key:
-        checkpoints.discard(_CHECKPOINT, "it is of another descent")
+        reason, _, _ = str(error).rpartition("; ")  # the remedy after it is one for a start
+        checkpoints.discard(key + _ENDING, reason)
         return None
     way = [Step(*one) for one in json.loads(words["way"])]
     logger.info("%d steps were made before", len(way))
     return state, way
 
 
-def _words(key: str, way: Sequence[Step]) -> dict[str, str]:
+def _words(way: Sequence[Step]) -> dict[str, str]:
     """Return what a checkpoint says beside the state."""
-    return {"key": key, "way": json.dumps([astuple(step) for step in way])}
+    return {"way": json.dumps([astuple(step) for step in way])}
 
 
 def _rules(settings: DescentSettings) -> Rules:

@@ -47,6 +47,8 @@ def shuffle_files(
         If the device is full or fails.
     """
     parquet = are_parquet(files)
+    if not parquet:
+        _refuse_delimited(files)
     _check_for(_PARQUET if parquet else _SVMLIGHT, settings)
     on_progress(SHUFFLE, 0, 1)
     if parquet:
@@ -71,6 +73,17 @@ def shuffle_files(
         )
     on_progress(SHUFFLE, 1, 1)
     return table
+
+
+def _refuse_delimited(files: Sequence[str]) -> None:
+    """Refuse what by its name is CSV, which every other command reads."""
+    for file in files:
+        name = Path(file).name
+        if Path(name.removesuffix(".gz")).suffix.lower() in (".csv", ".tsv"):
+            raise InputError(
+                f"{name} is delimited text by its name, but shuffle reads Parquet and {_SVMLIGHT}; "
+                "write it as Parquet"
+            )
 
 
 def _check_for(form: str, settings: ShuffleSettings) -> None:

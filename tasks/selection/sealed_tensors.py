@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SEAL = "sha256"
+_ALIGNED = 8  # bytes, as arrays begin there
 
 
 def sealed(tensors: Mapping[str, NDArray[Any]], words: Mapping[str, str]) -> bytes:
@@ -18,7 +19,7 @@ def sealed(tensors: Mapping[str, NDArray[Any]], words: Mapping[str, str]) -> byt
     from safetensors.numpy import save
 
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    return bytes(save(whole, metadata={**words, _SEAL: _digest(whole, words)}))
+    return _in_order(bytes(save(whole, metadata={**words, _SEAL: _digest(whole, words)})))
 
 
 def unsealed(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str], bool]:
@@ -41,17 +42,28 @@ def unsealed(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str], b
 
 
 def seal_of(content: bytes) -> str:
-    """Return the seal of what `sealed` returned: 64 hexadecimal digits over arrays and words.
-
-    Equal contents have one seal, while their bytes may differ: safetensors has words in any order.
-    """
+    """Return the seal of what `sealed` returned: 64 hexadecimal digits over arrays and words."""
     return _words(content)[_SEAL]
 
 
+def _in_order(content: bytes) -> bytes:
+    """Return it with the words of its header in order; safetensors has them in any."""
+    header, end = _header(content)
+    written = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    padded = written + b" " * (-len(written) % _ALIGNED)
+    return len(padded).to_bytes(8, "little") + padded + content[end:]
+
+
 def _words(content: bytes) -> dict[str, str]:
-    length = int.from_bytes(content[:8], "little")
-    words: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    words: dict[str, str] = _header(content)[0].get("__metadata__", {})
     return words
+
+
+def _header(content: bytes) -> tuple[dict[str, Any], int]:
+    """Return the header, and where it ends."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header: dict[str, Any] = json.loads(content[8:end])
+    return header, end
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], words: Mapping[str, str]) -> str:

@@ -208,7 +208,7 @@ BAD = {
     ),
     "none": ({"n_features": 0}, r"n_features must be in 1\.\.120 but is 0"),
     "too many": ({"n_features": 121}, r"n_features must be in 1\.\.120 but is 121"),
-    "half": ({"n_features": 2.5}, r"n_features must be in 1\.\.120 but is 2\.5"),
+    "half": ({"n_features": 2.5}, r"must be a whole number in 1\.\.120 but is 2\.5; give an int"),
     "penalty": ({"penalty": -1}, "penalty must be a finite number, at least 0, but is -1"),
     "no penalty": ({"penalty": float("nan")}, "penalty must be a finite number"),
     "order": ({"n_features": 3, "order": 9}, r"order must be in 1\.\.8 but is 9: with each"),
@@ -225,7 +225,7 @@ BAD = {
     "half a seed": ({"n_features": 3, "seed": 0.5}, "seed must be a whole number"),
     "true as penalty": ({"penalty": True}, "penalty must be a finite number, .* but is True"),
     "a penalty that no float holds": ({"penalty": 10**400}, "penalty must be a finite number"),
-    "true": ({"n_features": True}, r"n_features must be in 1\.\.120 but is True"),
+    "true": ({"n_features": True}, r"must be a whole number in 1\.\.120 but is True; give an int"),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }
 

@@ -17,6 +17,12 @@ def test_they_come_back_as_they_were():
     }
 
 
+def test_equal_contents_are_equal_bytes():
+    words = {f"word {number}": str(number) for number in range(20)}
+    backwards = dict(reversed(words.items()))
+    assert sealed(TENSORS, words) == sealed(dict(reversed(TENSORS.items())), backwards)
+
+
 def test_whatever_byte_is_changed_is_noticed():
     content = sealed(TENSORS, WORDS)
     for place in range(8, len(content)):

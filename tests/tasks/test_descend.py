@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import signal
 import subprocess
@@ -52,9 +51,24 @@ def tables(tmp_path_factory):
 
 
 def left_in(folder):
-    """Return the bytes of the features and the seal of the state."""
-    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    return {n: seal_of(c) if n == "state.safetensors" else c for n, c in files.items()}
+    """Return the bytes of the features and the state."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def unfinished_in(folder):
+    """Return the checkpoints below a folder."""
+    return [path for path in folder.rglob("*.safetensors") if path.parent.name == ".unfinished"]
+
+
+def stopped(data, folder, asked):
+    """Descend for four steps."""
+
+    def stop(step, done, total):
+        if (step, done) == ("descend", 4):
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        descend(data, folder, asked, on_progress=stop)
 
 
 def test_the_folder_has_the_features_of_the_same_descent_in_python_and_its_state(tables, tmp_path):
@@ -79,8 +93,9 @@ def test_the_folder_has_the_features_of_the_same_descent_in_python_and_its_state
     assert [step["penalty"] for step in content["path"]] == plain.penalties.tolist()
     assert content["table"] == {"hash": table.hash, "rows": 9000, "columns": 60}
     chaffinch.save_state(plain.state, tmp_path / "state")
-    of_python = seal_of((tmp_path / "state").read_bytes())
-    assert left_in(tmp_path / "out")["state.safetensors"] == of_python == content["state"]
+    of_python = (tmp_path / "state").read_bytes()
+    assert left_in(tmp_path / "out")["state.safetensors"] == of_python
+    assert content["state"] == seal_of(of_python)
 
 
 @pytest.mark.e2e
@@ -224,7 +239,7 @@ def test_one_that_was_stopped_goes_on_as_if_it_never_had_been(
     steps = [done for step, done, total in made if (step, total) == ("descend", 20)]
     assert steps == list(range(first, 21))
     assert left_in(folder) == left_in(tmp_path / "whole")
-    assert not list(folder.rglob("checkpoint.safetensors"))
+    assert not unfinished_in(folder)
 
 
 KILLED = """
@@ -257,32 +272,59 @@ def test_one_that_was_killed_goes_on(tables, tmp_path):
 
 
 @pytest.mark.usefixtures("at_every_step")
-@pytest.mark.parametrize("other", ["steps", "rows", "damaged"])
-def test_what_is_left_of_another_descent_is_of_no_use(tables, tmp_path, other, caplog):
-    def stop(step, done, total):
-        if (step, done) == ("descend", 4):
-            raise StoppedError
-
-    with pytest.raises(StoppedError):
-        descend(tables[0], tmp_path / "out", ASKED, on_progress=stop)
+@pytest.mark.parametrize("other", ["steps", "rows"])
+def test_what_another_command_did_not_finish_is_left_for_it(tables, tmp_path, other, caplog):
+    stopped(tables[0], tmp_path / "out", ASKED)
     asked = DescentSettings(n_features=3, steps=21) if other == "steps" else ASKED
-    data = tables[other == "rows"]
-    if other == "damaged":
-        (checkpoint,) = (tmp_path / "out").rglob("checkpoint.safetensors")
-        checkpoint.write_bytes(checkpoint.read_bytes()[:-9] + bytes(9))
-    made = []
-    with caplog.at_level(logging.INFO, logger="chaffinch"):
-        descend(data, tmp_path / "out", asked, on_progress=lambda *said: made.append(said))
+    data, made = tables[other == "rows"], []
+    descend(data, tmp_path / "out", asked, on_progress=lambda *said: made.append(said))
     assert ("descend", 0, asked.steps) in made
-    said = "the state is damaged" if other == "damaged" else "it is of another descent"
-    assert f"checkpoint.safetensors is about begins anew: {said}" in caplog.text
+    assert f"{tmp_path / 'out'} has what other commands did not finish" in caplog.text
     descend(data, tmp_path / "whole", asked)
+    assert left_in(tmp_path / "out") == left_in(tmp_path / "whole")
+    made.clear()
+    descend(tables[0], tmp_path / "out", ASKED, on_progress=lambda *said: made.append(said))
+    assert ("descend", 2, 20) not in made
+    assert ("descend", 3, 20) in made
+    descend(tables[0], tmp_path / "whole", ASKED)
+    assert left_in(tmp_path / "out") == left_in(tmp_path / "whole")
+    assert not unfinished_in(tmp_path / "out")
+
+
+@pytest.mark.usefixtures("at_every_step")
+def test_of_what_other_commands_did_not_finish_the_newest_are_left(tables, tmp_path):
+    kept = []
+    for steps in range(10, 15):
+        stopped(tables[0], tmp_path / "out", DescentSettings(n_features=3, steps=steps))
+        kept += [path for path in unfinished_in(tmp_path / "out") if path not in kept]
+    assert len(kept) == 5
+    assert sorted(unfinished_in(tmp_path / "out")) == sorted(kept[-3:])
+
+
+@pytest.mark.usefixtures("at_every_step")
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda content: content[:-9] + bytes(9), "the state is damaged (it was changed)"),
+        (lambda content: content[:99], "the state cannot be read ("),
+    ],
+)
+def test_a_damaged_checkpoint_is_of_no_use(tables, tmp_path, damage, said, caplog):
+    stopped(tables[0], tmp_path / "out", ASKED)
+    (checkpoint,) = unfinished_in(tmp_path / "out")
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
+    made = []
+    descend(tables[0], tmp_path / "out", ASKED, on_progress=lambda *said: made.append(said))
+    assert ("descend", 0, 20) in made
+    assert f"what checkpoint {checkpoint} is about begins anew: {said}" in caplog.text
+    assert "without start" not in caplog.text  # there was none
+    descend(tables[0], tmp_path / "whole", ASKED)
     assert left_in(tmp_path / "out") == left_in(tmp_path / "whole")
 
 
 def test_a_checkpoint_is_not_written_after_every_step(tables, tmp_path):
     def look(step, done, total):
-        assert not list(tmp_path.rglob("checkpoint.safetensors"))
+        assert not unfinished_in(tmp_path)
 
     descend(tables[0], tmp_path / "out", ASKED, on_progress=look)
 
@@ -361,6 +403,16 @@ def test_files_are_known_by_what_they_hold(tmp_path):
             shuffled(files, **asked)
         assert "\n" not in str(refusal.value)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["a.csv", "A.CSV.gz", "a.tsv"])
+def test_delimited_text_is_refused_by_its_name_whatever_else_is_asked(tmp_path, name):
+    (tmp_path / name).write_text("y,a\n1,2\n")
+    for asked in (ShuffleSettings(), ShuffleSettings(target="y"), ShuffleSettings(zero_based=True)):
+        with pytest.raises(
+            InputError, match=rf"^{name} is delimited text .*; write it as Parquet$"
+        ):
+            shuffle_files([str(tmp_path / name)], tmp_path / "out.parquet", asked)
 
 
 def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tables, tmp_path):

@@ -28,6 +28,7 @@ from chaffinch.tasks.selection.vocabulary import Floats, Mask
 _STEPS, _WORK_OF_STEPS = 150, 30_000_000
 _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_TO_COMPARE = 4000  # features, each with each
+_NEIGHBOURS = 64  # that are looked through for those that are left, and then all that are
 _ROOM = 2.0  # by how much multipliers may grow on the way
 
 
@@ -148,12 +149,13 @@ def _problem(
     matters = sums[1, :, k] > caps
     nearest = np.zeros((len(features), k))
     costs = np.zeros((0, 0))
-    neighbours = np.zeros((0, 0), dtype=np.int64)
+    neighbours = np.zeros((len(features), 0), dtype=np.int64)
     if form.pair_costs is not None:
         costs = np.ascontiguousarray(form.pair_costs[np.ix_(features, features)])
         if k > 1:
-            nearest[:, 1:] = _nearest(costs, k - 1) / 2
-        neighbours = _neighbours(costs)
+            neighbours = _neighbours(costs, min(len(features) - 1, k + _NEIGHBOURS))
+            smallest = np.take_along_axis(costs, neighbours[:, : k - 1], axis=1)
+            nearest[:, 1:] = np.cumsum(smallest, axis=1) / 2
     return Problem(
         gains=form.gains[features],
         costs=costs,
@@ -172,19 +174,13 @@ def _problem(
     )
 
 
-def _nearest(costs: Floats, most: int) -> Floats:
-    """Return sums of the 1, 2, ... smallest pair costs of each feature, shape (n, most)."""
-    without_own = costs.copy()
-    np.fill_diagonal(without_own, np.inf)
-    smallest = np.partition(without_own, most - 1, axis=1)[:, :most]
-    return np.asarray(np.cumsum(np.sort(smallest, axis=1), axis=1))
-
-
-def _neighbours(costs: Floats) -> Integers:
+def _neighbours(costs: Floats, most: int) -> Integers:
     """Return the features of the smallest pair costs with each, the smallest first."""
     without_own = costs.copy()
     np.fill_diagonal(without_own, np.inf)
-    return np.argsort(without_own, axis=1)[:, :-1]
+    nearest = np.argpartition(without_own, most - 1, axis=1)[:, :most]
+    order = np.argsort(np.take_along_axis(without_own, nearest, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(nearest, order, axis=1)
 
 
 def _with_slack(problem: Problem, state: State, most_charged: float) -> Problem:

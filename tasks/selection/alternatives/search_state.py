@@ -30,8 +30,8 @@ class Problem(NamedTuple):
         The smallest and the largest sum that t candidates can have in a row.
     nearest : ndarray, shape (n, k)
         Half the sum of the t smallest pair costs of each candidate.
-    neighbours : ndarray of int64, shape (n, l) or (0, 0)
-        The candidates of the smallest pair costs with each, the smallest first.
+    neighbours : ndarray of int64, shape (n, l)
+        Candidates of the smallest pair costs with each, the smallest first.
     dominates : ndarray of bool, shape (n, n) or (0, 0)
         Row i, column j: whether i dominates j, see `search_problem.py`.
     sizes : ndarray, shape (r,)

@@ -264,8 +264,10 @@ def check_aim(n_columns: int, aim: Aim) -> None:
     n_features = aim.n_features
     if n_features is None:
         return
-    is_count = isinstance(n_features, Integral) and not isinstance(n_features, bool)
-    if not is_count or not 1 <= int(n_features) <= n_columns:
+    if isinstance(n_features, bool) or not isinstance(n_features, Integral):
+        must = f"n_features must be a whole number in 1..{n_columns} but is {n_features!r}"
+        raise ValueError(f"{must}; give an int")
+    if not 1 <= int(n_features) <= n_columns:
         raise ValueError(f"n_features must be in 1..{n_columns} but is {n_features!r}")
 
 

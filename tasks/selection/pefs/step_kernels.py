@@ -81,8 +81,9 @@ def after_step(
     -------
     ndarray of float64, shape (d,)
     """
-    after = theta.copy()
+    after = np.empty(len(theta))
     for j in range(len(theta)):
+        after[j] = theta[j]
         if fixed[j]:
             continue
         gradient = 0.0
@@ -115,10 +116,12 @@ def log_losses(outputs: Any, target: Any, weight: Any, n_masks: int) -> tuple[An
     slopes : ndarray of float32, shape (n m, n_classes)
     """
     n, n_classes = outputs.shape
-    losses, slopes = np.zeros(n_masks), np.empty_like(outputs)
+    losses, slopes = np.zeros(n_masks), np.empty(outputs.shape, np.float32)
     for i in range(n):
         share = 1.0 if weight is None else np.float64(weight[i // n_masks])
-        highest, total, own = outputs[i].max(), np.float32(0), target[i // n_masks]
+        highest, total, own = outputs[i, 0], np.float32(0), target[i // n_masks]
+        for k in range(1, n_classes):
+            highest = max(highest, outputs[i, k])
         for k in range(n_classes):
             slopes[i, k] = np.exp(outputs[i, k] - highest)
             total += slopes[i, k]
@@ -150,7 +153,7 @@ def squared_losses(outputs: Any, target: Any, weight: Any) -> tuple[Any, Any]:
     slopes : ndarray of float32, shape (n, m)
     """
     n, n_masks = outputs.shape
-    losses, slopes = np.zeros(n_masks), np.empty_like(outputs)
+    losses, slopes = np.zeros(n_masks), np.empty(outputs.shape, np.float32)
     for i in range(n):
         share = 1.0 if weight is None else np.float64(weight[i])
         for k in range(n_masks):
