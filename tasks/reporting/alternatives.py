@@ -69,22 +69,28 @@ def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
     """
     if _is_smallest_counted(alternatives):
         return ""
+    if one["status"] == "optimal" and _is_found_at_once(alternatives):
+        return "the best beside the others"  # there may be better ones beside the chosen set alone
     if one["status"] == "feasible" and one["bound"] is not None:
         return _short_of(one["quality"], one["bound"], "the best")
     return _PROOF[one["status"]]
 
 
 def proof_of_all(alternatives: Mapping[str, Any]) -> str:
-    """Return what is known of the sets together, where the worst of them counts; or nothing.
+    """Return what is known of the sets together, where they are found at once; or nothing.
 
     Parameters
     ----------
     alternatives : mapping
         As in ``alternatives.json``.
     """
-    if not _is_smallest_counted(alternatives) or not alternatives["sets"]:
+    if not alternatives["sets"]:
         return ""
-    if alternatives["status"] == "optimal":
+    is_proven = alternatives["status"] == "optimal"
+    if not _is_smallest_counted(alternatives):
+        is_known = is_proven and _is_found_at_once(alternatives)
+        return "No other such sets are worth more in all: proven" if is_known else ""
+    if is_proven:
         return "The worst of them is the best that it can be: proven"
     worst, bound = min(one["quality"] for one in alternatives["sets"]), alternatives.get("bound")
     known = "not proven best" if bound is None else _short_of(worst, bound, "the best it can be")
@@ -93,6 +99,10 @@ def proof_of_all(alternatives: Mapping[str, Any]) -> str:
 
 def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
     return bool(alternatives["settings"]["aggregate"] == "min")
+
+
+def _is_found_at_once(alternatives: Mapping[str, Any]) -> bool:
+    return bool(alternatives["settings"].get("search") == "simultaneous")
 
 
 def _short_of(quality: float, bound: float, best: str) -> str:

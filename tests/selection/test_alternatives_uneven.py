@@ -210,3 +210,21 @@ def test_where_all_is_worth_nothing_that_is_proven(search, aggregate) -> None:
             quality, k=2, n_alternatives=1, tau=1, search=search, aggregate=aggregate
         )
         assert (found.status, found.total, found.gap) == ("optimal", 0, 0)
+
+
+@pytest.mark.parametrize("values", [[5, 4e6, 3e9, 2, 1], [0.01, 0.02, 0.03, 0.04, 5e5, 6e6]])
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_sets_are_in_order_however_much_they_are_worth(values, aggregate) -> None:
+    for k in (1, 2):
+        n_sets = min(3, len(values) // k)
+        found = find_alternatives(
+            Univariate(values),
+            k=k,
+            n_alternatives=n_sets - 1,
+            tau=1,
+            search="simultaneous",
+            aggregate=aggregate,
+        )
+        worths = [one.quality for one in found]
+        assert len(worths) == n_sets
+        assert worths == sorted(worths, reverse=True)

@@ -317,15 +317,21 @@ def test_every_quality_finds_sets_and_says_what_it_has_proven(quality) -> None:
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "min"])
-def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate) -> None:
+def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate, tmp_path) -> None:
     asked = {**found.settings["alternatives"], "search": "simultaneous", "aggregate": aggregate}
-    together = select(alternatives=AlternativeSettings(**asked)).alternatives
+    result = select(alternatives=AlternativeSettings(**asked))
+    together = result.alternatives
     worths = [
         [one["quality"] for one in result["sets"]] for result in (together, found.alternatives)
     ]
     value = {"sum": sum, "min": min}[aggregate]
     assert value(worths[0]) >= value(worths[1]) - 1e-12
     assert together["status"] == "optimal"
+    page = result.report(tmp_path / "report.html").read_text()
+    assert "the best there is" not in page  # beside the chosen set alone there may be better ones
+    is_of_sum = aggregate == "sum"
+    assert page.count("No other such sets are worth more in all: proven.") == is_of_sum
+    assert page.count("the best beside the others") == 2 * is_of_sum
 
 
 def test_what_cannot_be_is_refused_in_one_line() -> None:

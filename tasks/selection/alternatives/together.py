@@ -28,7 +28,7 @@ from chaffinch.tasks.selection.alternatives import (
 )
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.designs import Designs
+from chaffinch.tasks.selection.alternatives.designs import Designs, best_first
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity
 from chaffinch.tasks.selection.alternatives.greedy import (
     Sets,
@@ -55,6 +55,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 GreedyName = Literal["greedy_replacement", "greedy_balancing", "greedy_depth_search"]
 
 _ROUNDING = 1e-15  # of three operations
+_SAME = 1e-9  # what two sets differ by, relative to one, that are taken to be worth the same
 
 GREEDY: dict[GreedyName, Callable[[Floats, int, int, int], Sets]] = {
     "greedy_replacement": greedy_replacement,
@@ -135,7 +136,8 @@ def best_together(
     solved, is_hidden = narrowed.run(deadline, time.monotonic())
     if solved.sets is not None:
         value = counts([designs.form.value(one) for one in solved.sets.tolist()])
-        solved = replace(solved, value=value, bound=max(value, solved.bound))
+        in_order = best_first(designs.form, np.sort(solved.sets, axis=1))  # not as they were capped
+        solved = replace(solved, sets=in_order, value=value, bound=max(value, solved.bound))
     return replace(solved, complete=False) if is_hidden else solved
 
 
@@ -212,17 +214,22 @@ def greedily(
 
 
 def _bounds_in_place(
-    worths: Sequence[float], complete: bool, aggregate: Aggregate, highest: float
+    worths: Sequence[float],
+    complete: bool,
+    aggregate: Aggregate,
+    highest: float,
+    rounding: float,
 ) -> list[float]:
     """Return what no set is worth more than in the place of each among the others.
 
-    In the best sum none can be better in its place; by the smallest, the one that is worse than all
-    others cannot. Of any other set it is known what no set at all can exceed.
+    In the best sum none can be better in its place; by the smallest, one that is worse than all
+    others by more than rounding cannot. Of any other it is known what no set at all can exceed.
     """
     if complete and aggregate == "sum":
         return list(worths)
-    least = min(worths, default=0.0)
-    is_known = complete and worths.count(least) == 1
+    least, *others = [*sorted(worths), math.inf]
+    above = least + rounding + _SAME * abs(least)
+    is_known = complete and min(others, default=math.inf) > above
     return [worth if is_known and worth == least else max(worth, highest) for worth in worths]
 
 
@@ -281,7 +288,7 @@ def as_alternatives(
         status = "infeasible" if solved.complete else "not_solved"
     sets = () if solved.sets is None else tuple(map(tuple, np.sort(solved.sets, axis=1).tolist()))
     worths = [quality.value(one) for one in sets]
-    bounds = _bounds_in_place(worths, solved.complete, aggregate, highest)
+    bounds = _bounds_in_place(worths, solved.complete, aggregate, highest, solved.rounding)
     return Alternatives(
         sets=tuple(
             FeatureSet(
