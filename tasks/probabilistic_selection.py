@@ -33,7 +33,7 @@ from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, 
 from chaffinch.tasks.selection.pefs.batched_search import BatchedSearch
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
 from chaffinch.tasks.selection.pefs.found import most_probable
-from chaffinch.tasks.selection.pefs.module import checked
+from chaffinch.tasks.selection.pefs.network_check import checked
 from chaffinch.tasks.selection.pefs.repair import Repair
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Rules, Search
@@ -99,9 +99,10 @@ def probabilistic_selection(
         a category one for each value that it may have, 1 for the one that is there, and all less
         those of the baseline, so that a masked feature is 0. It returns a score for each class,
         (rows, classes), no probabilities, or one value in standard deviations of y, (rows, 1).
-        Whatever it changes on its way must be in its buffers. Before a prediction its batch
-        normalisation is recalibrated for the mask. Dropout is drawn from the seed: torch's own
-        generator is seeded for each pass, and then given back as it was.
+        Whatever it changes on its way must be in its buffers, which keep their names, shapes and
+        types. Before a prediction its batch normalisation is recalibrated for the mask. Dropout is
+        drawn from the seed: torch's own generator is seeded for each pass, and then given back as
+        it was.
     batch_size : int, optional
         By default 128, or all rows if there are fewer.
     most_sweeps : int
