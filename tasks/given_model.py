@@ -14,7 +14,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.given_table import GivenTable, as_real_numbers, read_given_table
 from chaffinch.tasks.selection.errors import in_one_line
-from chaffinch.tasks.selection.given_arrays import target_array
+from chaffinch.tasks.selection.given_arrays import not_of_rows, target_array
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -267,9 +267,7 @@ def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> 
         weight = as_real_numbers(sample_weight, "sample_weight", "hold numbers")
     for name, values in (("y", truth), ("sample_weight", weight)):
         if values is not None and values.shape != (len(matrix),):
-            raise InputError(
-                f"{name} must have shape ({len(matrix)},), as X has rows, but has {values.shape}"
-            )
+            raise InputError(not_of_rows(name, values.shape, len(matrix)))
     if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
         raise InputError("sample_weight must be above 0 and finite; leave out rows of no weight")
     if weight is not None:

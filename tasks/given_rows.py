@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.given_table import GivenTable, as_real_numbers, read_given_table
+from chaffinch.tasks.given_table import COMPLEX, GivenTable, as_real_numbers, read_given_table
 from chaffinch.tasks.selection.given_arrays import (
     LEAVE_OUT,
     check_gaps,
+    not_of_rows,
     target_array,
     without_order,
 )
@@ -40,7 +42,32 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     InputError
         If the table and the target do not fit each other.
     """
-    return rows_of(read_given_table(X, None), y, task)
+    return rows_of(read_rows(X), y, task)
+
+
+def read_rows(X: Any) -> GivenTable:
+    """Return a table that is given without a model; InputError if it is none.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M) or pandas.DataFrame
+        Its columns of objects may be true and false.
+    """
+    return read_given_table(with_truths(X) if isinstance(X, pd.DataFrame) else X, None)
+
+
+def with_truths(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with pandas' own type in columns of objects that are all true or false.
+
+    Such a column is what becomes of true and false where some are missing.
+    """
+    typed = frame.copy(deep=False)
+    for j, dtype in enumerate(frame.dtypes):
+        if pd.api.types.is_object_dtype(dtype):
+            column = frame.iloc[:, j]
+            if pd.api.types.infer_dtype(column) == "boolean":
+                typed.isetitem(j, column.astype("boolean").array)
+    return typed
 
 
 def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]:
@@ -54,9 +81,9 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
     with said_to_the_user():
         truth = target_array(y)
     if truth.shape != (len(table.matrix),):
-        raise InputError(
-            f"y must have shape ({len(table.matrix)},), as X has rows, but has {truth.shape}"
-        )
+        raise InputError(not_of_rows("y", truth.shape, len(table.matrix)))
+    if truth.dtype.kind == "c":
+        raise InputError(COMPLEX.format("y"))
     with said_to_the_user():
         check_gaps(truth)
     sizes = tuple(0 if known is None else len(known) for known in table.categories)

@@ -22,7 +22,12 @@ from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
 _LARGEST_WHOLE = 2.0**53  # up to here float64 holds every whole number
 _NOT_YET_ARRAYS = {"sparse matrix": "toarray", "lazy frame": "collect"}
-_COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
+COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
+
+# of a column by what pandas finds in it
+_REMEDIES = dict.fromkeys(
+    ("integer", "floating", "mixed-integer-float", "decimal"), "give it as astype(float)"
+) | {"boolean": "give it as astype('boolean')"}
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,7 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must {must}: {error}") from error
     if plain.dtype.kind == "c":
-        raise InputError(_COMPLEX.format(name))
+        raise InputError(COMPLEX.format(name))
     if plain.dtype.kind in "mM":
         raise InputError(
             f"{name} must {must} but holds {plain.dtype}; give numbers, as seconds since a start"
@@ -249,7 +254,7 @@ def codes_or_numbers(
     By default those that the column has are taken. InputError if it holds anything else.
     """
     if pd.api.types.is_complex_dtype(column.dtype):
-        raise InputError(_COMPLEX.format(f"column {name!r} of X"))
+        raise InputError(COMPLEX.format(f"column {name!r} of X"))
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         numbers: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
         if pd.api.types.is_integer_dtype(column.dtype):
@@ -260,8 +265,10 @@ def codes_or_numbers(
     elif known is None:
         values = column.dropna()
         if not all(isinstance(value, str) for value in values):
+            kind = pd.api.types.infer_dtype(values)
             raise InputError(
-                f"column {name!r} of X must hold numbers, categories or text but is {column.dtype}"
+                f"column {name!r} of X must hold numbers, categories or text but is "
+                f"{column.dtype}; {_REMEDIES.get(kind, 'make all its values numbers, or text')}"
             )
         known = sorted(values.unique())
     codes = pd.Index(known).get_indexer(column.to_numpy(dtype=object, na_value=np.nan))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from chaffinch.storage.names import quoted
 from chaffinch.storage.sources import read_source
 from chaffinch.storage.tables import type_columns
 from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.matrix import feature_matrix
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, Schema
@@ -93,7 +94,8 @@ class SelectedModel:
         Raises
         ------
         InputError
-            If a kept feature is missing or of another type.
+            If a kept feature is missing or of another type, or a network would read a number
+            beyond -1e30..1e30.
 
         Warns
         -----
@@ -139,6 +141,8 @@ class SelectedModel:
         ]
         typed = pa.table(columns, names=features)
         matrix = feature_matrix(typed, features, self.categories)
+        if self.fitted.kind == "mlp":  # whose sums would overflow, and their difference be NaN
+            check_all_within(matrix, features, self.categories, "column {!r}")
         for position, name in enumerate(features):
             if name in self.categories:
                 unread = np.isnan(matrix[:, position])
@@ -164,10 +168,36 @@ def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
     there = set(columns)
     missing = [name for name in features if name not in there]
     if missing:
+        kind, them = ("a feature", "it") if len(missing) == 1 else ("features", "them")
         raise InputError(
-            f"the table lacks {missing[0]!r}, a feature that the model reads; give a table "
-            f"with the columns {', '.join(features[:10])}"
+            f"the table lacks {quoted(missing)}, {kind} that the model reads; give a table with "
+            f"{them}"
         )
+
+
+def check_all_within(
+    matrix: Floats, features: Sequence[str], categorical: Collection[str], said: str
+) -> None:
+    """Refuse numbers that a network cannot compute with, as they are refused in training.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64, shape (n, d)
+    features : sequence of str, length d
+        Its columns.
+    categorical : collection of str
+        Those of them that hold codes.
+    said : str
+        What a column is called, with a place for its name.
+
+    Raises
+    ------
+    InputError
+        If one is beyond -1e30..1e30.
+    """
+    for name, column in zip(features, matrix.T, strict=True):
+        if name not in categorical:
+            check_largest(said.format(name), column, ", or leave it empty")
 
 
 def warn_if_new(

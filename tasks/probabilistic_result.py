@@ -72,14 +72,17 @@ class ProbabilisticSelection:
         Raises
         ------
         InputError
-            If a kept feature is missing, of another type or infinite.
+            If a kept feature is missing, of another type or infinite, a number is beyond
+            -1e30..1e30, or a network of your own returns what is not finite.
 
         Warns
         -----
         UserWarning
             If nearly all the values of a category are new.
         """
-        return self._network.predict(self._searched.matrix(X, self.mask), self.mask)
+        matrix = self._searched.matrix(X, self.mask)
+        with said_to_the_user():
+            return self._network.predict(matrix, self.mask)
 
     def predict_averaged(self, X: Any, n_samples: int = 20) -> Floats:
         """Predict on the mean over masks drawn by the probabilities; it may use every feature.
@@ -94,8 +97,7 @@ class ProbabilisticSelection:
         Raises
         ------
         InputError
-            If a feature is missing, of another type or infinite, or `n_samples` is no such
-            number.
+            As `predict`, or if `n_samples` is no such number.
 
         Warns
         -----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.given_rows import rows_of
-from chaffinch.tasks.given_table import read_given_table
+from chaffinch.tasks.given_rows import read_rows, rows_of
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.probabilistic_checks import (
     check_can_be_written,
@@ -33,7 +32,7 @@ from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, 
 from chaffinch.tasks.selection.pefs.batched_search import BatchedSearch
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
 from chaffinch.tasks.selection.pefs.found import most_probable
-from chaffinch.tasks.selection.pefs.module import checked
+from chaffinch.tasks.selection.pefs.network_check import checked
 from chaffinch.tasks.selection.pefs.repair import Repair
 from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Rules, Search
@@ -99,9 +98,10 @@ def probabilistic_selection(
         a category one for each value that it may have, 1 for the one that is there, and all less
         those of the baseline, so that a masked feature is 0. It returns a score for each class,
         (rows, classes), no probabilities, or one value in standard deviations of y, (rows, 1).
-        Whatever it changes on its way must be in its buffers. Before a prediction its batch
-        normalisation is recalibrated for the mask. Dropout is drawn from the seed: torch's own
-        generator is seeded for each pass, and then given back as it was.
+        Whatever it changes on its way must be in its buffers, which keep their names, shapes and
+        types. Before a prediction its batch normalisation is recalibrated for the mask. Dropout is
+        drawn from the seed: torch's own generator is seeded for each pass, and then given back as
+        it was.
     batch_size : int, optional
         By default 128, or all rows if there are fewer.
     most_sweeps : int
@@ -146,7 +146,7 @@ def probabilistic_selection(
     ... )
     """
     on_device = device_asked_for(device)
-    table = read_given_table(X, None)
+    table = read_rows(X)
     rows, schema = rows_of(table, y, task)
     searched = SearchedTable.of(table)
     del table  # and with it a copy of the frame
@@ -161,6 +161,10 @@ def probabilistic_selection(
     with said_to_the_user():
         rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
         largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
+        # a fraction is a real number as well, but a checkpoint tells searches apart by floats
+        tau = float(tau)
+        if rules.penalty is not None:
+            rules = replace(rules, penalty=float(rules.penalty))
         prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
         check_varying(prepared, n_features)
         asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
@@ -205,7 +209,9 @@ def _run(
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise InputError(f"checkpoint {path} cannot be read: {error.strerror}") from error
+            raise InputError(
+                f"checkpoint {path} cannot be read: {error.strerror}; name another file"
+            ) from error
         with said_to_the_user(f"{path}: "):
             restore(search, content, of)
     batch = None if device is None else BatchedSearch([search], device)

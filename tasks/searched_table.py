@@ -12,9 +12,9 @@ import pyarrow as pa
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns
 from chaffinch.tasks.arrow_columns import as_numbers
-from chaffinch.tasks.given_rows import check_finite
-from chaffinch.tasks.given_table import GivenTable, codes_or_numbers, read_given_table
-from chaffinch.tasks.predicting import check_there, warn_if_new
+from chaffinch.tasks.given_rows import check_finite, read_rows, with_truths
+from chaffinch.tasks.given_table import GivenTable, codes_or_numbers
+from chaffinch.tasks.predicting import check_all_within, check_there, warn_if_new
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 
@@ -59,7 +59,8 @@ class SearchedTable:
         Raises
         ------
         InputError
-            If a feature is missing, of another type or infinite.
+            If a feature is missing, of another type or infinite, or a number is beyond
+            -1e30..1e30.
 
         Warns
         -----
@@ -74,14 +75,17 @@ class SearchedTable:
             check_columns(columns, "X")
             positions = np.flatnonzero(used).tolist()
             check_there([self.names[j] for j in positions], columns)
+            X = with_truths(X)
             matrix = np.full((len(X), len(self.names)), np.nan)
             for j in positions:
                 matrix[:, j] = self._values(X.iloc[:, columns.index(self.names[j])], j)
         check_finite(matrix, self.names)
+        coded = [n for n, known in zip(self.names, self.categories, strict=True) if known]
+        check_all_within(matrix, self.names, coded, "feature {!r} of X")
         return matrix
 
     def _by_position(self, X: Any) -> Floats:
-        table = read_given_table(X, None)
+        table = read_rows(X)
         if len(table.names) != len(self.names):
             raise InputError(f"X must have {len(self.names)} features but has {len(table.names)}")
         for name, searched, given in zip(

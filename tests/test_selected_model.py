@@ -86,9 +86,22 @@ def test_what_is_missing_or_new_is_predicted_all_the_same(result, table):
 
 
 def test_a_column_that_is_not_there(result, table):
-    message = "the table lacks 'colour', a feature that the model reads; give a table with the"
+    message = "the table lacks 'colour', a feature that the model reads; give a table with it"
     with pytest.raises(InputError, match=message):
         result.model.predict(table.drop(columns="colour"))
+
+
+def test_a_network_reads_no_number_beyond_those_that_it_can_compute_with(result, table):
+    far = table.assign(income=table["income"].mask(table.index == 2, -1e300))
+    if result.model.fitted.kind == "mlp":
+        with pytest.raises(InputError) as refusal:
+            result.model.predict(far)
+        assert str(refusal.value) == (
+            "column 'income' must lie within -1e+30..1e+30, which models can compute with, but is "
+            "-1e+300 in row 3: rescale it, or leave it empty"
+        )
+        far = table.assign(income=-1e30)
+    assert np.isfinite(probabilities(result, far)).all()
 
 
 LEARNT = "; the model learnt from numbers in 'age', so mend the value or leave it empty"

@@ -58,6 +58,24 @@ def target_array(y: Any) -> NDArray[Any]:
     return given
 
 
+def not_of_rows(name: str, shape: tuple[int, ...], n_rows: int) -> str:
+    """Return what is wrong with values of a shape other than one a row, and the remedy.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    shape : tuple of int
+        That it has.
+    n_rows : int
+        Of the table beside it.
+    """
+    remedy = "give one for each row"
+    if shape == (n_rows, 1):
+        remedy = f"give {name}.ravel(), or of a frame {name}.iloc[:, 0]"
+    return f"{name} must have shape ({n_rows},), as X has rows, but has {shape}; {remedy}"
+
+
 def check_gaps(y: NDArray[Any]) -> None:
     """Refuse a target without a value in some row; one of floats is refused where it is read.
 

@@ -194,6 +194,158 @@ def test_what_happens_between_the_layers_tells_networks_apart_too(tmp_path):
         found(network=Changed(torch.sin), most_sweeps=1, checkpoint=path)
 
 
+class Remembering(nn.Module):
+    """A network that a function sees through, and a buffer of its own."""
+
+    def __init__(self, forward, memory, step=0):
+        super().__init__()
+        self.inner, self.of = network(dropout=0), forward
+        self.register_buffer("memory", memory)
+        self.register_buffer("n_passes", torch.tensor(step))
+
+    def forward(self, rows):
+        return self.of(self, rows)
+
+
+def centred(own, rows):
+    """Take off the mean of the last mini-batch, which is there from the first one on."""
+    if own.training:
+        own.memory = rows.mean(dim=0)
+    return own.inner(rows if own.memory is None else rows - own.memory)
+
+
+def centred_later(own, rows):
+    own.n_passes = own.n_passes + 1
+    return centred(own, rows) if own.n_passes > 2 else own.inner(rows)
+
+
+def growing(own, rows):
+    if own.training:
+        own.memory = torch.cat([own.memory, rows[:1, 0]])
+    return own.inner(rows)
+
+
+def doubling(own, rows):
+    own.memory = own.memory.double()
+    return own.inner(rows)
+
+
+def forgetting(own, rows):
+    own.memory = None
+    return own.inner(rows)
+
+
+def attached(own, rows):
+    outputs = own.inner(rows)
+    own.memory = outputs.mean(dim=0)
+    return outputs
+
+
+def thawing(own, rows):
+    own.inner[0].bias.requires_grad_(requires_grad=False)
+    return own.inner(rows)
+
+
+def making_a_parameter(own, rows):
+    own.late = nn.Parameter(torch.ones(2))
+    return own.inner(rows) * own.late
+
+
+def counting_in_place(own, rows):
+    outputs = own.inner(rows)
+    own.memory.add_(1)
+    return outputs * own.memory
+
+
+def test_a_buffer_with_its_shape_from_the_start_is_as_it_was_after_a_stop(tmp_path, monkeypatch):
+    path, (X, _) = tmp_path / "search.safetensors", table()
+
+    def given():
+        return Remembering(centred, torch.zeros(8))
+
+    whole = found(network=given())
+    with monkeypatch.context() as patch:
+        patch.setattr(module_under_test, "write_file", written_once(module_under_test.write_file))
+        with pytest.raises(StoppedError):
+            found(network=given(), checkpoint=path)
+    resumed = found(network=given(), checkpoint=path)
+    same(resumed, whole)
+    assert (resumed.predict(X) == whole.predict(X)).all()
+    read_back = found(network=given(), checkpoint=path)
+    assert (read_back.predict(X) == whole.predict(X)).all()
+
+
+def written_once(write):
+    def stopping(path, content):
+        write(path, content)
+        raise StoppedError
+
+    return stopping
+
+
+KEEP = "network must keep the names, shapes and types of its parameters and buffers, but a training"
+ZEROS = r"from the start, as by register_buffer\('memory', torch.zeros\(\({}\)\)\)$"
+
+
+@pytest.mark.parametrize(
+    ("forward", "memory", "said"),
+    [
+        (centred, None, r"makes buffer 'memory', \(8,\) in float32, anew; .*" + ZEROS.format("8,")),
+        (centred_later, None, r"makes buffer 'memory', \(8,\) in float32, anew"),
+        (
+            growing,
+            torch.zeros(1),
+            r"makes buffer 'memory', \(2,\) in float32, of \(1,\) in .*" + ZEROS.format("2,"),
+        ),
+        (
+            doubling,
+            torch.zeros(1),
+            r"makes .* in float64, of \(1,\) in float32; store it in float32",
+        ),
+        (forgetting, torch.zeros(1), "removes 'memory'; let it stay"),
+        (attached, torch.zeros(2), "gives buffer 'memory' a gradient; store it detached"),
+        (thawing, None, "takes parameter 'inner.0.bias' its gradient; set requires_grad before"),
+        (making_a_parameter, None, r"makes parameter 'late', \(2,\) .*, anew; make it in __init__"),
+    ],
+)
+def test_a_network_that_makes_its_buffers_or_parameters_on_the_way_is_refused(
+    forward, memory, said, tmp_path
+):
+    with pytest.raises(InputError, match=rf"{KEEP} step {said}") as refusal:
+        found(network=Remembering(forward, memory), checkpoint=tmp_path / "search.safetensors")
+    assert "\n" not in str(refusal.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_network_that_cannot_have_a_pass_for_each_mask_is_refused():
+    said = r"network cannot be trained under two masks at once \(.*inplace.*\); .* new tensor, det"
+    with pytest.raises(InputError, match=said):
+        found(network=Remembering(counting_in_place, torch.ones(2)))
+
+
+def changed_later(own, rows):
+    """Let the buffer grow after so many passes that the check has not seen it."""
+    own.n_passes = own.n_passes + 1
+    if own.n_passes == 100:
+        own.memory = torch.zeros(3)
+    return own.inner(rows)
+
+
+@pytest.mark.parametrize(("memory", "there"), [(None, "none"), (torch.zeros(1), r"\(1,\) in flo")])
+def test_a_checkpoint_with_other_buffers_than_the_networks_is_refused(memory, there, tmp_path):
+    path = tmp_path / "search.safetensors"
+    found(network=Remembering(changed_later, memory), most_sweeps=1, checkpoint=path)
+    said = (
+        rf"has \(3,\) in float32 where the network has {there}.*; name another file, or remove it"
+    )
+    if memory is None:  # the number of passes has its place
+        said = "must hold the tensors of the network, but for buffers_[0-9] it has .*; name another"
+    with pytest.raises(InputError, match=said) as refusal:
+        found(network=Remembering(changed_later, memory), most_sweeps=1, checkpoint=path)
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert "\n" not in str(refusal.value)
+
+
 # What cannot be
 
 
@@ -211,7 +363,10 @@ def frozen():
             network(n_outputs=1),
             r"a score for each class, a tensor \(64, 2\), but returns \(64, 1\)",
         ),
-        (Changed(lambda outputs: (outputs, 1)), r"\(64, 2\), but returns tuple; give its last"),
+        (
+            Changed(lambda outputs: (outputs, 1)),
+            r"\(64, 2\), but returns tuple; return the tensor alone",
+        ),
         (
             Changed(lambda outputs: outputs[0]),
             r"\(64, 2\), but returns \(2,\); give its last layer",
@@ -244,6 +399,34 @@ def test_a_network_that_cannot_be_copied_is_refused():
 def test_hidden_layers_beside_a_network_are_refused():
     with pytest.raises(InputError, match="hidden_layer_sizes and network exclude each other"):
         found(network=network(), hidden_layer_sizes=(8,))
+
+
+@pytest.mark.parametrize("normal", [nn.LazyBatchNorm1d, nn.LazyInstanceNorm1d, nn.Identity])
+def test_lazy_layers_get_weights_as_the_refusal_says(normal):
+    lazy = nn.Sequential(nn.LazyLinear(16), nn.Unflatten(1, (4, 4)), normal(), nn.Flatten())
+    network = nn.Sequential(lazy, nn.LazyBatchNorm1d(), nn.LazyLinear(2))
+    with pytest.raises(InputError, match=r"in evaluation, as .* does$") as refusal:
+        found(network=network)
+    remedy = str(refusal.value).partition(", as ")[2].removesuffix(" does")
+    assert remedy == "network.eval()(torch.zeros(1, 8))"
+    network.eval()(torch.zeros(1, 8))
+    assert found(network=network, most_sweeps=1).mask.sum() == 2
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_a_network_that_overflows_as_it_predicts_is_told_with_the_row(kind):
+    X, y = table()
+    X["a"] *= 1e-20  # so that in deviations 1e30 is beyond float32
+    n_outputs, truth = (2, y) if kind == "classes" else (1, np.where(y == "yes", 1.0, -1.0))
+    given = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, n_outputs))
+    one = found(X, truth, network=given)
+    assert one.features == ("a", "d")
+    far = X.assign(a=X["a"].mask(X.index == 3, 1e30))
+    for predict in (one.predict, one.predict_averaged):
+        with pytest.raises(InputError, match="must return finite numbers but does not for row 4; "):
+            predict(far)
+    assert np.isfinite(one.predict(X)).all()
+    assert len(one.predict(X[:0])) == 0
 
 
 class Overflowing(nn.Module):

@@ -108,7 +108,7 @@ def test_intervals_and_empty_text_are_categories_as_others_are():
     [
         (
             lambda X: X.rename(columns={"size": "length"}),
-            "the table lacks 'size', a feature that the model reads; give a table with the ",
+            "the table lacks 'size', a feature that the model reads; give a table with it",
         ),
         (
             lambda X: X.assign(size=X["size"].astype(str)),
@@ -131,6 +131,69 @@ def test_what_is_not_as_it_was_in_the_search_is_refused_in_one_line(one, X, chan
             predict(change(X))
         assert said in str(refusal.value)
         assert "\n" not in str(refusal.value)
+
+
+def test_all_columns_that_are_missing_are_named_and_no_other(one, X):
+    with pytest.raises(InputError) as refusal:
+        one.predict(X[["noise"]])
+    assert str(refusal.value) == (
+        "the table lacks 'colour' and 'size', features that the model reads; give a table with them"
+    )
+    wide = pd.DataFrame(
+        np.random.default_rng(0).normal(size=(60, 14)), columns=list("abcdefghijklmn")
+    )
+    many = searched(wide, wide["a"] > 0, n_features=13)
+    there = many.features[:3]
+    with pytest.raises(InputError) as refusal:
+        many.predict(wide[[*there]])
+    missing = [name for name in many.features if name not in there]
+    assert f"lacks {', '.join(map(repr, missing[:5]))} and 5 more, features" in str(refusal.value)
+    assert not any(repr(name) in str(refusal.value) for name in there)
+
+
+@pytest.mark.parametrize(
+    "network", [None, nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2))]
+)
+def test_numbers_beyond_those_of_the_search_are_refused_as_there(network):
+    X, y = table()
+    options = {} if network is None else {"network": network}
+    one = searched(X, y, **options)
+    for far in (1e45, -1e45, 1.1e30):
+        for predict in (one.predict, one.predict_averaged):
+            with pytest.raises(InputError) as refusal:
+                predict(X.assign(size=X["size"].mask(X.index == 6, far)))
+            assert str(refusal.value) == (
+                "feature 'size' of X must lie within -1e+30..1e+30, which models can compute with, "
+                f"but is {far:g} in row 7: rescale it, or leave it empty"
+            )
+    assert np.isfinite(one.predict(X.assign(size=1e30))).all()
+    assert np.isfinite(one.predict(X.assign(noise=1e45))).all()
+
+
+def test_true_and_false_are_read_in_whatever_type_they_come():
+    X, y = table()
+    X["size"] = X["size"] > 0
+    one = searched(X, y)
+    assert one.features == ("colour", "size")
+    whole = one.predict(X)
+    for dtype in (object, "boolean", float):
+        assert (one.predict(X.astype({"size": dtype})) == whole).all()
+    gaps = X.assign(size=X["size"].astype(object).mask(X.index % 7 == 0))
+    assert (one.predict(gaps) == one.predict(gaps.astype({"size": "boolean"}))).all()
+
+
+def test_true_and_none_are_searched_as_what_they_are():
+    X, y = table()
+    truths = (X["size"] > 0).astype(object).where(X.index % 7 > 0, None)
+    one, typed = (
+        searched(X.assign(size=column), y) for column in (truths, truths.astype("boolean"))
+    )
+    assert one.imputed == ("size",)
+    assert (one.probabilities == typed.probabilities).all()
+    with pytest.raises(InputError, match=r"is object; give it as astype\(float\)$"):
+        searched(X.assign(size=X["size"].astype(object)), y)
+    with pytest.raises(InputError, match=r"is object; make all its values numbers, or text$"):
+        searched(X.assign(size=[1, "one"] * 150), y)
 
 
 @pytest.mark.parametrize("network", [None, nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))])

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -162,7 +163,7 @@ def test_a_checkpoint_of_another_search_is_refused(tmp_path):
     path.write_bytes(save({"a": np.zeros(3)}))
     with pytest.raises(InputError, match="the checkpoint is not of a search by pefs; name another"):
         found(penalty=0.1, most_sweeps=1, checkpoint=path)
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+    with pytest.raises(InputError, match="cannot be read: Is a directory; name another file"):
         found(penalty=0.1, most_sweeps=1, checkpoint=tmp_path)
     assert [one.name for one in tmp_path.iterdir()] == ["search.safetensors"]
 
@@ -413,11 +414,40 @@ def test_sets_that_together_cover_every_feature_leave_others_that_differ():
     assert all(2 * len(kept & set(other)) / 6 <= 0.7 for other in given)
 
 
+@pytest.mark.parametrize("options", [{"penalty": Fraction(1, 8)}, {"tau": Fraction(1, 2)}])
+def test_a_fraction_is_the_float_that_it_equals(options, tmp_path):
+    given = {"penalty": 0.1, "previous": [("a", "d")], "most_sweeps": 1, **options}
+    as_float = {name: float(value) for name, value in options.items()}
+    one = found(**given, checkpoint=tmp_path / "search.safetensors")
+    same(one, found(**{**given, **as_float}))
+    same(one, found(**{**given, **as_float}, checkpoint=tmp_path / "search.safetensors"))
+
+
+def test_a_target_of_another_shape_or_of_complex_numbers_is_refused():
+    X, y = table()
+    column = (
+        r"y must have shape \(500,\), as X has rows, but has \(500, 1\); give y.ravel\(\), or of"
+    )
+    for given in (y[:, None], pd.DataFrame({"y": y})):
+        with pytest.raises(InputError, match=column + r" a frame y.iloc\[:, 0\]$"):
+            found(X, given)
+    same(found(X, y[:, None].ravel(), most_sweeps=1), found(X, y, most_sweeps=1))
+    with pytest.raises(InputError, match=r"but has \(499,\); give one for each row$"):
+        found(X, y[:-1])
+    for task in ("classification", "regression", None):
+        with pytest.raises(InputError, match="y must hold real numbers but holds complex ones"):
+            found(X, np.where(y == "yes", 1j, 0), task=task)
+
+
 def test_a_table_of_one_feature_or_of_other_columns_is_refused():
     X, y = table()
-    with pytest.raises(InputError, match="pefs needs at least 2 features to choose from but has 1"):
+    with pytest.raises(
+        InputError, match="pefs needs at least 2 features to choose from but has 1; add one"
+    ):
         found(X[["a"]], y)
-    with pytest.raises(InputError, match="the table lacks 'c', a feature that the model reads"):
+    with pytest.raises(
+        InputError, match="the table lacks 'c' and 'g', features that the model reads"
+    ):
         found(most_sweeps=1).predict(X[["a", "b"]])
     with pytest.raises(InputError, match="n_samples must be at least 1 but is 0"):
         found(most_sweeps=1).predict_averaged(X, 0)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from chaffinch.tasks.selection.given_arrays import (
     LEAVE_OUT,
     check_gaps,
+    not_of_rows,
     target_array,
     without_order,
 )
@@ -192,7 +193,7 @@ def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
     """Return y as an array; ValueError if it has not one value a row, or a gap other than NaN."""
     given = target_array(y)
     if given.shape != (n_rows,):
-        raise ValueError(f"y must have shape ({n_rows},), as X has rows, but has {given.shape}")
+        raise ValueError(not_of_rows("y", given.shape, n_rows))
     check_gaps(given)
     return given
 

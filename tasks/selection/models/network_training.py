@@ -147,7 +147,9 @@ def adam(
 ) -> None:
     """Take one step of Adam (Kingma and Ba, 2015) in place.
 
-    torch.optim does the same, but importing it takes each worker 1.2 s and 70 MB.
+    In the order of formulas that the paper calls more efficient (end of its section 2): the epsilon
+    is added before the second mean is corrected for its bias, where torch.optim adds it after. To
+    import torch.optim takes each worker 1.2 s and 70 MB.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ theta, eq 6                                 `distribution.moved`
 joint training                              `search.Search`
 deterministic and averaged prediction       `predicting.SharedNetwork`
 network, Adam, batches, section 3.1         `network.Training`, `search.Rules`
-any other network                           `module.ModuleTraining`
+any other network                           `module.ModuleTraining`, `network_check.checked`
 all of it, several searches on a device     `batched_search.BatchedSearch`
 ==========================================  ==================================================
 

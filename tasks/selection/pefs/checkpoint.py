@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,10 @@ from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
 
+if TYPE_CHECKING:
+    import torch
+
+_PLAIN = ("order", "probabilities", "of_sweeps", "figures")  # all else is of the network
 _ON_ITS_WAY, _FOUND = "chaffinch search by PEFS", "chaffinch search by PEFS, at its end"
 
 
@@ -71,7 +75,8 @@ def restore(search: Search, content: bytes, of: str) -> None:
     Raises
     ------
     ValueError
-        If the bytes are no checkpoint, of a network of other inputs, or of another search.
+        If the bytes are no checkpoint, of a network of other inputs, parameters or buffers, or of
+        another search.
     """
     import torch
 
@@ -87,6 +92,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
         )
     _check_that_it_is(of, metadata)
     training = search.training
+    _check_that_it_fits(tensors, training.tensors)
     with torch.no_grad():
         for name, tensor in training.tensors.items():
             tensor.copy_(torch.from_numpy(tensors[name]).reshape(tensor.shape))
@@ -153,6 +159,30 @@ def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
             "the checkpoint is of a search of other rows, settings or seed; name another file, or "
             "remove it to begin anew"
         )
+
+
+def _check_that_it_fits(
+    tensors: Mapping[str, NDArray[Any]], own: Mapping[str, torch.Tensor]
+) -> None:
+    """Refuse a checkpoint whose tensors are not, by name, shape and type, a network's own."""
+    there = {
+        name: (one.shape, str(one.dtype)) for name, one in tensors.items() if name not in _PLAIN
+    }
+    here = {  # what has no dimension is kept with one
+        name: (tuple(one.shape) or (1,), str(one.dtype).removeprefix("torch."))
+        for name, one in own.items()
+    }
+    for name in {**here, **there}:
+        if there.get(name) != here.get(name):
+            in_it, in_network = (
+                "none" if name not in of else f"{of[name][0]} in {of[name][1]}"
+                for of in (there, here)
+            )
+            raise ValueError(
+                f"the checkpoint must hold the tensors of the network, but for {name} it has "
+                f"{in_it} where the network has {in_network}; name another file, or remove it to "
+                "begin anew"
+            )
 
 
 def _tensors_of(sweeps: Sequence[Sweep], d: int) -> dict[str, NDArray[np.float64]]:

@@ -9,7 +9,6 @@ does, it draws from torch's own generator, which is seeded anew for each pass an
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,15 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaffinch.tasks.selection.models.network_training import adam
-from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.pefs.network import DECAY, RATE
-from chaffinch.tasks.selection.pefs.rows import Prepared
 from chaffinch.tasks.selection.vocabulary import Floats
 
 if TYPE_CHECKING:
     import torch
-
-_AS_A_WHOLE = 1e-4  # how near to 1 probabilities add up
 
 
 @dataclass
@@ -94,7 +89,7 @@ class ModuleTraining:
         self.step += 1
         of_each = []
         for number, mask in enumerate(masks):
-            with _drawing_from(self.seed, self.step, number):
+            with drawing_from(self.seed, self.step, number):
                 losses = _losses(self.module(inputs * mask), target)
             of_each.append((losses if weight is None else losses * weight).mean())
         losses = torch.stack(of_each)
@@ -114,70 +109,22 @@ class ModuleTraining:
 
 def copied(module: torch.nn.Module) -> torch.nn.Module:
     """Return a copy in float32 on the CPU; ValueError if there can be none."""
-    from torch.nn.parameter import is_lazy
-
-    if any(is_lazy(each) for each in (*module.parameters(), *module.buffers())):
-        raise ValueError("network has lazy layers without weights; run it once on a row of zeros")
     try:
         own = copy.deepcopy(module).to("cpu").float()
     except Exception as error:
         raise ValueError(
-            f"network cannot be copied ({_first_line(error)}); give one that copy.deepcopy takes"
+            f"network cannot be copied ({first_line(error)}); give one that copy.deepcopy takes"
         ) from error
     if any(each.is_complex() for each in (*own.parameters(), *own.buffers())):
         raise ValueError("network must have real weights but has complex ones; give others")
     return own
 
 
-def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
-    """Try a module on a mini-batch, and return what tells it from another one.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        It is not changed.
-    prepared : Prepared
-        Training rows, of which the first `n_rows` are the mini-batch.
-    n_rows : int
-
-    Returns
-    -------
-    str
-        A digest of its layers, weights and buffers, and of what it makes of the mini-batch: layers
-        alone do not tell what happens between them.
-
-    Raises
-    ------
-    ValueError
-        If it is no module, cannot be trained, does not take such rows, or returns anything but one
-        finite number a row, or a score for each class.
-    """
-    import torch
-
-    if not isinstance(module, torch.nn.Module):
-        raise ValueError(
-            f"network must be a torch.nn.Module but is {module!r:.60}; leave it out for the paper's"
-        )
-    own = ModuleTraining.begin(module, 0).module
-    digest = _digest_of_state(own)
-    rows = torch.from_numpy(prepared.inputs[:n_rows].copy())
-    with single_torch_thread():
-        for is_training in (True, False):
-            outputs = _tried(own.train(is_training), rows, prepared.schema.n_classes)
-            if is_training and not outputs.requires_grad:
-                raise ValueError(
-                    "network must return what depends on its parameters, but no gradient leads "
-                    "back to them; leave out what detaches it"
-                )
-            digest.update(outputs.detach().contiguous().numpy().tobytes())
-    return str(digest.hexdigest())
-
-
 def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
     """Return what a module in evaluation makes of rows; drawing, it draws the same again."""
     import torch
 
-    with torch.no_grad(), _drawing_from(0):
+    with torch.no_grad(), drawing_from(0):
         outputs: torch.Tensor = module(rows)
     return outputs
 
@@ -230,7 +177,7 @@ def _losses(outputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def _drawing_from(*seed: int) -> Iterator[None]:
+def drawing_from(*seed: int) -> Iterator[None]:
     """Let torch's own generator start from a seed; the state that it had comes back."""
     import torch
 
@@ -240,52 +187,6 @@ def _drawing_from(*seed: int) -> Iterator[None]:
         yield
 
 
-def _digest_of_state(module: torch.nn.Module) -> Any:
-    digest = hashlib.sha256(repr(module).encode())
-    for name, part in module.named_modules():
-        digest.update(f"{name} {type(part).__module__}.{type(part).__qualname__}".encode())
-    named = [*module.named_parameters(remove_duplicate=False)]
-    for name, tensor in [*named, *module.named_buffers(remove_duplicate=False)]:
-        digest.update(
-            f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.requires_grad}".encode()
-        )
-        digest.update(tensor.detach().contiguous().numpy().tobytes())
-    return digest
-
-
-def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> torch.Tensor:
-    """Return what a module makes of a mini-batch; ValueError if that is not what is needed."""
-    import torch
-
-    n, width = rows.shape
-    try:
-        with _drawing_from(0):
-            outputs = module(rows)
-    except Exception as error:
-        raise ValueError(
-            f"network must take rows of {width} inputs, a tensor ({n}, {width}) in float32, but "
-            f"does not: {_first_line(error)}"
-        ) from error
-    shapes = [(n, n_classes)] if n_classes else [(n,), (n, 1)]
-    if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) not in shapes:
-        what = "a score for each class" if n_classes else "one value a row"
-        got = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
-        raise ValueError(
-            f"network must return {what}, a tensor {shapes[-1]}, but returns {got}; give its last "
-            f"layer {n_classes or 1} outputs"
-        )
-    if outputs.dtype != torch.float32:
-        raise ValueError(f"network must compute in float32 but returns {outputs.dtype}; cast it")
-    if not bool(outputs.isfinite().all()):
-        raise ValueError("network must return finite numbers but does not; give other weights")
-    sums = outputs.detach().sum(dim=1) if n_classes else None
-    if sums is not None and bool((outputs >= 0).all() & ((sums - 1).abs() < _AS_A_WHOLE).all()):
-        raise ValueError(
-            "network must return scores, of which a softmax makes probabilities, but returns what "
-            "looks like probabilities; leave out its last softmax"
-        )
-    return outputs
-
-
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return what is said of an error in one line: the first of its own, or its type."""
     return next(iter(str(error).splitlines()), type(error).__name__)

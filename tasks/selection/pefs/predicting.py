@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chaffinch.tasks.selection.models.gradients import gradients_recorded
 from chaffinch.tasks.selection.models.networks import NeuralNetwork
 from chaffinch.tasks.selection.models.threads import single_thread, single_torch_thread
 from chaffinch.tasks.selection.pefs.distribution import Masks, sample
@@ -122,19 +123,33 @@ class SharedModule:
     prepared: Prepared
     module: torch.nn.Module
 
+    @gradients_recorded()  # for what a module makes of its own as it predicts
     def predict(self, X: Floats, mask: Mask) -> Floats:
-        """See `SharedNetwork.predict`; the outputs are computed in float32."""
+        """See `SharedNetwork.predict`; the outputs are computed in float32.
+
+        Raises
+        ------
+        ValueError
+            If one of them is not finite.
+        """
         import torch
 
         prepared = self.prepared
         kept = torch.from_numpy(mask[prepared.reading.feature_of_column].astype(np.float32))
         with single_torch_thread():
             module = recalibrated(self.module, torch.from_numpy(prepared.inputs) * kept)
-            rows = torch.from_numpy(prepared.reading.inputs(X)) * kept
+            with np.errstate(over="ignore"):  # of what float32 cannot hold the outputs tell
+                rows = torch.from_numpy(prepared.reading.inputs(X)) * kept
             outputs = torch.cat(
                 [outputs_of(module, some) for some in torch.split(rows, _ROWS_AT_ONCE)]
             )
-            outputs = outputs.double()
+            outputs = outputs.double().reshape(len(X), prepared.schema.n_classes or 1)
+            wrong = (~outputs.isfinite()).any(dim=1).nonzero()
+            if len(wrong):
+                raise ValueError(
+                    "the network must return finite numbers but does not for row "
+                    f"{int(wrong[0]) + 1}; clip the largest numbers of that row"
+                )
             if prepared.schema.n_classes:
                 return outputs.softmax(dim=1).numpy()
             return prepared.location + prepared.scale * outputs.reshape(-1).numpy()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.errors import UnusableError
+from chaffinch.tasks.selection.models.gradients import gradients_recorded
 from chaffinch.tasks.selection.models.threads import single_torch_thread
 from chaffinch.tasks.selection.pefs.distribution import Masks, moved, sample, utilities
 from chaffinch.tasks.selection.pefs.found import Sweep, is_settled
@@ -100,7 +101,7 @@ class Rules:
             If there are not as many rows.
         """
         if n_rows < 2:
-            raise ValueError(f"pefs needs at least 2 training rows but has {n_rows}")
+            raise ValueError(f"pefs needs at least 2 training rows but has {n_rows}; give more")
         if self.batch_size is not None and self.batch_size > n_rows:
             raise ValueError(
                 f"batch_size must be at most {n_rows}, the number of training rows, but is "
@@ -150,7 +151,7 @@ class Search:
     repair : callable, optional
         Takes each drawn set of masks to masks that are allowed.
     module : torch.nn.Module, optional
-        Trained, as a copy, in place of the paper's network; one that `module.checked` takes.
+        Trained, as a copy, in place of the paper's network; one that `checked` takes.
 
     Attributes
     ----------
@@ -182,6 +183,7 @@ class Search:
         cannot be trained, or the network does not fit into memory.
     """
 
+    @gradients_recorded()
     def __init__(
         self,
         prepared: Prepared,
@@ -196,7 +198,7 @@ class Search:
 
         d, n_classes = len(prepared.schema.features), prepared.schema.n_classes
         if d < 2:
-            raise ValueError(f"pefs needs at least 2 features to choose from but has {d}")
+            raise ValueError(f"pefs needs at least 2 features to choose from but has {d}; add one")
         if any(not 0 <= j < d for j in keep):
             raise ValueError(f"keep must name features in 0..{d - 1} but is {sorted(keep)}")
         if rules.n_features is not None and rules.n_features > d:
@@ -250,6 +252,7 @@ class Search:
             self.sweep()
             on_sweep()
 
+    @gradients_recorded()
     def sweep(self) -> None:
         """Make as many iterations as there are features, or 128 if there are fewer.
 

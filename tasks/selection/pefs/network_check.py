@@ -1,0 +1,193 @@
+"""Whether a torch module can take the place of the paper's network, tried on a mini-batch.
+
+What it does there it does in the search. So anything that it has on its way must be in parameters
+and buffers that stay as they are but for their values: a checkpoint keeps these, and no others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.tasks.selection.models.gradients import gradients_recorded
+from chaffinch.tasks.selection.models.threads import single_torch_thread
+from chaffinch.tasks.selection.pefs.module import ModuleTraining, drawing_from, first_line
+from chaffinch.tasks.selection.pefs.rows import Prepared
+
+if TYPE_CHECKING:
+    import torch
+
+_AS_A_WHOLE = 1e-4  # how near to 1 probabilities add up
+
+# of a parameter or buffer by its name: its shape, its type, and whether it takes gradients
+_State = dict[str, tuple[tuple[int, ...], "torch.dtype", bool]]
+
+
+@gradients_recorded()
+def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
+    """Try a module on a mini-batch, and return what tells it from another one.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        It is not changed.
+    prepared : Prepared
+        Training rows, of which the first `n_rows` are the mini-batch.
+    n_rows : int
+
+    Returns
+    -------
+    str
+        A digest of its layers, weights and buffers, and of what it makes of the mini-batch: layers
+        alone do not tell what happens between them.
+
+    Raises
+    ------
+    ValueError
+        If it is no module, cannot be trained, does not take such rows, returns anything but one
+        finite number a row, or a score for each class, or has other parameters or buffers after a
+        step, or one of another shape or type.
+    """
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise ValueError(
+            f"network must be a torch.nn.Module but is {module!r:.60}; leave it out for the paper's"
+        )
+    _check_has_weights(module, prepared.inputs.shape[1])
+    training = ModuleTraining.begin(module, 0)
+    own = training.module
+    digest, state = _digest_of_state(own), _state_of(own)
+    rows = torch.from_numpy(prepared.inputs[:n_rows].copy())
+    with single_torch_thread():
+        for is_training in (True, False):
+            outputs = _tried(own.train(is_training), rows, prepared.schema.n_classes)
+            if is_training:
+                _check_kept(state, own)
+            if is_training and not outputs.requires_grad:
+                raise ValueError(
+                    "network must return what depends on its parameters, but no gradient leads "
+                    "back to them; leave out what detaches it"
+                )
+            digest.update(outputs.detach().contiguous().numpy().tobytes())
+        _try_step(training, rows, torch.from_numpy(prepared.target[:n_rows]))
+        _check_kept(state, own)
+    return str(digest.hexdigest())
+
+
+def _check_has_weights(module: torch.nn.Module, width: int) -> None:
+    """Refuse lazy layers that were never run; ValueError."""
+    from torch.nn.parameter import is_lazy
+
+    if any(is_lazy(each) for each in (*module.parameters(), *module.buffers())):
+        raise ValueError(
+            "network has lazy layers without weights; run it once on a row of zeros in evaluation, "
+            f"as network.eval()(torch.zeros(1, {width})) does"
+        )
+
+
+def _try_step(training: ModuleTraining, rows: torch.Tensor, target: torch.Tensor) -> None:
+    """Take a step under two masks, each with a pass of its own; ValueError if that cannot be."""
+    import torch
+
+    try:
+        training.train(rows, target, None, torch.ones_like(rows[:2]))
+    except Exception as error:
+        raise ValueError(
+            f"network cannot be trained under two masks at once ({first_line(error)}); whatever it "
+            "changes on its way must be a new tensor, detached"
+        ) from error
+
+
+def _state_of(module: torch.nn.Module) -> _State:
+    parameters = module.named_parameters(remove_duplicate=False)
+    buffers = module.named_buffers(remove_duplicate=False)
+    return {
+        name: (tuple(one.shape), one.dtype, one.requires_grad)
+        for name, one in itertools.chain(parameters, buffers)
+    }
+
+
+def _check_kept(before: _State, module: torch.nn.Module) -> None:
+    """Refuse a module whose parameters and buffers are others than before a step; ValueError."""
+    after = _state_of(module)
+    changed = [name for name in {**after, **before} if before.get(name) != after.get(name)]
+    if not changed:
+        return
+    name, is_parameter = changed[0], changed[0] in dict(module.named_parameters())
+    was, now = before.get(name), after.get(name)
+    what = f"{'parameter' if is_parameter else 'buffer'} {name!r}"
+    if now is None:
+        said, remedy = f"removes {name!r}", "let it stay"
+    elif was is not None and was[:2] == now[:2]:
+        said = f"{'gives' if now[2] else 'takes'} {what} {'a' if now[2] else 'its'} gradient"
+        remedy = "set requires_grad before the search" if is_parameter else "store it detached"
+    else:
+        said = f"makes {what}, {_written(now)}, {f'of {_written(was)}' if was else 'anew'}"
+        of_type = "" if now[1].is_floating_point else f", dtype={now[1]}"
+        zeros = f"register_buffer({name.rpartition('.')[2]!r}, torch.zeros({now[0]}{of_type}))"
+        if is_parameter:
+            remedy = "make it in __init__"
+        elif was is not None and was[0] == now[0]:
+            remedy = f"store it in {str(was[1]).removeprefix('torch.')}"
+        else:
+            remedy = f"give it that from the start, as by {zeros}"
+    raise ValueError(
+        "network must keep the names, shapes and types of its parameters and buffers, but a "
+        f"training step {said}; {remedy}"
+    )
+
+
+def _written(state: tuple[tuple[int, ...], torch.dtype, bool]) -> str:
+    return f"{state[0]} in {str(state[1]).removeprefix('torch.')}"
+
+
+def _digest_of_state(module: torch.nn.Module) -> Any:
+    digest = hashlib.sha256(repr(module).encode())
+    for name, part in module.named_modules():
+        digest.update(f"{name} {type(part).__module__}.{type(part).__qualname__}".encode())
+    named = [*module.named_parameters(remove_duplicate=False)]
+    for name, tensor in [*named, *module.named_buffers(remove_duplicate=False)]:
+        digest.update(
+            f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.requires_grad}".encode()
+        )
+        digest.update(tensor.detach().contiguous().numpy().tobytes())
+    return digest
+
+
+def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> torch.Tensor:
+    """Return what a module makes of a mini-batch; ValueError if that is not what is needed."""
+    import torch
+
+    n, width = rows.shape
+    try:
+        with drawing_from(0):
+            outputs = module(rows)
+    except Exception as error:
+        raise ValueError(
+            f"network must take rows of {width} inputs, a tensor ({n}, {width}) in float32, but "
+            f"does not: {first_line(error)}"
+        ) from error
+    shapes = [(n, n_classes)] if n_classes else [(n,), (n, 1)]
+    if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) not in shapes:
+        what = "a score for each class" if n_classes else "one value a row"
+        remedy = f"give its last layer {n_classes or 1} outputs"
+        if isinstance(outputs, torch.Tensor):
+            got = str(tuple(outputs.shape))
+        else:
+            got, remedy = type(outputs).__name__, "return the tensor alone"
+        raise ValueError(
+            f"network must return {what}, a tensor {shapes[-1]}, but returns {got}; {remedy}"
+        )
+    if outputs.dtype != torch.float32:
+        raise ValueError(f"network must compute in float32 but returns {outputs.dtype}; cast it")
+    if not bool(outputs.isfinite().all()):
+        raise ValueError("network must return finite numbers but does not; give other weights")
+    sums = outputs.detach().sum(dim=1) if n_classes else None
+    if sums is not None and bool((outputs >= 0).all() & ((sums - 1).abs() < _AS_A_WHOLE).all()):
+        raise ValueError(
+            "network must return scores, of which a softmax makes probabilities, but returns what "
+            "looks like probabilities; leave out its last softmax"
+        )
+    return outputs
