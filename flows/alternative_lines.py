@@ -30,11 +30,11 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str) -> Iterator[str
     for known in filter(None, (proof_of_all(found), why_worthless(found))):
         yield f"  {known}."
     for place, one in enumerate(found["sets"], start=1):
-        low, high = one["interval"]
+        ends = "" if one["interval"] is None else " [{:+.4g}, {:+.4g}]".format(*one["interval"])
         known = proof(found, one)
         yield (
-            f"  {place}. test {loss_name} {one['test_loss']:.4g}, {one['difference']:+.4g} "
-            f"[{low:+.4g}, {high:+.4g}] to the chosen; quality {one['quality']:.4g}"
+            f"  {place}. test {loss_name} {one['test_loss']:.4g}, {one['difference']:+.4g}{ends} "
+            f"to the chosen; quality {one['quality']:.4g}"
             f"{known and f', {known}'}"
         )
         yield f"     {', '.join(one['features'][:NAMES_SHOWN])}"

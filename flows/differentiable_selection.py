@@ -13,6 +13,7 @@ from prefect.artifacts import create_table_artifact
 from chaffinch.flows.artifacts import ProgressArtifact
 from chaffinch.flows.step_tasks import as_task, prepare_logs
 from chaffinch.flows.table_flow import NamedText, in_form, name_in_title, table_flow
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.paths import path_from
 from chaffinch.tasks.descend import STEPS, Descended, descend
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
@@ -106,8 +107,10 @@ def differentiable_selection(
     Raises
     ------
     InputError
-        If a file, a row or a setting cannot be used.
+        If a file, a row or a setting cannot be used, or settings of the shuffle are given without
+        files.
     """
+    _check_files_for(shuffle, files)
     for what, given in (("the folder of the features", folder), ("start", start)):
         if given is not None:
             path_from(given, what)
@@ -121,6 +124,15 @@ def differentiable_selection(
     )
     _publish(found)
     return found
+
+
+def _check_files_for(shuffle: ShuffleSettings, files: list[str] | None) -> None:
+    if files is None and shuffle != ShuffleSettings():
+        given = ", ".join(sorted(shuffle.model_dump(exclude_defaults=True)))
+        raise InputError(
+            "the settings of the shuffle are for files, and there are none to shuffle, but they "
+            f"set {given}; give files, or leave shuffle out"
+        )
 
 
 def _publish(found: Descended) -> None:

@@ -266,7 +266,8 @@ def _check_same(names: list[object], first: list[object] | None) -> list[object]
 def _rows_of(X: Any) -> Any:
     """Return an array as it is, and sparse rows compressed, sorted and without doubles."""
     if not scipy.sparse.issparse(X):
-        check_no_mask("X of a piece", X, "leave them out, or fill them by its method filled")
+        remedy = "leave out those rows, or fill them with a value of yours, as by X.filled(0.0)"
+        check_no_mask("X of a piece", X, remedy)
         return np.asarray(X)
     given: Any = X
     rows = given.tocsr()

@@ -183,7 +183,7 @@ def _score(scoring: _Scoring, mask: Mask) -> dict[str, Any]:
     prediction = refit.model(mask).predict(refit.held_out.X[:, mask])
     rows, loss = refit.held_out, refit.loss
     test_loss = loss(rows.y, prediction, rows.weight)
-    interval: Interval = paired_interval(
+    interval: Interval | None = paired_interval(
         loss,
         rows,
         scoring.chosen,

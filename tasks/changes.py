@@ -135,10 +135,10 @@ def _reason(trial: dict[str, Any] | None) -> dict[str, Any] | None:
     return trial and {"difference": trial["difference"], "highest": trial["highest"]}
 
 
-def _verdict(interval: Interval, n_units: int, *, is_same: bool) -> ChangeVerdict:
+def _verdict(interval: Interval | None, n_units: int, *, is_same: bool) -> ChangeVerdict:
     if is_same:
         return "keep the former set"
-    if not is_decisive(interval, n_units):
+    if interval is None or not is_decisive(interval, n_units):
         return "cannot tell"
     return "change" if interval[1] < 0 else "keep the former set"
 
@@ -165,7 +165,7 @@ def _sentence(
             f"{keep}: of all that was tried on the newer rows, nothing was shown to be better than "
             f"{its}."
         )
-    interval = interval_in_words(against["interval"], CONFIDENCE, judge.n_units)
+    interval = interval_in_words(against["interval"], CONFIDENCE)
     measured = (
         f"with the new {_counted(new['n_features'])} the test loss "
         f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "

@@ -29,8 +29,8 @@ class Comparison:
     ----------
     difference : float
         Loss with the selected features less loss with all features; below 0 selection is better.
-    interval : (float, float)
-        Of the difference; see `chaffinch.tasks.paired_bootstrap`.
+    interval : (float, float) or None
+        Of the difference; see `chaffinch.tasks.paired_bootstrap`. None of one unit.
     confidence : float
         Of the interval.
     units : int
@@ -48,7 +48,7 @@ class Comparison:
     """
 
     difference: float
-    interval: tuple[float, float]
+    interval: Interval | None
     confidence: float
     units: int
     verdict: Verdict
@@ -166,13 +166,13 @@ def is_no_better_than_constant(over_constant: Interval | None, n_units: int) -> 
 
 
 def _verdict(
-    interval: Interval, over_constant: Interval | None, n_units: int, *, is_all: bool
+    interval: Interval | None, over_constant: Interval | None, n_units: int, *, is_all: bool
 ) -> Verdict:
     if is_all:
         return "does not help"
     if n_units >= FEWEST_UNITS and over_constant is not None and over_constant[0] >= 0:
         return "does not help"  # fewer features are better than many also where none is of use
-    if not is_decisive(interval, n_units):
+    if interval is None or not is_decisive(interval, n_units):
         return "cannot tell"
     if interval[0] > 0:
         return "does not help"
@@ -190,7 +190,7 @@ def _sentence(
     mask: Mask,
     before: float,
     after: float,
-    interval: Interval,
+    interval: Interval | None,
     n_units: int,
 ) -> str:
     kept, total = int(mask.sum()), len(mask)
@@ -199,7 +199,7 @@ def _sentence(
     measured = (
         f"with {kept} of {total} features the test loss ({loss_in_words(loss.name)}) is "
         f"{after:.4g} against {before:.4g} with all; difference {after - before:+.4g}, "
-        f"{interval_in_words(interval, _CONFIDENCE, n_units)}."
+        f"{interval_in_words(interval, _CONFIDENCE)}."
     )
     if n_units < FEWEST_UNITS:
         return (

@@ -250,7 +250,8 @@ def _check_probabilities(prediction: Floats) -> None:
 
 def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
     """Raise InputError for several outputs a row where numbers are to be compared with y."""
-    truth = np.asarray(y)
+    with said_to_the_user():
+        truth = target_array(y)
     if truth.dtype.kind == "f" and (np.isfinite(truth) & (truth != np.round(truth))).any():
         raise InputError(
             f"the model predicts {n_outputs} values a row, which stand for classes 0 to "

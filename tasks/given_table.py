@@ -195,7 +195,7 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
     """
     _check_kind(values, name)
     with said_to_the_user():
-        check_no_mask(name, values)
+        check_no_mask(name, values, "give a value for each row, as by its method filled(1.0)")
     try:
         plain = np.asarray(values)
         matrix = None if plain.dtype.kind in "USc" else np.array(values, dtype=np.float64)

@@ -46,8 +46,8 @@ class Judge:
         return self.refit.loss(rows.y, prediction, rows.weight)
 
     def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
-        """Return how much lower or higher the first loss is, with its interval."""
-        interval: Interval = paired_interval(
+        """Return how much lower or higher the first loss is, with its interval if there is one."""
+        interval: Interval | None = paired_interval(
             self.refit.loss,
             self.refit.held_out,
             other,

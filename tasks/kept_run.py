@@ -38,8 +38,8 @@ class LossDifference:
         each refitted on the newer rows.
     difference : float
         `after` less `before`; below 0 the second set is better.
-    interval : (float, float)
-        Of the difference, by paired bootstrap.
+    interval : (float, float) or None
+        Of the difference, by paired bootstrap; None of one unit.
     confidence : float
         Of the interval.
     units : int
@@ -50,7 +50,7 @@ class LossDifference:
     before: float
     after: float
     difference: float
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None
     confidence: float
     units: int
 

@@ -13,7 +13,9 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.part_needs import (
     FINER,
+    MORE_GROUPS,
     MORE_ROWS,
+    MORE_TIMES,
     NO_ROLES,
     NOT_FINER,
     TooFewError,
@@ -167,11 +169,12 @@ class OuterFolds:
         is_enough = len(rows.y) >= n_needed  # where each row has a value of its own
         if rows.groups is not None and (n := len(np.unique(rows.groups))) < self.n_folds:
             said = f"group column {columns.group or ''!r} has {counted(n, 'different value')}"
-            return TooFewError(f"{said} {needs}", FINER if is_enough else MORE_ROWS)
+            finer = (FINER,) if is_enough else ()
+            return TooFewError(f"{said} {needs}", MORE_GROUPS, *finer)
         if rows.times is not None and (n := len(np.unique(rows.times))) <= self.n_folds:
             said = f"time column {columns.time or ''!r} has {counted(n, 'different value')}"
-            finer = f"{FINER} ({NOT_FINER})"
-            return TooFewError(f"{said} {needs}", finer if is_enough else MORE_ROWS)
+            finer = (f"{FINER} ({NOT_FINER})",) if is_enough else ()
+            return TooFewError(f"{said} {needs}", MORE_TIMES, *finer)
         if len(rows.y) < self.n_folds:
             return TooFewError(f"the table has {counted(len(rows.y), 'row')} {needs}", MORE_ROWS)
         return None

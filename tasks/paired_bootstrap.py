@@ -83,8 +83,8 @@ def paired_interval(
     *,
     confidence: float,
     seed: int,
-) -> Interval:
-    """Return the interval of the loss of `after` less that of `before`.
+) -> Interval | None:
+    """Return the interval of the loss of `after` less that of `before`; None where one unit is all.
 
     Parameters
     ----------
@@ -101,6 +101,8 @@ def paired_interval(
     seed : int
         Of the resampling.
     """
+    if not units.any():
+        return None  # nothing varies from unit to unit
     rng = np.random.default_rng(seed)
     if not loss.is_mean_over_rows:
         difference = loss(rows.y, after, rows.weight) - loss(rows.y, before, rows.weight)
@@ -109,9 +111,9 @@ def paired_interval(
     return _interval_of_a_mean(*_sums_of_units(loss, rows, before, after, units), confidence, rng)
 
 
-def interval_in_words(interval: Interval, confidence: float, n_units: int) -> str:
-    """Return an interval as sentences tell it; of one unit there is none, since nothing varies."""
-    if n_units == 1:
+def interval_in_words(interval: Interval | None, confidence: float) -> str:
+    """Return an interval as sentences tell it."""
+    if interval is None:
         return "of one unit there is no interval"
     return f"{confidence:.0%} interval [{interval[0]:+.4g}, {interval[1]:+.4g}]"
 
@@ -190,8 +192,6 @@ def _widened(difference: float, spread: Floats, n_units: int, confidence: float)
     from scipy import stats
 
     low, high = _quantiles(spread, confidence)
-    if n_units < 2:
-        return low, high
     tail = (1 + confidence) / 2
     student, normal = stats.t.ppf(tail, n_units - 1), stats.norm.ppf(tail)
     wider = float(student / normal * math.sqrt(n_units / (n_units - 1)))

@@ -21,11 +21,13 @@ PARTS = ("train", "mask_validation", "model_validation", "test")
 FEWER_FOLDS = "use fewer folds"
 FEWEST_FOLDS = 2
 MORE_ROWS = "give more rows"
+MORE_GROUPS = "give rows of more groups"
+MORE_TIMES = "give rows of more times"
 FINER = "name a finer one"
 MORE_OF_IT = "give more rows of it"
 MERGE_CLASSES = "merge or drop rare classes"
 NO_ROLES = "name no group or time column"
-_BY_ROWS = (MORE_ROWS, MORE_OF_IT, MERGE_CLASSES)
+_BY_ROWS = (MORE_ROWS, MORE_GROUPS, MORE_TIMES, MORE_OF_IT, MERGE_CLASSES)
 # why times may be fewer than a person sees
 NOT_FINER = "times finer than a microsecond are not told apart"
 
@@ -126,8 +128,7 @@ def require_members(
     what: str,
     members: tuple[int, int],
     least: Index,
-    remedy: str,
-    *,
+    *remedies: str,
     by_time: bool = False,
 ) -> None:
     """Raise TooFewError unless there are as many members to part as the parts together need.
@@ -140,14 +141,14 @@ def require_members(
         How many there are to part, and in all; fewer are to part inside an outer fold.
     least : ndarray of int64, shape (3,) or (4,)
         How many each part needs; three parts where the test part is an outer fold.
-    remedy : str
+    *remedies : str
         What to do besides using fewer folds.
     by_time : bool
         Whether members are times.
     """
     if members[0] < least.sum():
         said = f"{owner} has {counted(members[1], what)}"
-        raise _too_few(said, members[0], least, remedy, by_time=by_time)
+        raise _too_few(said, members[0], least, *remedies, by_time=by_time)
 
 
 def fewer_folds(n_members: int, least: Index, *, by_time: bool = False) -> tuple[str, ...]:

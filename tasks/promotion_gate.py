@@ -20,6 +20,7 @@ from chaffinch.storage.promotion_entries import Promotion
 from chaffinch.tasks.comparison import FEWEST_UNITS
 from chaffinch.tasks.differences import Difference
 from chaffinch.tasks.kept_run import LossDifference
+from chaffinch.tasks.paired_bootstrap import Interval
 from chaffinch.tasks.promotion_settings import PromotionSettings
 from chaffinch.tasks.reporting.wording import interval, number, share
 
@@ -79,25 +80,27 @@ def decide(
     loss = difference.loss
     if loss is None:
         return Decision("wait", f"the loss cannot be compared: {difference.why_no_loss}.")
-    if loss.units < FEWEST_UNITS:
+    if loss.interval is None or loss.units < FEWEST_UNITS:
         return Decision(
             "wait",
             f"{loss.units} test rows, groups or blocks of time decide nothing; {FEWEST_UNITS} are "
             "needed.",
         )
-    worth = _worth(difference, loss, settings)
+    worth = _worth(difference, loss, loss.interval, settings)
     if worth.outcome == "keep":
         return worth
     harms = list(_harms(difference, last, settings))
     return Decision("wait", f"{harms[0]}; else it would pass: {worth.reason}") if harms else worth
 
 
-def _worth(difference: Difference, loss: LossDifference, settings: PromotionSettings) -> Decision:
+def _worth(
+    difference: Difference, loss: LossDifference, ends: Interval, settings: PromotionSettings
+) -> Decision:
     """Return whether the new set is worth a change, harmless or not."""
-    low, high = loss.interval
+    low, high = ends
     measured = (
         f"difference {number(loss.difference, '+')}, "
-        f"{loss.confidence:.0%} interval {interval(loss.interval)}"
+        f"{loss.confidence:.0%} interval {interval(ends)}"
     )
     if high < 0:
         return Decision("promote", f"its test loss is lower: {measured}.")

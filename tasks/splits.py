@@ -19,7 +19,9 @@ from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.part_needs import (
     FEWER_FOLDS,
     FINER,
+    MORE_GROUPS,
     MORE_ROWS,
+    MORE_TIMES,
     NOT_FINER,
     PARTS,
     TooFewError,
@@ -167,13 +169,14 @@ def _dealt(
         require_members("the table", "row", members, in_time, MORE_ROWS, by_time=by_time)
     if groups is not None:
         owner, n_distinct = f"group column {columns.group or ''!r}", _distinct(groups, whole.groups)
-        require_members(owner, "different value", n_distinct, least, _finer(rows, least, every))
+        finer = (FINER,) if _may_be_finer(rows, least, every) else ()
+        require_members(owner, "different value", n_distinct, least, MORE_GROUPS, *finer)
         part = deal_groups(labels, groups, percent, least, np.random.default_rng(settings.seed))
     elif times is not None:
         owner, n_distinct = f"time column {columns.time or ''!r}", _distinct(times, whole.times)
-        finer = _finer(rows, in_time, every)
-        finer = f"{finer} ({NOT_FINER})" if finer == FINER else finer
-        require_members(owner, "different value", n_distinct, in_time, finer, by_time=True)
+        finer = (f"{FINER} ({NOT_FINER})",) if _may_be_finer(rows, in_time, every) else ()
+        what, remedies = "different value", (MORE_TIMES, *finer)
+        require_members(owner, what, n_distinct, in_time, *remedies, by_time=True)
         part = cut_times(times, percent, in_time)
         least = np.ones_like(least)
     else:
@@ -185,13 +188,13 @@ def _dealt(
     return part
 
 
-def _finer(rows: _Rows, least: Index, every: _Rows | None) -> str:
-    """Return what to do about too few different values of a column.
+def _may_be_finer(rows: _Rows, least: Index, every: _Rows | None) -> bool:
+    """Return whether a column with a value of its own in every row would do.
 
-    Every row may have one of its own at best. What an outer fold leaves of times varies with how
-    many there are, so that twice as many rows are asked for there.
+    What an outer fold leaves of times varies with how many there are, so that twice as many rows
+    are asked for there.
     """
-    return FINER if len(rows.y) >= least.sum() * (1 if every is None else 2) else MORE_ROWS
+    return bool(len(rows.y) >= least.sum() * (1 if every is None else 2))
 
 
 def _distinct(keys: Keys, every: Keys | None) -> tuple[int, int]:

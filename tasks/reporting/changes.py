@@ -41,7 +41,7 @@ def each_change(changes: Mapping[str, Any]) -> Table:
                 "kept as asked" if seen is None else number(seen["difference"], "+"),
                 NOTHING if seen is None else number(seen["highest"], "+"),
                 number(one["difference"], "+") if one["difference"] is not None else NOTHING,
-                NOTHING if one["interval"] is None else interval(one["interval"]),
+                interval(one["interval"]),
             )
         )
     columns: dict[str, Kind] = {
@@ -102,4 +102,5 @@ def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _measured(one: Mapping[str, Any]) -> str:
-    return f"{number(one['difference'], '+')} {interval(one['interval'])}"
+    difference = number(one["difference"], "+")
+    return difference if one["interval"] is None else f"{difference} {interval(one['interval'])}"

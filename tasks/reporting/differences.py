@@ -62,8 +62,11 @@ def _of_loss(found: Difference, loss: LossDifference) -> str:
         f"Refitted on the newer rows, the test loss ({loss_in_words(loss.name)}) is "
         f"{number(loss.after)} with the new {_counted(found.n_after)} against "
         f"{number(loss.before)} with {rest if found.gone else f'the former {found.n_before}'}; "
-        f"difference {number(loss.difference, '+')}, {loss.confidence:.0%} interval "
-        f"{interval(loss.interval)}"
+        f"difference {number(loss.difference, '+')}, "
+    ) + (
+        "of one unit there is no interval"
+        if loss.interval is None
+        else f"{loss.confidence:.0%} interval {interval(loss.interval)}"
     )
     if loss.units < FEWEST_UNITS:
         return (

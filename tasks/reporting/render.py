@@ -91,10 +91,11 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "selected_loss": number(test["selected"]),
         "all_features_loss": number(test["all_features"]),
         "difference": number(comparison["difference"], "+"),
-        "interval": interval(comparison["interval"]),
+        "interval": comparison["interval"] and interval(comparison["interval"]),
         "confidence": f"{comparison['confidence']:.0%}",
         "units": number(comparison["units"]),
-        "interval_chart": charts.interval_chart(
+        "interval_chart": comparison["interval"]
+        and charts.interval_chart(
             comparison["difference"], comparison["interval"], comparison["confidence"]
         ),
         "elimination_chart": elimination_chart_of(content),

@@ -114,8 +114,9 @@ def draw_scores(
     >>> chaffinch.draw_scores(found.kept, "digits.png", shape=(28, 28))  # doctest: +SKIP
     """
     with said_to_the_user():
-        check_no_mask("scores", scores)
-        check_no_mask("kept", kept)
+        remedy = "fill them with a value of yours, as by"
+        check_no_mask("scores", scores, f"{remedy} scores.filled(0.0)")
+        check_no_mask("kept", kept, f"{remedy} kept.filled(False)")
     values, destination = np.asarray(scores, dtype=np.float64), path_from(path, "picture")
     marks = np.zeros(values.shape, dtype=bool) if kept is None else np.asarray(kept, dtype=bool)
     for name, given in (("scores", values), ("kept", marks)):

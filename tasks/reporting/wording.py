@@ -33,8 +33,10 @@ def number(value: float | None, sign: str = "") -> str:
     return f"{value:{sign}.4g}"
 
 
-def interval(ends: Iterable[float]) -> str:
-    """Return an interval of signed numbers."""
+def interval(ends: Iterable[float] | None) -> str:
+    """Return an interval of signed numbers; a dash where there is none, as of one unit."""
+    if ends is None:
+        return NOTHING
     return f"[{', '.join(number(end, '+') for end in ends)}]"
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Set
+from datetime import date, timedelta
 from decimal import Decimal
-from numbers import Real
+from numbers import Complex, Number, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.errors import in_one_line
+
 LEAVE_OUT = "leave out the rows without a target"
+_GAP = "y must have a value in every row but has none in row {}; " + LEAVE_OUT
+_OF_TIMES = "give numbers, as days since the first, or text of its classes"
+_WHOLE = (bool, np.bool_, int, np.integer)
+_NUMBERS = (*_WHOLE, float, np.floating)
 
 
-def check_no_mask(
-    said: str, values: object, remedy: str = "leave them out, or fill them by its method filled"
-) -> None:
+def check_no_mask(said: str, values: object, remedy: str) -> None:
     """Refuse an array of numpy with masked values: all that computes would take them for values.
 
     Parameters
@@ -42,19 +48,52 @@ def check_no_mask(
 def target_array(y: Any) -> NDArray[Any]:
     """Return a target as an array that holds what was given.
 
-    Of a list such as ``["a", nan]`` numpy makes text, so that a gap would be a class "nan".
+    Of a list such as ``["a", nan]`` numpy makes text, so that a gap would be a class "nan". Numbers
+    that are held as objects become an array of numbers: they would be taken for classes.
+
+    Parameters
+    ----------
+    y : array, shape (N,) or (N, C)
+        Numbers, true and false, or text.
 
     Raises
     ------
     ValueError
-        If any is masked.
+        If any is masked, it is no array, or whole numbers are too large.
     """
     check_no_mask("y", y, LEAVE_OUT)
-    given = np.asarray(y)
+    given = _as_array(y)
     if given.dtype.kind in "US" and not hasattr(y, "dtype"):
         entries = np.array(y, dtype=object)
         if not all(isinstance(entry, str) for entry in entries.flat):
             return entries
+    return _as_numbers(given) if given.dtype.kind == "O" else given
+
+
+def _as_array(y: Any) -> NDArray[Any]:
+    """Return what is one value, or several, for each row as an array; ValueError if it is not."""
+    if hasattr(y, "toarray"):
+        remedy = "y.toarray().ravel()" if 1 in y.shape else "y.toarray()"
+        raise ValueError(f"y must be no sparse matrix; give {remedy}")
+    if isinstance(y, list | tuple):  # numpy would make NaN of what is masked, and warn
+        _check_no_masked_entry(y)
+    try:
+        given = np.asarray(y)
+    except ValueError as error:
+        raise ValueError(
+            "y must have as many values in each row but has rows of several lengths; give one "
+            "value for each row"
+        ) from error
+    if given.ndim == 0 and isinstance(y, Iterable) and not isinstance(y, str | bytes):
+        remedy = "give list(y)"
+        if isinstance(y, Mapping):
+            remedy = "give list(y.values()), in the order of the rows"
+        elif isinstance(y, Set):
+            remedy = "it has no order; give a list in the order of the rows"
+        raise ValueError(
+            f"y must be an array, or a list, of one value for each row but is of type "
+            f"{type(y).__name__}; {remedy}"
+        )
     return given
 
 
@@ -76,8 +115,47 @@ def not_of_rows(name: str, shape: tuple[int, ...], n_rows: int) -> str:
     return f"{name} must have shape ({n_rows},), as X has rows, but has {shape}; {remedy}"
 
 
+def _check_no_masked_entry(entries: Iterable[Any]) -> None:
+    masked = next((row for row, entry in enumerate(entries) if entry is np.ma.masked), None)
+    if masked is not None:
+        raise ValueError(_GAP.format(masked + 1))
+
+
+def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
+    """Return objects that are all numbers, or all true and false, as these; others as they are.
+
+    True and false among numbers are 1 and 0, as in any array of numpy. With a gap among them they
+    stay objects, so that the gap is told.
+    """
+    kinds = {type(entry) for entry in entries.flat}
+    if not kinds or not all(
+        issubclass(kind, _NUMBERS) and not issubclass(kind, np.timedelta64) for kind in kinds
+    ):
+        return entries
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return entries.astype(np.bool_)
+    are_whole = all(issubclass(kind, _WHOLE) for kind in kinds)
+    if are_whole and all(-(2**63) <= entry < 2**63 for entry in map(int, entries.flat)):
+        return entries.astype(np.int64)
+    try:
+        with np.errstate(over="ignore"):  # what becomes infinite is refused as that
+            numbers = entries.astype(np.float64)
+    except OverflowError as error:
+        raise ValueError(
+            "y must hold numbers that float64 can hold but has larger whole ones; divide them"
+        ) from error
+    if are_whole:
+        for entry, number in zip(entries.flat, numbers.flat, strict=True):
+            if int(entry) != int(number):
+                raise ValueError(
+                    "y must hold whole numbers below 2^63, or ones that float64 has, but holds "
+                    f"{int(entry)}; give numbers as float, or text of its classes"
+                )
+    return entries if np.isnan(numbers).any() else numbers
+
+
 def check_gaps(y: NDArray[Any]) -> None:
-    """Refuse a target without a value in some row; one of floats is refused where it is read.
+    """Refuse a target without a value in some row; of floats `check_finite` does.
 
     Raises
     ------
@@ -93,10 +171,62 @@ def check_gaps(y: NDArray[Any]) -> None:
     else:
         return
     if missing.any():
-        row = int(np.argwhere(missing)[0][0])
+        raise ValueError(_GAP.format(int(np.argwhere(missing)[0][0]) + 1))
+
+
+def check_finite(y: NDArray[Any]) -> None:
+    """Refuse a target of floats of which one, named by its row, is missing or infinite.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    if y.dtype.kind != "f" or np.isfinite(y).all():
+        return
+    place = tuple(np.argwhere(~np.isfinite(y))[0].tolist())
+    if np.isnan(y[place]):
+        raise ValueError(_GAP.format(place[0] + 1))
+    raise ValueError(
+        f"y must be finite but is {y[place]} in row {place[0] + 1}; leave out such rows, or give "
+        "finite numbers in their place"
+    )
+
+
+def check_entries(y: NDArray[Any]) -> None:
+    """Refuse a target of times, or of numbers that are neither whole ones nor floats.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    if y.dtype.kind in "mM":
         raise ValueError(
-            f"y must have a value in every row but has none in row {row + 1}; {LEAVE_OUT}"
+            f"y must hold numbers, true and false, or text but holds {y.dtype}; {_OF_TIMES}"
         )
+    if y.dtype.kind not in "Oc":
+        return
+    in_a_row = y.size // max(len(y), 1)  # of several outputs there are several
+    for position, entry in enumerate(y.ravel().tolist()):
+        what = _no_target(entry)
+        if what is not None:
+            must, remedy = what
+            raise ValueError(
+                f"y must hold {must} but holds {in_one_line(entry)} in row "
+                f"{position // in_a_row + 1}; {remedy}"
+            )
+
+
+def _no_target(entry: object) -> tuple[str, str] | None:
+    """Return what there must be in place of an entry, and the remedy; None if it may be one."""
+    if isinstance(entry, date | timedelta):
+        return "numbers, true and false, or text", _OF_TIMES
+    if not isinstance(entry, Number) or isinstance(entry, (*_NUMBERS, np.timedelta64)):
+        return None
+    if isinstance(entry, Complex) and not isinstance(entry, Real):
+        return "real numbers", "give their real parts, or sizes"
+    return "numbers that are int or float", "give numbers, as [float(value) for value in y]"
 
 
 def without_order(y: NDArray[Any]) -> str:

@@ -1,5 +1,6 @@
 """Differentiable selection from large files: as two commands, and as a flow."""
 
+import inspect
 import json
 import signal
 
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file
 
 import chaffinch
+from chaffinch import InputError
 from chaffinch.flows.descent_commands import descend, shuffle
 from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
@@ -174,3 +176,16 @@ def test_the_form_asks_for_the_table_the_folder_and_the_aim():
         assert all(field["title"] and field["description"] for field in asked.values())
     for name in ("data", "folder", "start", "files"):
         assert '"description"' in json.dumps(schema["properties"][name])
+
+
+def test_settings_of_the_shuffle_without_files_are_refused_before_any_work(tmp_path):
+    asked = (str(tmp_path / "table"), str(tmp_path / "out"), DescentSettings(n_features=3))
+    with pytest.raises(InputError) as refusal:
+        inspect.unwrap(differentiable_selection.fn)(
+            *asked, shuffle=ShuffleSettings(target="y", block_rows=1000)
+        )
+    assert str(refusal.value) == (
+        "the settings of the shuffle are for files, and there are none to shuffle, but they set "
+        "block_rows, target; give files, or leave shuffle out"
+    )
+    assert not any(tmp_path.iterdir())

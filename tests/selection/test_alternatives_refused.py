@@ -78,11 +78,11 @@ QUALITIES = {
     "nan": (lambda: Univariate([1, np.nan]), "values must be finite but is nan for feature 1"),
     "masked": (
         lambda: Univariate(np.ma.masked_equal([1.0, 2, 3], 2)),
-        "values must have no masked values, which .*, but has 1; leave them out, or fill them by",
+        "values must have no masked values, which .*, but has 1; fill them .* as by values.fi",
     ),
     "masked pairs": (
         lambda: CFS([1.0, 1], np.ma.masked_equal(np.eye(2), 1)),
-        "redundancy must have no masked values, which .*, but has 2; leave them out, or fill",
+        "redundancy must have no masked values, .* 2; fill them .* as by redundancy.filled",
     ),
     "names": (lambda: Univariate([1, 2], ["a", "a"]), "names must be 2 different ones"),
     "pairs": (lambda: MRMR([1, 2], [1, 2]), r"redundancy must have the shape \(2, 2\) but has"),

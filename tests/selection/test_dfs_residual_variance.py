@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from itertools import pairwise, permutations
 from math import comb
 
@@ -249,7 +250,7 @@ BAD = {
     "rows": (lambda X, y, s: (X, y[1:], s), r"y must have shape \(45,\) .* but has \(44,\)"),
     "masked s": (
         lambda X, y, s: (X, y, np.ma.masked_less(s, s.min() + 1e-9)),
-        "s must have no masked values, which would count like any other, but has 1; leave them out",
+        "s must have no masked values, .*, but has 1; give a number for each column, as by s.fi",
     ),
     "masked y": (
         lambda X, y, s: (X, np.ma.masked_less(y, y.min() + 1e-9), s),
@@ -259,7 +260,26 @@ BAD = {
         lambda X, y, s: (X, np.where(np.arange(N) == 3, None, y), s),
         "y must have a value in every row but has none in row 4; leave out the rows without",
     ),
-    "gaps in y": (lambda X, y, s: (X, y * np.nan, s), "y must be finite but is not"),
+    "gaps in y": (
+        lambda X, y, s: (X, y * np.nan, s),
+        "y must have a value in every row but has none in row 1; leave out the rows without",
+    ),
+    "an infinite one of two": (
+        lambda X, y, s: (X, np.stack([y, np.where(np.arange(N) == 4, np.inf, y)], axis=1), s),
+        "y must be finite but is inf in row 5; leave out such rows",
+    ),
+    "decimals of two": (
+        lambda X, y, s: (X, [[1.5, 2], [1, Decimal(2)], *([[1, 2]] * (N - 2))], s),
+        r"int or float but holds Decimal\('2'\) in row 2; give numbers, as \[float",
+    ),
+    "complex numbers as target": (
+        lambda X, y, s: (X, y * 1j, s),
+        "y must hold real numbers but holds .* in row 1; give their real parts, or sizes",
+    ),
+    "sparse targets": (
+        lambda X, y, s: (X, scipy.sparse.csr_array(np.ones((N, 2))), s),
+        r"y must be no sparse matrix; give y.toarray\(\)$",
+    ),
     "s": (lambda X, y, s: (X, y, s[1:]), r"s must have shape \(140,\), as X has columns"),
     "s as text": (lambda X, y, s: (X, y, ["a"] * len(s)), "s must hold numbers but .*; give them"),
     "s as complex numbers": (lambda X, y, s: (X, y, s * 1j), "s must hold numbers .* complex"),
@@ -287,7 +307,7 @@ BAD = {
     ),
     "masked": (
         lambda X, y, s: (np.ma.masked_less(X, X.min() + 1e-9), y, s),
-        "X must have no masked values, .*, but has 1; leave them out, or fill them by its method",
+        "X must have no masked values, .*, but has 1; leave out those rows, or fill .* X.filled",
     ),
     "one dimension": (lambda X, y, s: (X[0], y, s), r"X must have rows and features, \(N, D\)"),
     "no rows": (lambda X, y, s: (X[:0], y[:0], s), r"\(N, D\), but has shape \(0, 140\)"),

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import torch
@@ -247,8 +251,8 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
         (np.full(1500, "a"), None, "y must vary but is the same in every row"),
         (np.full(1500, 3.5), None, "y must vary but is the same in every row"),
         (np.arange(1400.0), None, r"y must have shape \(1500,\), as X has rows, but has \(1400,\)"),
-        (np.full(1500, np.nan), None, "y must be finite but is not"),
-        (np.full(1500, np.nan), "classification", "y must be finite but is not"),
+        (np.full(1500, np.nan), None, GAP.format(1)),
+        (np.full(1500, np.nan), "classification", GAP.format(1)),
         (
             np.linspace(0, 1, 1500),
             "classification",
@@ -283,8 +287,72 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
         (
             np.array(["2024-01-01", "2025-01-01"] * 750, "datetime64[D]"),
             None,
-            r"y must hold numbers, .* or text but holds datetime.date\(2024, 1, 1\); make text of",
+            r"or text but holds datetime64\[D\]; give numbers, as days since the first, or text of",
         ),
+        (
+            [date(2024, 1, 1), date(2025, 1, 1)] * 750,
+            None,
+            r"holds datetime.date\(2024, 1, 1\) in row 1; give numbers, as days since the first,",
+        ),
+        (
+            [1.0, Decimal("2.5")] * 750,
+            "regression",
+            r"int or float but holds Decimal\('2.5'\) in row 2; give numbers, as \[float\(value\)",
+        ),
+        (
+            [Fraction(row, 3) for row in range(1500)],
+            None,
+            r"int or float but holds Fraction\(0, 1\) in row 1; give numbers, as \[float\(value\)",
+        ),
+        (
+            np.arange(1500) * 1j,
+            None,
+            r"y must hold real numbers but holds 0j in row 1; give their real parts, or sizes",
+        ),
+        ([0.5, 2j] * 750, None, r"y must hold real numbers but holds .* in row 1; give their real"),
+        (
+            [np.ma.masked, *range(1499)],
+            None,
+            GAP.format(1),
+        ),
+        (["a", np.ma.masked, "b"] * 500, None, GAP.format(2)),
+        (
+            [0.5, np.inf, 2.5] * 500,
+            None,
+            "y must be finite but is inf in row 2; leave out such",
+        ),
+        (
+            np.array([1, 2.5, -np.inf] * 500, object),
+            None,
+            "y must be finite but is -inf in row 3; leave out such rows, or give finite numbers in",
+        ),
+        ([0.5, 2.5, np.nan] * 500, None, GAP.format(3)),
+        (np.array([0.5, 2.5, np.nan] * 500, object), "regression", GAP.format(3)),
+        (pd.array([0.5, 2.5, None] * 500, dtype="Float64"), None, GAP.format(3)),
+        (np.array([0.5, pd.NA, 2.5] * 500, object), None, GAP.format(2)),
+        (
+            [10**400, 0.5] * 750,
+            None,
+            "y must hold numbers that float64 can hold but has larger whole ones; divide them",
+        ),
+        (
+            [2**63 + 1, 2**70] * 750,
+            None,
+            r"y must hold whole numbers below 2\^63, or .* but holds 9223372036854775809; give",
+        ),
+        (
+            dict(enumerate(np.arange(1500.0))),
+            None,
+            r"is of type dict; give list\(y.values\(\)\), in the order of the rows",
+        ),
+        ((row % 7 for row in range(1500)), None, r"is of type generator; give list\(y\)"),
+        (set(range(1500)), None, "is of type set; it has no order; give a list in the order of"),
+        (
+            scipy.sparse.csr_array(np.ones((1500, 1))),
+            None,
+            r"y must be no sparse matrix; give y.toarray\(\).ravel\(\)",
+        ),
+        ([[1], [2, 3]] * 750, None, "values in each row but has rows of several lengths; give one"),
         (
             np.ma.masked_equal(np.arange(1500.0), 7),
             None,
@@ -308,7 +376,7 @@ def test_a_path_and_rows_of_several_lengths_are_no_table() -> None:
 
 def test_masked_values_of_a_table_are_not_taken_for_values() -> None:
     X, y = made_up()
-    said = "X must have no masked values, .*, but has 2; leave them out, or fill them by its method"
+    said = "X must have no masked values, .*, but has 2; leave out those rows, or fill .* X.fill"
     for descend in (
         lambda table: differentiable_selection(table, y, n_features=3),
         lambda table: differentiable_path(table, y, penalties=[0.1, 1]),

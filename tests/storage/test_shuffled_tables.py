@@ -384,11 +384,27 @@ BAD = {
     ),
     "mask": (
         of_pieces((np.ma.masked_equal(X3, 1), Y3)),
-        "X of a piece must have no masked values, .* but has 3; leave them out, or fill them by",
+        "X of a piece must have no masked values, .* but has 3; leave out those rows, or .* by X.f",
     ),
     "masked target": (
         of_pieces((X3, np.ma.masked_equal(Y3, 1))),
         "target of a piece must have no masked values, .* but has 1; leave out the rows without",
+    ),
+    "masked entry": (
+        of_pieces((X3, [0.5, np.ma.masked, 1.0])),
+        "the target of a piece must have no masked values; leave out the rows without a target",
+    ),
+    "gap among objects": (
+        of_pieces((X3, np.array([0.5, np.nan, 1], object))),
+        "row 2 has the target nan; leave out rows without one",
+    ),
+    "infinite object": (
+        of_pieces((X3, np.array([0.5, 2, -np.inf], object))),
+        "row 3 has the target -inf",
+    ),
+    "long numbers": (
+        of_pieces((X3, [2**70, 1, 2])),
+        "but holds objects, as 1180591620717411303424 in row 1; convert it",
     ),
     "text": (of_pieces((X3.astype(str), Y3)), "a piece must be a table of numbers but is <U"),
     "none": (of_pieces(), "the source has no rows"),

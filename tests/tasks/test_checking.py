@@ -174,7 +174,7 @@ def test_where_fewer_features_are_left_than_asked_for_it_says_which_were_left_ou
 
 def test_another_task_is_a_remedy_only_where_it_helps():
     classes, groups = pa.array([0, 1] * (N // 2)), pa.array(["a", "b", "c"] * (N // 3))
-    with pytest.raises(InputError, match=r"name a finer one$"):
+    with pytest.raises(InputError, match=r": give rows of more groups, or name a finer one$"):
         described(table_with(y=classes, g=groups), method=Pefs(), group="g")
 
 

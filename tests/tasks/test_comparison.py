@@ -190,6 +190,7 @@ def test_few_units_never_decide_and_are_said(n_units: int) -> None:
         assert f"too little to compare by, {n_units} where {FEWEST_UNITS}" in result.sentence
         said = "of one unit there is no interval" if n_units == 1 else "95% interval ["
         assert said in result.sentence
+        assert (result.interval is None) == (n_units == 1)
     assert _compare(small, small, mask=(True, True), units=units).verdict == "does not help"
 
 

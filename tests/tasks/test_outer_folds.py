@@ -77,17 +77,20 @@ ROWS = np.arange(160)
         (
             2, ROWS // 8 % 2, {"group": "group"}, {"groups": ROWS % 8},
             "group column 'group' has 8 different values, of which an outer fold leaves 4 to "
-            f"select by, but 7 {WITHIN}: name a finer one, or use 8 outer folds",
+            f"select by, but 7 {WITHIN}: give rows of more groups, "
+            "or name a finer one, or use 8 outer folds",
         ),
         (
             5, ROWS / 7, {"time": "day"}, {"times": ROWS // 8},
             "time column 'day' has 20 different values, of which an outer fold leaves 5 to select "
-            f"by, but 8 {IN_TIME}: name a finer one ({NOT_FINER}), or use 6 outer folds",
+            f"by, but 8 {IN_TIME}: give rows of more times, "
+            f"or name a finer one ({NOT_FINER}), or use 6 outer folds",
         ),
         (
             5, ROWS / 7, {"time": "day"}, {"times": ROWS // 16},
             "time column 'day' has 10 different values, of which an outer fold leaves 5 to select "
-            f"by, but 8 {IN_TIME}: name a finer one ({NOT_FINER})",
+            f"by, but 8 {IN_TIME}: give rows of more times, "
+            f"or name a finer one ({NOT_FINER})",
         ),
         (
             9, np.arange(8.0), {}, {},
@@ -112,12 +115,14 @@ ROWS = np.arange(160)
         (
             5, ROWS / 7, {"group": "group"}, {"groups": ROWS % 4},
             "group column 'group' has 4 different values but 5 outer folds and the parts inside "
-            "need at least 9: name a finer one",
+            "need at least 9: give rows of more groups, "
+            "or name a finer one",
         ),
         (
             5, ROWS / 7, {"time": "day"}, {"times": ROWS // 40},
             "time column 'day' has 4 different values but 5 outer folds and the parts inside need "
-            f"at least 23: name a finer one ({NOT_FINER})",
+            f"at least 23: give rows of more times, "
+            f"or name a finer one ({NOT_FINER})",
         ),
         (
             2, (ROWS >= 20) * (ROWS % 2), {"time": "day"}, {"times": ROWS},

@@ -546,3 +546,30 @@ def test_a_score_has_an_error_by_the_bootstrap() -> None:
     loss = Loss("roc_auc", "classification")
     error = paired_error(loss, rows, *predictions, resampling_units(200), seed=0)
     assert 0.01 < error < 0.1
+
+
+def test_where_the_test_part_is_one_group_no_interval_is_told(tmp_path) -> None:
+    former = run_of(causes("x1", "x2").assign(g=np.arange(600) % 40), group="g")
+    newer = causes("x2", "x3", seed=1).assign(g=np.arange(600) % 9)
+    after = chaffinch.reselect(former, newer)
+    assert after.changes["units"] == 1
+    assert "returned" in [one["change"] for one in after.changes["changes"]]
+    told = [*after.changes["changes"], *after.changes["comparisons"], after.comparison]
+    assert {one["interval"] for one in told} == {None}
+    assert "; difference -" in after.changes["sentence"]
+    assert after.changes["sentence"].endswith(", of one unit there is no interval.")
+    assert not any("[" in line for line in lines_of_changes(after.changes))
+    report = after.report(tmp_path / "report.html").read_text()
+    assert "nothing says how far that may be off" in report
+    assert "by a paired bootstrap" not in report
+    page = Page(report.encode())
+    assert {row[-1] for row in page.tables["What changed"][1:]} == {"\N{EN DASH}"}
+
+
+@pytest.mark.parametrize(("role", "n_values"), [("group", 3), ("time", 3)])
+def test_too_few_groups_or_times_ask_for_more_of_them(role, n_values) -> None:
+    former = run_of(causes("x1").assign(when=np.arange(600) % 40), **{role: "when"})
+    newer = causes("x1", seed=1).assign(when=np.arange(600) % n_values)
+    said = rf"has {n_values} different values but .*: give rows of more {role}s$"
+    with pytest.raises(InputError, match=said):
+        chaffinch.reselect(former, newer)

@@ -260,7 +260,10 @@ def test_fewer_folds_are_offered_where_the_fewest_would_do_and_nowhere_else(kind
 
 
 def test_a_finer_column_is_offered_only_where_rows_would_do():
-    for n_rows, remedy in ((8, "give more rows"), (9, "name a finer one (times finer than")):
+    for n_rows, remedy in (
+        (8, "give more rows"),
+        (9, "give rows of more times, or name a finer one (times"),
+    ):
         said = _refusal(np.zeros(n_rows), settings_of(time="t"), {"times": np.arange(n_rows) // 4})
         assert f": {remedy}" in said
         assert "needs 9 (6 to train on" in said

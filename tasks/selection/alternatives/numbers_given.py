@@ -49,7 +49,7 @@ def as_floats(said: str, numbers: ArrayLike) -> Floats:
     ValueError
         If not all are real numbers, or any is masked.
     """
-    check_no_mask(said, numbers)
+    check_no_mask(said, numbers, f"fill them with a value of yours, as by {said}.filled(0.0)")
     with suppress(TypeError, ValueError, OverflowError):  # which one is wrong is told below
         given = np.asarray(numbers)
         if given.dtype.kind in "biufO":

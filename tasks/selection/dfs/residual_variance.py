@@ -35,7 +35,8 @@ from chaffinch.tasks.selection.dfs.strongest import EXACTLY
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import Outputs, in_words
 from chaffinch.tasks.selection.given_arrays import (
-    LEAVE_OUT,
+    check_entries,
+    check_finite,
     check_gaps,
     check_no_mask,
     target_array,
@@ -171,6 +172,8 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
     """Return the outputs, centred, shape (N, C)."""
     given = target_array(y)
     check_gaps(given)
+    check_finite(given)
+    check_entries(given)
     if given.dtype.kind not in "biuf":
         raise ValueError(
             f"y must hold numbers but holds {in_words(given.dtype)}; of two classes give one "
@@ -181,8 +184,6 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
             f"y must have shape ({n_rows},) or ({n_rows}, C), as X has rows, but has {given.shape}"
         )
     outputs = given.reshape(n_rows, -1).astype(np.float64)
-    if not np.isfinite(outputs).all():
-        raise ValueError(f"y must be finite but is not; {LEAVE_OUT}")
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
         outputs -= outputs.mean(axis=0)
         sum_of_squares = np.sum(outputs**2)
@@ -192,7 +193,7 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
 
 
 def _read_kept(s: ArrayLike, n_features: int) -> Floats:
-    check_no_mask("s", s)
+    check_no_mask("s", s, "give a number for each column, as by s.filled(0.0)")
     try:
         if np.iscomplexobj(s):
             raise TypeError("they are complex")

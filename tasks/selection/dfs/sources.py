@@ -10,8 +10,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from chaffinch.tasks.selection.dfs.frames import is_mixed_frame, numbers_of_frame
 from chaffinch.tasks.selection.dfs.target import as_target, labels_in
 from chaffinch.tasks.selection.given_arrays import check_no_mask
+
+_FILL = "leave out those rows, or fill them with a value of yours, as by X.filled(0.0)"
 
 
 class RowSource(Protocol):
@@ -60,7 +63,7 @@ class InMemory:
     X : array (N, D) or scipy sparse matrix
         float32 stays float32, any other number becomes float64. Sparse indices may come in any
         order; of an entry that comes twice the sum counts, as in scipy. A table of pandas or polars
-        whose columns have text for names keeps these.
+        whose columns have text for names keeps these; nullable columns must have no gaps.
     y : array, shape (N,)
         Numbers or classes.
 
@@ -102,17 +105,11 @@ def read_rows(X: Any) -> Any:
     Raises
     ------
     ValueError
-        If X is no table of numbers, or any is masked.
+        If X is no table of numbers, or any is masked or missing in a nullable column.
     """
     if not scipy.sparse.issparse(X):
-        check_no_mask("X", X)
-        try:
-            given = np.asarray(X)
-        except ValueError as error:  # rows of several lengths
-            raise ValueError(
-                "X must have as many numbers in each row but has rows of several lengths; give an "
-                "array (N, D)"
-            ) from error
+        check_no_mask("X", X, _FILL)
+        given = numbers_of_frame(X) if is_mixed_frame(X) else _as_array(X)
         _check_numbers(given.dtype, given.shape)
         return np.ascontiguousarray(given, dtype=_type_of(given.dtype))
     sparse: Any = X
@@ -160,6 +157,16 @@ def check_one_target(X: Any, y: ArrayLike | None) -> None:
         raise ValueError("y must be left out where X is a source, which has a target of its own")
     if not is_source(X) and y is None:
         raise ValueError("y must be given with a table in memory; give its target")
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        raise ValueError(
+            "X must have as many numbers in each row but has rows of several lengths; give an "
+            "array (N, D)"
+        ) from error
 
 
 def _type_of(given: Any) -> Any:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.tasks.selection.given_arrays import (
-    LEAVE_OUT,
+    check_entries,
+    check_finite,
     check_gaps,
     not_of_rows,
     target_array,
@@ -25,7 +26,7 @@ from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Floats, Task
 
 _MOST_LABELS = 1_000  # as in a file: more are a quantity rather than classes
-_NOT_FINITE = f"y must be finite but is not; {LEAVE_OUT}"
+_NOT_FINITE = "y must be finite but is not; leave out the rows without a finite target"
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,11 +191,20 @@ def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
 
 
 def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
-    """Return y as an array; ValueError if it has not one value a row, or a gap other than NaN."""
+    """Return y as an array.
+
+    Raises
+    ------
+    ValueError
+        If it has not one value a row, or holds a gap, what is not finite, times, or numbers that
+        are neither whole ones nor floats.
+    """
     given = target_array(y)
     if given.shape != (n_rows,):
         raise ValueError(not_of_rows("y", given.shape, n_rows))
     check_gaps(given)
+    check_finite(given)
+    check_entries(given)
     return given
 
 
@@ -204,10 +214,8 @@ def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
     Raises
     ------
     ValueError
-        If y is not finite, or its values have no order or are of a type that no state can keep.
+        If its values have no order, or are of a type that no state can keep.
     """
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(_NOT_FINITE)
     try:
         labels = np.unique(y)
     except TypeError as error:
@@ -215,10 +223,10 @@ def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
     if len(labels) > _MOST_LABELS:
         return None
     strange = [one for one in labels.tolist() if not isinstance(one, str | bool | int | float)]
-    if strange:  # as dates: no state could be kept
+    if strange:  # as bytes: no state could be kept
         raise ValueError(
             f"y must hold numbers, true and false, or text but holds {strange[0]!r}; make text of "
-            "its classes, as by y.astype(str)"
+            "its classes, as [str(label) for label in y]"
         )
     return labels
 
