@@ -14,7 +14,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.given_table import GivenTable, as_real_numbers, read_given_table
 from chaffinch.tasks.selection.errors import in_one_line
-from chaffinch.tasks.selection.given_arrays import not_of_rows, target_array
+from chaffinch.tasks.selection.given_arrays import check_same_order, not_of_rows, target_array
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -158,6 +158,9 @@ def evaluator_of(
         If the mathematics refuses them.
     """
     given = read_model(model, loss)
+    with said_to_the_user():
+        check_same_order(X, y)
+        check_same_order(X, sample_weight, "sample_weight")
     table = read_given_table(X, given.categories)
     if given.n_features not in (None, len(table.names)):
         raise InputError(

@@ -14,6 +14,7 @@ from chaffinch.tasks.given_table import COMPLEX, GivenTable, as_real_numbers, re
 from chaffinch.tasks.selection.given_arrays import (
     LEAVE_OUT,
     check_gaps,
+    check_same_order,
     not_of_rows,
     target_array,
     without_order,
@@ -42,6 +43,8 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     InputError
         If the table and the target do not fit each other.
     """
+    with said_to_the_user():
+        check_same_order(X, y)
     return rows_of(read_rows(X), y, task)
 
 

@@ -29,6 +29,7 @@ from chaffinch.tasks.probabilistic_checks import (
 from chaffinch.tasks.probabilistic_result import ProbabilisticSelection
 from chaffinch.tasks.searched_table import SearchedTable
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.given_arrays import check_same_order
 from chaffinch.tasks.selection.pefs.batched_search import BatchedSearch
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
 from chaffinch.tasks.selection.pefs.found import most_probable
@@ -146,6 +147,8 @@ def probabilistic_selection(
     ... )
     """
     on_device = device_asked_for(device)
+    with said_to_the_user():
+        check_same_order(X, y)
     table = read_rows(X)
     rows, schema = rows_of(table, y, task)
     searched = SearchedTable.of(table)

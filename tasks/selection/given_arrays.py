@@ -45,6 +45,29 @@ def check_no_mask(said: str, values: object, remedy: str) -> None:
         )
 
 
+def check_same_order(X: object, values: object, name: str = "y") -> None:
+    """Refuse a frame and a series whose row labels are the same in another order.
+
+    They are taken row by row, and so would not be those of each other.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    import pandas as pd
+
+    if not (isinstance(X, pd.DataFrame) and isinstance(values, pd.Series | pd.DataFrame)):
+        return
+    if X.index.equals(values.index) or len(X) != len(values) or not X.index.is_unique:
+        return
+    if set(X.index) == set(values.index):
+        raise ValueError(
+            f"{name} has the row labels of X in another order, but rows are taken one by one; give "
+            f"{name}.loc[X.index]"
+        )
+
+
 def target_array(y: Any) -> NDArray[Any]:
     """Return a target as an array that holds what was given.
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.tasks.selection.dfs.frames import is_mixed_frame, numbers_of_frame
 from chaffinch.tasks.selection.dfs.target import as_target, labels_in
-from chaffinch.tasks.selection.given_arrays import check_no_mask
+from chaffinch.tasks.selection.given_arrays import check_no_mask, check_same_order
 
 _FILL = "leave out those rows, or fill them with a value of yours, as by X.filled(0.0)"
 
@@ -141,7 +141,7 @@ def name_in(source: RowSource, column: int) -> str:
 
 
 def check_one_target(X: Any, y: ArrayLike | None) -> None:
-    """Refuse a source with a target beside its own, a table without one, and a path.
+    """Refuse a path, a source with a target beside its own, and a table without one in its order.
 
     Raises
     ------
@@ -157,6 +157,7 @@ def check_one_target(X: Any, y: ArrayLike | None) -> None:
         raise ValueError("y must be left out where X is a source, which has a target of its own")
     if not is_source(X) and y is None:
         raise ValueError("y must be given with a table in memory; give its target")
+    check_same_order(X, y)
 
 
 def _as_array(X: Any) -> NDArray[Any]:
@@ -174,7 +175,12 @@ def _type_of(given: Any) -> Any:
 
 
 def _check_numbers(kind: Any, shape: tuple[int, ...]) -> None:
+    if kind.kind == "O" and not shape:
+        raise ValueError("X must be a table but is none; give an array (N, D) or a frame")
     if kind.kind not in "biuf":
         raise ValueError(f"X must hold real numbers but holds {kind}; give numbers, as float64")
     if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"X must have rows and features, (N, D), but has shape {shape}")
+        raise ValueError(
+            f"X must have rows and features, (N, D), but has shape {shape}; give one row for each "
+            "target, and one feature at least"
+        )
