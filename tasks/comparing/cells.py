@@ -22,6 +22,8 @@ from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.material import Material, Seen
 from chaffinch.tasks.matrix import Roles
 from chaffinch.tasks.outer_folds import RowsToDeal
+from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.probabilistic import search_by_probabilities
 from chaffinch.tasks.refit_settings import Sequential
 from chaffinch.tasks.refitting import Refit, refitted_loss
 from chaffinch.tasks.searching import search
@@ -216,7 +218,10 @@ def _chosen(bench: _Bench, method: Method | None) -> tuple[Mask, dict[int, Mask]
         return np.ones(d, dtype=bool), {}
     path = search(_with_sizes(method, bench.sizes), bench.material)
     sizes = bench.sizes if takes_sizes(method) else ()
-    of_size = {size: mask for size in sizes if (mask := _of_size(path, size)) is not None}
+    if isinstance(method, Pefs) and isinstance(path, ProbabilisticSearches):
+        of_size = _steered(method, sizes, path, bench.material)
+    else:
+        of_size = {size: mask for size in sizes if (mask := _of_size(path, size)) is not None}
     standing = [candidate.mask for candidate in candidates(path, method)]
     if len(standing) == 1:
         return standing[0], of_size
@@ -232,12 +237,24 @@ def _with_sizes(method: Method, sizes: tuple[int, ...]) -> Method:
     return method
 
 
+def _steered(
+    method: Pefs, sizes: tuple[int, ...], path: ProbabilisticSearches, material: Material
+) -> dict[int, Mask]:
+    """Return the masks of searches that were steered to sizes, where the method's own were not."""
+    own = {asked for asked in path.asked if isinstance(asked, int)}
+    possible = [size for size in sizes if len(material.keep) <= size <= path.n_features]
+    further = tuple(size for size in possible if size not in own)
+    if not further:
+        return {size: path.mask(size) for size in possible}
+    asked = method.model_copy(update={"penalties": None, "n_features": further})
+    steered = search_by_probabilities(asked, material)
+    return {size: (path if size in own else steered).mask(size) for size in possible}
+
+
 def _of_size(path: Path, size: int) -> Mask | None:
     """Return a search's mask of a size; None where it has none."""
-    if isinstance(path, MaskingWalks):
+    if isinstance(path, MaskingWalks | ProbabilisticSearches):
         return None
-    if isinstance(path, ProbabilisticSearches):
-        return path.most_probable(path.nearest(size), size) if size <= path.n_features else None
     if isinstance(path, FoundMasks):
         return path.of_size(size) if any(mask.sum() == size for mask in path.masks) else None
     if not path.n_features - len(path.removed) <= size <= path.n_features:

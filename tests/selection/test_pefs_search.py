@@ -328,8 +328,6 @@ def test_probabilities_are_the_mean_over_the_seeds_and_a_mask_has_one_feature_at
     assert searches.probabilities(0.1) == pytest.approx([0.9, 0.3, 0.4])
     assert searches.mask(0.1).tolist() == [True, False, False]
     assert searches.mask(0.9).tolist() == [False, True, False]
-    assert searches.nearest(0) == 0.9
-    assert searches.nearest(3) == 0.1
 
 
 def test_of_equally_probable_features_the_one_that_was_so_earlier_stays():

@@ -14,6 +14,7 @@ from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.settings import ModelSettings
 from tests.tasks.made_up_comparison import compared_in_memory
 
@@ -133,6 +134,19 @@ def test_sets_are_scored_at_each_size_that_was_asked_for(loaded) -> None:
         assert sets[3]["loss"] == results["all"]["sets"][0]["loss"]
     assert results["all"]["sets"][0]["features"] == [f"x{j}" for j in range(8)]
     assert results["none"]["sets"][0]["features"] == []
+
+
+def test_searches_by_pefs_are_steered_to_each_size(loaded) -> None:
+    table = numbers(160, 8).assign(y=lambda t: t["x0"] - t["x1"])
+    options = {"hidden_layer_sizes": (8,), "most_sweeps": 3}
+    swept, steered = Pefs(penalties=(0.3,), **options), Pefs(n_features=(2, 4), **options)
+    scored = []
+    for method in (swept, steered):
+        compared = loaded(table, folds=2, sizes=(2, 4), methods=[method])
+        scored.append(everything(compared, Cell(0, 0, 0, 1))["pefs"]["sets"])
+    assert [one["size"] for one in scored[0]] == [None, 2, 4]
+    for one, other in zip(*(sets[1:] for sets in scored), strict=True):
+        assert (one["features"], one["loss"]) == (other["features"], other["loss"])
 
 
 @pytest.mark.parametrize("weight", [None, "w"])

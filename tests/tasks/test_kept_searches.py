@@ -137,10 +137,7 @@ def test_those_of_another_table_or_of_other_settings_are_not_used(
     assert n_made == n_clean
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert len(said) == 2
-    assert all(
-        one.endswith("the checkpoint is of a search of other rows, settings or seed")
-        for one in said
-    )
+    assert all(one.endswith("or of a network that began with other weights") for one in said)
 
 
 def test_a_disk_that_is_full_stops_no_search(hasty, tmp_path, monkeypatch, caplog) -> None:

@@ -1,6 +1,8 @@
 """`chaffinch.probabilistic_selection` with a torch module of someone's own."""
 
 import copy
+import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+import chaffinch
 from chaffinch import InputError
 from chaffinch.tasks import probabilistic_selection as module_under_test
 from chaffinch.tasks.selection.pefs.module import ModuleTraining, recalibrated
@@ -447,3 +450,31 @@ def test_where_the_outputs_of_a_network_overflow_it_is_told_to_mend_the_network(
         InputError, match=r"diverged after 5 steps; .*, or give a network whose out"
     ):
         found(network=Overflowing())
+
+
+class _OfOne(nn.Module):
+    """Takes a mini-batch, and has another shape for a row that comes alone."""
+
+    def __init__(self, n_outputs: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, n_outputs)
+
+    def forward(self, rows):
+        return self.layer(rows).squeeze()
+
+
+def test_a_network_that_cannot_take_one_row_is_refused_before_the_search() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 8))
+    for n_outputs, y, shape in ((1, X[:, 0], "(1, 1)"), (3, random.integers(0, 3, 200), "(1, 3)")):
+        said = f"network must return .* a tensor {re.escape(shape)}, but returns"
+        with pytest.raises(InputError, match=said):
+            chaffinch.probabilistic_selection(X, y, network=_OfOne(n_outputs), most_sweeps=1)
+
+
+def test_a_network_of_torchscript_is_refused_before_the_search() -> None:
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        scripted = torch.jit.script(nn.Linear(8, 1))
+    X = np.random.default_rng(0).normal(size=(200, 8))
+    with pytest.raises(InputError, match=r"is one of TorchScript, .*; give the module"):
+        chaffinch.probabilistic_selection(X, X[:, 0], network=scripted, most_sweeps=1)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from torch import nn
 
 import chaffinch
@@ -151,13 +152,18 @@ def test_all_columns_that_are_missing_are_named_and_no_other(one, X):
     assert not any(repr(name) in str(refusal.value) for name in there)
 
 
-@pytest.mark.parametrize(
-    "network", [None, nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2))]
-)
-def test_numbers_beyond_those_of_the_search_are_refused_as_there(network):
+def small_network():
+    """Return a network with the same weights each time."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("options", [{}, {"network": small_network(), "most_sweeps": 8}])
+def test_numbers_beyond_those_of_the_search_are_refused_as_there(options):
     X, y = table()
-    options = {} if network is None else {"network": network}
     one = searched(X, y, **options)
+    assert one.features == ("colour", "size")
     for far in (1e45, -1e45, 1.1e30):
         for predict in (one.predict, one.predict_averaged):
             with pytest.raises(InputError) as refusal:

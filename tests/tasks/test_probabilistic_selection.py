@@ -147,7 +147,7 @@ def test_a_search_that_was_killed_goes_on(tmp_path):
 def test_a_checkpoint_of_another_search_is_refused(tmp_path):
     path = tmp_path / "search.safetensors"
     found(penalty=0.1, most_sweeps=1, checkpoint=path)
-    with pytest.raises(InputError, match="is of a search of other rows, settings or seed; name"):
+    with pytest.raises(InputError, match=r"settings or seed, or .*; give those again"):
         found(penalty=0.1, most_sweeps=1, seed=1, checkpoint=path)
     with pytest.raises(InputError, match="of other rows, settings or seed"):
         found(*table(seed=3), penalty=0.1, most_sweeps=1, checkpoint=path)

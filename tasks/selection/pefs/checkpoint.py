@@ -156,8 +156,9 @@ def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any
 def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
     if metadata["of"] != of:
         raise ValueError(
-            "the checkpoint is of a search of other rows, settings or seed; name another file, or "
-            "remove it to begin anew"
+            "the checkpoint is of a search of other rows, settings or seed, or of a network that "
+            "began with other weights; give those again (seed torch before a network is made), "
+            "name another file, or remove it to begin anew"
         )
 
 

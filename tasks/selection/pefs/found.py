@@ -135,12 +135,6 @@ class ProbabilisticSearches:
                 return asked
         raise ValueError("the mask must be one that a search led to but is not")
 
-    def nearest(self, n_features: int) -> float | int:
-        """Return what was asked for that led to about so many features."""
-        return min(
-            self.asked, key=lambda asked: abs(float(self.probabilities(asked).sum()) - n_features)
-        )
-
     def _of(self, asked: float | int) -> list[ProbabilisticSearch]:
         return [one for one in self.searches if one.asked == asked]
 

@@ -55,6 +55,11 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
         raise ValueError(
             f"network must be a torch.nn.Module but is {module!r:.60}; leave it out for the paper's"
         )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ValueError(
+            "network must be a module of Python but is one of TorchScript, whose gradients torch "
+            "keeps to itself; give the module that it was made of"
+        )
     _check_has_weights(module, prepared.inputs.shape[1])
     training = ModuleTraining.begin(module, 0)
     own = training.module
@@ -71,6 +76,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
                     "back to them; leave out what detaches it"
                 )
             digest.update(outputs.detach().contiguous().numpy().tobytes())
+        _tried(own, rows[:1], prepared.schema.n_classes)  # in evaluation, as one row may come alone
         _try_step(training, rows, torch.from_numpy(prepared.target[:n_rows]))
         _check_kept(state, own)
     return str(digest.hexdigest())
