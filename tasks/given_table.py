@@ -6,6 +6,7 @@ before the model's own library sees it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -229,7 +230,8 @@ def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> Giv
     frame = X.reset_index(drop=True).copy()
     names = tuple(str(name) for name in frame.columns)
     if len(set(names)) < len(names):
-        raise InputError("X must have names that differ but has one twice; rename a column")
+        twice = next(name for name, n_times in Counter(names).items() if n_times > 1)
+        raise InputError(f"X must have names that differ but has {twice!r} twice; rename a column")
     is_categorical = [isinstance(dtype, pd.CategoricalDtype) for dtype in frame.dtypes]
     if trained is not None and sum(is_categorical) != len(trained):
         raise InputError(

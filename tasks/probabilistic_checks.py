@@ -170,6 +170,7 @@ def _position(feature: Any, names: Sequence[str]) -> int:
         return names.index(feature)
     if isinstance(feature, bool) or not isinstance(feature, Integral):
         raise InputError(
-            f"previous names {feature!r}, which is neither the name nor the position of a feature"
+            f"previous names {feature!r}, which is neither the name nor the position of a feature; "
+            "of a mask give numpy.flatnonzero(mask)"
         )
     return int(feature)

@@ -234,6 +234,10 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_any_work(tmp_path
         ),
         ({"previous": 3}, "previous must be a sequence of sets of features but is 3"),
         ({"previous": [[1.5]]}, "previous names 1.5, which is neither the name nor the position"),
+        (
+            {"previous": [np.array([True, False])]},
+            r"names np.True_, .*; of a mask give numpy.flatnonzero\(mask\)$",
+        ),
         ({"previous": [[0]], "tau": "0.5"}, r"tau must be in 0..1 but is '0.5'"),
         ({"tau": 2}, r"tau must be in 0..1 but is 2"),
         ({"dissimilarity": "x"}, "dissimilarity must be 'dice' or 'jaccard' but is 'x'"),
@@ -246,6 +250,15 @@ def test_what_cannot_be_is_refused_in_one_line_before_any_work(options, said, mo
     with pytest.raises(InputError, match=said) as refusal:
         found(**options)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_name_that_comes_twice_is_said():
+    X, y = table()
+    twice = pd.DataFrame(X).set_axis(
+        [f"x{j % (X.shape[1] - 1)}" for j in range(X.shape[1])], axis=1
+    )
+    with pytest.raises(InputError, match="must have names that differ but has 'x0' twice; rename"):
+        found(twice, y)
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
