@@ -87,5 +87,6 @@ def no_use_made(material: Material, loss: float) -> InputError:
         f"model {material.recipe.name} makes no use of any of the "
         f"{len(material.schema.features)} features: whichever are masked, its "
         f"{loss_in_words(material.loss.name)} is {loss:.4g}; "
-        + (f"mend what is odd ({odd})" if odd else "give more rows, or another model or loss")
+        + (f"mend what is odd ({odd}), or " if odd else "")
+        + "give more rows, or another model or loss"
     )
