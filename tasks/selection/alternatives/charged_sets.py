@@ -15,7 +15,7 @@ from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.graph import Known
 from chaffinch.tasks.selection.alternatives.prices import Prices
 
-_SHARE_OF_WORTH = 0.8
+_SHARE_OF_WORTH = 0.8  # the larger, the quicker the search, and the more sets to sift
 
 
 def best_charged(designs: Designs, prices: Prices, deadline: float | None) -> Found:
