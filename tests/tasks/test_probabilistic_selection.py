@@ -144,6 +144,30 @@ def test_a_search_that_was_killed_goes_on(tmp_path):
     same(found(**options, checkpoint=path), found(**options))
 
 
+@pytest.mark.parametrize("asked", [{"penalty": 0.01}, {"n_features": 2}], ids=str)
+def test_a_search_that_ended_goes_on_if_it_may_make_more_sweeps(asked, tmp_path):
+    path = tmp_path / "search.safetensors"
+    short = found(**asked, most_sweeps=2, checkpoint=path)
+    assert len(short.sweeps) == 2
+    whole, (X, _) = found(**asked, most_sweeps=4), table()
+    longer = found(**asked, most_sweeps=4, checkpoint=path)
+    assert len(whole.sweeps) == 4
+    same(longer, whole)
+    assert (longer.predict(X) == whole.predict(X)).all()
+    with pytest.raises(InputError, match=r"most_sweeps must be at least 4, .* but is 3; ask"):
+        found(**asked, most_sweeps=3, checkpoint=path)
+
+
+def test_a_search_that_settled_stays_where_it_is_however_many_sweeps_it_may_make(tmp_path):
+    path = tmp_path / "search.safetensors"
+    settled = found(penalty=0.3, most_sweeps=60, checkpoint=path)
+    assert len(settled.sweeps) < 60
+    content = path.read_bytes()
+    same(found(penalty=0.3, most_sweeps=61, checkpoint=path), settled)
+    same(found(penalty=0.3, most_sweeps=len(settled.sweeps), checkpoint=path), settled)
+    assert path.read_bytes() == content
+
+
 def test_a_checkpoint_of_another_search_is_refused(tmp_path):
     path = tmp_path / "search.safetensors"
     found(penalty=0.1, most_sweeps=1, checkpoint=path)
