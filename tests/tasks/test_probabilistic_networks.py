@@ -377,9 +377,22 @@ def dividing(scores):
     raise ZeroDivisionError("division\nby nothing. At all")
 
 
+class Backwards(torch.autograd.Function):
+    """A backward pass that is written by hand, and raises."""
+
+    @staticmethod
+    def forward(ctx, scores):
+        return scores.clone()
+
+    @staticmethod
+    def backward(ctx, slopes):
+        raise KeyError("slopes")
+
+
 @pytest.mark.parametrize(
     ("wrong", "said", "kind"),
     [
+        (Backwards.apply, r"an error of its own at iteration 6 \(KeyError: 'slopes'\)", KeyError),
         (
             dividing,
             r"network ends in an error of its own at iteration 6 \(ZeroDivisionError: division\); ",

@@ -121,10 +121,7 @@ class ModuleTraining:
                 return 0.5 * (outputs.reshape(target.shape) - target).square()
             return torch.nn.functional.cross_entropy(outputs, target, reduction="none")
         except Exception as error:
-            raise UnusableError(
-                f"network ends in an error of its own at iteration {self.step} "
-                f"({first_sentence(error)}); give one that takes any number of mini-batches"
-            ) from error
+            raise self._of_its_own(error) from error
 
     def _gradients(
         self, loss: torch.Tensor, trained: Sequence[torch.Tensor]
@@ -144,6 +141,14 @@ class ModuleTraining:
                 f"through at iteration {self.step} ({first_sentence(error)}); what it keeps or "
                 "changes on its way must be a new tensor, detached"
             ) from error
+        except Exception as error:  # as of a backward pass that is written by hand
+            raise self._of_its_own(error) from error
+
+    def _of_its_own(self, error: Exception) -> UnusableError:
+        return UnusableError(
+            f"network ends in an error of its own at iteration {self.step} "
+            f"({first_sentence(error)}); give one that takes any number of mini-batches"
+        )
 
 
 def copied(module: torch.nn.Module) -> torch.nn.Module:
