@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.given_rows import target_numbers
 from chaffinch.tasks.given_table import GivenTable, as_real_numbers, read_given_table
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.given_arrays import check_same_order, not_of_rows, target_array
@@ -302,7 +303,4 @@ def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> 
                 f"{truth[position < 0][0]}"
             )
         return Rows(matrix, position.astype(np.int64), weight)
-    numbers = as_real_numbers(y, "y", "hold numbers for a model of numbers")
-    if not np.isfinite(numbers).all():
-        raise InputError("y must be finite; leave out the rows without a target")
-    return Rows(matrix, numbers, weight)
+    return Rows(matrix, target_numbers(y, truth, "hold numbers for a model of numbers"), weight)

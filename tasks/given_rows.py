@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.given_table import COMPLEX, GivenTable, as_real_numbers, read_given_table
+from chaffinch.tasks.given_table import GivenTable, as_real_numbers, read_given_table
 from chaffinch.tasks.selection.given_arrays import (
-    LEAVE_OUT,
-    check_gaps,
+    check_finite,
     check_same_order,
+    check_target,
     not_of_rows,
     target_array,
     without_order,
@@ -23,7 +24,6 @@ from chaffinch.tasks.selection.target_kind import asks_for_classes
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema, Task
 
 _FEWEST_ROWS = 3
-_NO_TARGET = f"y must be finite; {LEAVE_OUT}"
 
 
 def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
@@ -85,37 +85,57 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
         truth = target_array(y)
     if truth.shape != (len(table.matrix),):
         raise InputError(not_of_rows("y", truth.shape, len(table.matrix)))
-    if truth.dtype.kind == "c":
-        raise InputError(COMPLEX.format("y"))
-    with said_to_the_user():
-        check_gaps(truth)
     sizes = tuple(0 if known is None else len(known) for known in table.categories)
-    check_finite(table.matrix, table.names)
+    check_table_finite(table.matrix, table.names)
     with said_to_the_user():
         is_classes = asks_for_classes(truth, task)
     if is_classes:
-        if truth.dtype.kind == "f" and not np.isfinite(truth).all():
-            raise InputError(_NO_TARGET)
+        with said_to_the_user():
+            check_target(truth)
         try:
             labels, positions = np.unique(truth, return_inverse=True)
         except TypeError as error:  # they have no order
             raise InputError(without_order(truth)) from error
         rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
     else:
-        rows, n_classes = Rows(table.matrix, as_real_numbers(y, "y", "hold numbers")), 0
-        if not np.isfinite(rows.y).all():
-            raise InputError(_NO_TARGET)
+        rows, n_classes = Rows(table.matrix, target_numbers(y, truth, "hold numbers")), 0
     if len(rows) < _FEWEST_ROWS:
         raise InputError(f"X must have at least {_FEWEST_ROWS} rows but has {len(rows)}")
     if n_classes >= len(rows):
+        numbers = "" if truth.dtype.kind in "biuf" else "give its numbers and "
         raise InputError(
             f"y must have fewer classes than rows but has {n_classes} classes in {len(rows)} rows; "
-            "if it is a quantity, ask for the task regression"
+            f"if it is a quantity, {numbers}ask for the task regression"
         )
     return rows, Schema(table.names, sizes, n_classes)
 
 
-def check_finite(matrix: Floats, names: Sequence[str]) -> None:
+def target_numbers(y: Any, truth: NDArray[Any], must: str) -> Floats:
+    """Return a target of numbers as float64, a copy.
+
+    Parameters
+    ----------
+    y : array, shape (K,)
+        As it was given.
+    truth : ndarray, shape (K,)
+        What `target_array` makes of it.
+    must : str
+        What it must do, in a message.
+
+    Raises
+    ------
+    InputError
+        If it holds what is no number, or one that is not finite, as float64 at least.
+    """
+    with said_to_the_user():
+        check_target(truth)
+    numbers = as_real_numbers(y, "y", must)
+    with said_to_the_user():
+        check_finite(numbers)
+    return numbers
+
+
+def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:
     """Refuse infinite numbers in the columns of a matrix (K, M), by name; InputError."""
     infinite = np.flatnonzero(np.isinf(matrix).any(axis=0))
     if len(infinite):

@@ -89,9 +89,6 @@ def search_by_probabilities_on(
     schema, keep = material.schema, material.keep
     d = len(schema.features)
     train = material.rows("train")
-    n_missing = int(np.isnan(train.X).any(axis=0).sum())
-    if n_missing:
-        logger.info("pefs takes the baseline for the missing values of %d features", n_missing)
     asked: list[float | int] = list(method.penalties or ())
     asked += sizes_asked_for(method, d, max(1, len(keep))) if method.n_features else ()
     shared = _Searches(
@@ -107,6 +104,9 @@ def search_by_probabilities_on(
     )
     pairs = [(one, seed) for one in asked for seed in range(method.seeds)]
     items = [(number, *pair) for number, pair in enumerate(pairs)]
+    n_missing = int(np.isnan(train.X).any(axis=0).sum())
+    if n_missing and not all(_is_answered(shared, item) for item in items):
+        logger.info("pefs takes the baseline for the missing values of %d features", n_missing)
     with said_to_the_user():
         found = _all_found(device, shared, items, material)
     if not any(one.probabilities.any() for one in found):
@@ -148,9 +148,15 @@ def _all_found(
 
 def _tell(one: ProbabilisticSearch) -> None:
     """Log where a search ended."""
+    asked = f"penalty {one.asked:g}"
+    if isinstance(one.asked, int):
+        asked = f"{one.asked} feature{'s' * (one.asked > 1)}"
+    if not one.is_made:
+        logger.info("pefs, %s, seed %d: nothing to search, as one set is left", asked, one.seed)
+        return
     logger.info(
         "pefs, %s, seed %d: %d iterations, entropy %.2f bits, %d of %d features as probable as not",
-        f"{one.asked} features" if isinstance(one.asked, int) else f"penalty {one.asked:g}",
+        asked,
         one.seed,
         one.sweeps[-1].iteration,
         one.sweeps[-1].entropy,

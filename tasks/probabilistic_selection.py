@@ -115,7 +115,8 @@ def probabilistic_selection(
         The only source of randomness.
     checkpoint : path, optional
         A file that is written after each sweep; where it is there already, the search goes on from
-        it, as if it had never been stopped.
+        it, as if it had never been stopped. It may do so with more `most_sweeps`, which change
+        when a search ends and nothing on its way; all else must be as it was.
     device : "cpu", "cuda" or "cuda:1", "cuda:2", ...
         Where the network is trained. ``"cuda"`` is torch's present CUDA device: the same draws and
         formulas there, in one CUDA graph, with products that are rounded otherwise; on 1,024 inputs
@@ -171,6 +172,7 @@ def probabilistic_selection(
         prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
         check_varying(prepared, n_features)
         asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
+        del asked["most_sweeps"]  # no sweep goes by how many may follow
         if network is not None:
             asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
         if on_device is not None:

@@ -96,11 +96,14 @@ def scores_of_result(
     Returns
     -------
     dict or None
-        None where the method has neither.
+        None where the method has neither, or nothing was searched.
     """
     if "probabilities" not in steps.column_names:
         scores: dict[str, float] | None = result.get("scores")
         return scores
     path = searches_of(steps, result["searches"])
-    values = path.probabilities(path.behind(np.array(kept, dtype=bool)))
+    behind = path.behind(np.array(kept, dtype=bool))
+    if not path.is_made(behind):
+        return None
+    values = path.probabilities(behind)
     return dict(zip(names, values.tolist(), strict=True))

@@ -68,7 +68,7 @@ class SelectionResult:
         of every feature.
     scores : dict or None
         Score of each candidate, higher is better, where the method is a ranking; where it is PEFS,
-        its probability.
+        its probability, unless nothing was searched.
     losses : dict
         Part -> ``{"all_features": loss, "selected": loss}``, of models fitted on the training and
         mask-validation parts.

@@ -12,7 +12,7 @@ import pyarrow as pa
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns
 from chaffinch.tasks.arrow_columns import as_numbers
-from chaffinch.tasks.given_rows import check_finite, read_rows, with_truths
+from chaffinch.tasks.given_rows import check_table_finite, read_rows, with_truths
 from chaffinch.tasks.given_table import GivenTable, codes_or_numbers
 from chaffinch.tasks.predicting import check_all_within, check_there, warn_if_new
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
@@ -79,7 +79,7 @@ class SearchedTable:
             matrix = np.full((len(X), len(self.names)), np.nan)
             for j in positions:
                 matrix[:, j] = self._values(X.iloc[:, columns.index(self.names[j])], j)
-        check_finite(matrix, self.names)
+        check_table_finite(matrix, self.names)
         coded = [n for n, known in zip(self.names, self.categories, strict=True) if known]
         check_all_within(matrix, self.names, coded, "feature {!r} of X")
         return matrix

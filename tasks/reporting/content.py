@@ -59,7 +59,8 @@ class ReportContent:
         Where the method searches by probabilities, in place of a path: for each search what was
         asked of it (``penalty`` or ``n_features``), ``seed``, ``held_out_loss`` and, sweep by
         sweep, ``iteration``, ``entropy``, ``stability`` and ``features_left``. The scores are then
-        the probabilities behind the chosen mask.
+        the probabilities behind the chosen mask. A last iteration of 0 is that of a search that
+        was not made, as only one set was left; without any there are no scores.
     changes : mapping, optional
         As in ``changes.json``, of a reselection.
     trials : sequence of mapping, optional
@@ -108,6 +109,16 @@ class ReportContent:
     def is_sized(self) -> bool:
         """Whether the method found the number of features without the model-validation rows."""
         return self.sizes is not None or self.method in (*SIZED, RESELECT)
+
+    @property
+    def searches_made(self) -> list[Mapping[str, Any]]:
+        """The searches by probabilities that had anything to search."""
+        return [one for one in self.searches or () if one["iteration"][-1] > 0]
+
+    @property
+    def has_one_candidate(self) -> bool:
+        """Whether one size, or set, stood for choice, so that none was chosen by its loss."""
+        return len(self.candidates) == 1
 
     @property
     def n_kept(self) -> int:

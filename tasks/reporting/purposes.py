@@ -33,6 +33,7 @@ _PURPOSE_IN_SEARCHES_BY_PROBABILITIES = {
     "train": "tuning, fitting, the baseline, the probabilities",
     "mask_validation": "the losses of the networks; then fitting",
 }
+_PURPOSE_WITHOUT_A_SEARCH = {"mask_validation": "fitting alone"}
 _PURPOSE_BESIDE_A_LOWEST_SCORE = {"model_validation": "nothing: the lowest score set the size"}
 _PURPOSE_OF_A_SIZE_THAT_STANDS = {"model_validation": "the loss of the one candidate"}
 
@@ -50,12 +51,16 @@ def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
         purpose = _PURPOSE | _PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT
     elif content.method in MASKING:
         purpose = _PURPOSE | _PURPOSE_IN_FOLDS
-    elif content.searches is not None:
+    elif content.searches_made:
         purpose = _PURPOSE | _PURPOSE_IN_SEARCHES_BY_PROBABILITIES
+    elif content.searches is not None:
+        purpose = _PURPOSE | _PURPOSE_WITHOUT_A_SEARCH
     elif content.scores is not None:
         purpose = _PURPOSE | _PURPOSE_IN_A_RANKING
     elif content.method in (*REFITTING, RESELECT):
         purpose = _PURPOSE | _PURPOSE_IN_REFITS
     if content.contract["settings"]["method"].get("min_score") is not None:
-        purpose = purpose | _PURPOSE_BESIDE_A_LOWEST_SCORE
-    return purpose | _PURPOSE_OF_A_SIZE_THAT_STANDS if content.is_sized else purpose
+        return purpose | _PURPOSE_BESIDE_A_LOWEST_SCORE
+    if content.is_sized or content.has_one_candidate:
+        return purpose | _PURPOSE_OF_A_SIZE_THAT_STANDS
+    return purpose

@@ -17,6 +17,7 @@ from chaffinch.tasks.reporting.missing_alternatives import (
     what_makes_room,
     why_missing,
 )
+from chaffinch.tasks.reporting.nothing_searched import not_searched, why_one_candidate
 from chaffinch.tasks.reporting.overlap_chart import overlap_chart
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.score_charts import score_chart
@@ -99,6 +100,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
             comparison["difference"], comparison["interval"], comparison["confidence"]
         ),
         "elimination_chart": elimination_chart_of(content),
+        "has_scores": content.scores is not None,
         "score": _SCORES.get(content.method) if content.scores is not None else None,
         "score_chart": _score_chart(content),
         "lowest_score": _lowest_score(contract["settings"]["method"]),
@@ -114,10 +116,15 @@ def _view(content: ReportContent) -> dict[str, Any]:
         if content.rounds is None
         else search_tables.forced_by_the_limit(content.rounds),
         "most_features": contract["settings"]["method"].get("n_features"),
-        "searches": None
-        if content.searches is None
-        else search_tables.searches_by_probabilities(content.searches),
-        "settling_chart": None if content.searches is None else settling_chart(content.searches),
+        "is_search": content.searches is not None,
+        "n_searches": len(content.searches_made),
+        "n_seeds": contract["settings"]["method"].get("seeds"),
+        "searches": search_tables.searches_by_probabilities(content.searches_made)
+        if content.searches_made
+        else None,
+        "settling_chart": settling_chart(content.searches_made),
+        "not_searched": not_searched(content),
+        "why_one_candidate": why_one_candidate(content),
         "alternatives": None
         if content.alternatives is None
         else _alternatives(content.alternatives, test["selected"]),

@@ -18,24 +18,23 @@ def settling_chart(searches: Sequence[Mapping[str, Any]]) -> Markup | None:
     Parameters
     ----------
     searches : sequence of mapping
-        See `ReportContent`.
+        `ReportContent.searches_made`.
 
     Returns
     -------
     Markup or None
-        None where there was nothing to search.
+        None where there are none.
     """
-    curves = [one for one in searches if one["iteration"][-1] > 0]
-    if not curves:
+    if not searches:
         return None
-    longest = max(one["iteration"][-1] for one in curves)
+    longest = max(one["iteration"][-1] for one in searches)
     label = (
-        f"Mean entropy of the probabilities and stability of the mask, for {len(curves)} searches "
-        f"of up to {number(longest)} iterations."
+        f"Mean entropy of the probabilities and stability of the mask, for {len(searches)} "
+        f"search{'es' * (len(searches) > 1)} of up to {number(longest)} iterations."
     )
     with figure_of("settling", 9.0, 3.2) as figure:
         axes = figure.add_subplot()
-        for position, one in enumerate(curves):
+        for position, one in enumerate(searches):
             entropy, stability = ("mean entropy, bits", "stability") if not position else ("", "")
             axes.plot(one["iteration"], one["entropy"], color=ACCENT, alpha=0.7, label=entropy)
             axes.plot(

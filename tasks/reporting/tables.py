@@ -226,7 +226,7 @@ def _without_steps(content: ReportContent, table: Table, n_columns: int) -> Tabl
     """Return the first columns alone where no feature left at a step of its own."""
     if content.has_steps:
         return table
-    if content.searches is not None:  # a probability, but no step
+    if content.scores is not None:  # a probability, but no step
         columns = {name: kind for name, kind in table.columns.items() if name != "Step"}
         rows = [(*row[:n_columns], *row[n_columns + 1 :]) for row in table.rows]
         return Table(table.caption, columns, rows)

@@ -216,6 +216,19 @@ def check_finite(y: NDArray[Any]) -> None:
     )
 
 
+def check_target(y: NDArray[Any]) -> None:
+    """Refuse a target, shape (N,) or (N, C), that has a gap or holds what is no target.
+
+    Raises
+    ------
+    ValueError
+        As `check_gaps`, `check_finite` and `check_entries`, in this order.
+    """
+    check_gaps(y)
+    check_finite(y)
+    check_entries(y)
+
+
 def check_entries(y: NDArray[Any]) -> None:
     """Refuse a target of times, or of numbers that are neither whole ones nor floats.
 

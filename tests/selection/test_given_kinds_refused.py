@@ -36,7 +36,10 @@ def first(table) -> np.ndarray:
             {"X": X.astype("datetime64[s]")},
         ),
         ("but holds timedelta64[s]; give numbers", {"X": X.astype("timedelta64[s]")}),
-        ("y must hold numbers for a model", {"y": np.arange(20).astype("datetime64[s]")}),
+        (
+            "y must hold numbers, true and false, or text but holds datetime64[s]; give numbers",
+            {"y": np.arange(20).astype("datetime64[s]")},
+        ),
         (
             "column 'b' of X must hold numbers, categories or text but is object",
             {"X": pd.DataFrame({"a": Y, "b": [[1]] * 20})},

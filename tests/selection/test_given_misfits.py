@@ -101,7 +101,7 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, np.full(40, np.nan), loss="r2"),
-            "y must be finite",
+            "y must have a value in every row but has none in row 1",
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, ["a"] * 40, loss="r2"),

@@ -104,7 +104,7 @@ def test_a_masked_array_without_a_masked_value_is_an_array() -> None:
     ("y", "message"),
     [
         (Y.astype(str), "y must hold numbers for a model of numbers but holds text"),
-        (Y + 1j, "y must hold real numbers but holds complex ones"),
+        (Y + 1j, r"y must hold real numbers but holds .* in row 1; give their real"),
         (np.ma.masked_greater(Y, 1), "y must have no masked values"),
     ],
     ids=["text", "complex", "masked"],

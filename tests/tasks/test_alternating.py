@@ -301,7 +301,7 @@ def test_the_report_shows_the_rounds_and_nothing_that_was_not(kept, tmp_path) ->
     rows = page.tables["Losses of the two final models (log loss)"]
     assert [row[-1] for row in rows[1:4]] == [
         "tuning, fitting, the baseline", "which feature to mask next; then fitting",
-        "how many features to keep",
+        "the loss of the one candidate",
     ]  # fmt: skip
     assert "base model is not refitted" not in page.text
     assert page.tables[f"Kept features ({len(result.features)})"][0][-1] == "Baseline"

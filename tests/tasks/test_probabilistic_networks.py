@@ -321,9 +321,117 @@ def test_a_network_that_makes_its_buffers_or_parameters_on_the_way_is_refused(
 
 
 def test_a_network_that_cannot_have_a_pass_for_each_mask_is_refused():
-    said = r"network cannot be trained under two masks at once \(.*inplace.*\); .* new tensor, det"
+    said = r"changes what they go through at iteration 1 \(.*inplace.*\); .* new tensor, detached"
     with pytest.raises(InputError, match=said):
         found(network=Remembering(counting_in_place, torch.ones(2)))
+
+
+class Keeping(nn.Module):
+    """A network that keeps its last scores in an attribute, and may use them in its next pass."""
+
+    def __init__(self, keep, share=0.0):
+        super().__init__()
+        self.inner, self.keep, self.share, self.kept = network(dropout=0.0), keep, share, None
+
+    def forward(self, rows):
+        scores = self.inner(rows)
+        if self.share and self.kept is not None:
+            scores = scores + self.share * self.kept
+        self.kept = self.keep(scores.mean(dim=0))
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.1, r"at iteration 2 \(.*a second time.*\); what it keeps .* must be .* detached$"),
+        (0.0, r"cannot be copied after a training step \(.*\); what it keeps .* must be detached"),
+    ],
+)
+def test_a_network_that_keeps_what_gradients_go_through_is_refused_before_the_search(
+    share, said, tmp_path
+):
+    path = tmp_path / "search.safetensors"
+    with pytest.raises(InputError, match=said) as refusal:
+        found(network=Keeping(lambda scores: scores, share), checkpoint=path)
+    assert "\n" not in str(refusal.value)
+    assert not path.exists()
+    one = found(network=Keeping(torch.Tensor.detach, share), most_sweeps=1)
+    assert one.predict(table()[0]).shape == (500, 2)
+
+
+class RaisingLater(nn.Module):
+    """A network of which something is wrong from its eleventh pass in training on, in step 6."""
+
+    def __init__(self, wrong):
+        super().__init__()
+        self.inner, self.wrong, self.n_passes = network(), wrong, 0
+
+    def forward(self, rows):
+        self.n_passes += self.training
+        scores = self.inner(rows)
+        return scores if self.n_passes < 11 else self.wrong(scores)
+
+
+def dividing(scores):
+    raise ZeroDivisionError("division\nby nothing. At all")
+
+
+class Backwards(torch.autograd.Function):
+    """A backward pass that is written by hand, and raises."""
+
+    @staticmethod
+    def forward(ctx, scores):
+        return scores.clone()
+
+    @staticmethod
+    def backward(ctx, slopes):
+        raise KeyError("slopes")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said", "kind"),
+    [
+        (Backwards.apply, r"an error of its own at iteration 6 \(KeyError: 'slopes'\)", KeyError),
+        (
+            dividing,
+            r"network ends in an error of its own at iteration 6 \(ZeroDivisionError: division\); ",
+            ZeroDivisionError,
+        ),
+        (lambda scores: scores[1:], "an error of its own at iteration 6 .*size", ValueError),
+        (torch.detach, "no gradient leads back to them at iteration 6; leave out what", None),
+    ],
+)
+def test_a_network_that_raises_amid_the_search_is_told_with_the_iteration(
+    wrong, said, kind, tmp_path
+):
+    path = tmp_path / "search.safetensors"
+    with pytest.raises(InputError, match=said) as refusal:
+        found(network=RaisingLater(wrong), checkpoint=path)
+    assert "\n" not in str(refusal.value)
+    own = refusal.value.__cause__.__cause__
+    assert own is None if kind is None else isinstance(own, kind)
+    assert not any(tmp_path.iterdir())
+
+
+def test_of_a_regression_a_network_that_comes_to_return_too_little_is_told():
+    X, _ = table()
+    given = RaisingLater(lambda scores: scores.sum())
+    given.inner = network(n_outputs=1)
+    with pytest.raises(InputError, match=r"an error of its own at iteration 6 .*shape"):
+        found(X, X["a"], network=given)
+
+
+def test_a_network_that_raises_as_it_predicts_is_told():
+    class OfFewRows(Changed):
+        def forward(self, rows):
+            if len(rows) > 64:
+                raise OSError("too many rows")
+            return self.inner(rows)
+
+    one = found(network=OfFewRows(None), most_sweeps=1)
+    with pytest.raises(InputError, match=r"as it predicts \(OSError: too many rows\); give one"):
+        one.predict(table()[0])
 
 
 def changed_later(own, rows):

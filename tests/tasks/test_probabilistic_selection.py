@@ -144,6 +144,30 @@ def test_a_search_that_was_killed_goes_on(tmp_path):
     same(found(**options, checkpoint=path), found(**options))
 
 
+@pytest.mark.parametrize("asked", [{"penalty": 0.01}, {"n_features": 2}], ids=str)
+def test_a_search_that_ended_goes_on_if_it_may_make_more_sweeps(asked, tmp_path):
+    path = tmp_path / "search.safetensors"
+    short = found(**asked, most_sweeps=2, checkpoint=path)
+    assert len(short.sweeps) == 2
+    whole, (X, _) = found(**asked, most_sweeps=4), table()
+    longer = found(**asked, most_sweeps=4, checkpoint=path)
+    assert len(whole.sweeps) == 4
+    same(longer, whole)
+    assert (longer.predict(X) == whole.predict(X)).all()
+    with pytest.raises(InputError, match=r"most_sweeps must be at least 4, .* but is 3; ask"):
+        found(**asked, most_sweeps=3, checkpoint=path)
+
+
+def test_a_search_that_settled_stays_where_it_is_however_many_sweeps_it_may_make(tmp_path):
+    path = tmp_path / "search.safetensors"
+    settled = found(penalty=0.3, most_sweeps=60, checkpoint=path)
+    assert len(settled.sweeps) < 60
+    content = path.read_bytes()
+    same(found(penalty=0.3, most_sweeps=61, checkpoint=path), settled)
+    same(found(penalty=0.3, most_sweeps=len(settled.sweeps), checkpoint=path), settled)
+    assert path.read_bytes() == content
+
+
 def test_a_checkpoint_of_another_search_is_refused(tmp_path):
     path = tmp_path / "search.safetensors"
     found(penalty=0.1, most_sweeps=1, checkpoint=path)
@@ -279,7 +303,11 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
             "classification",
             "fewer classes than rows but has 500 classes in 500",
         ),
-        ([np.nan, 1.0] * 250, "classification", "y must be finite; leave out the rows without a"),
+        (
+            [np.nan, 1.0] * 250,
+            "classification",
+            "y must have a value in every row but has none in row 1",
+        ),
         (["a", 1] * 250, None, "y must hold labels of one type but holds 'a' and 1; make them all"),
         ([{1}, "a"] * 250, None, r"y must hold labels of one type but holds \{1\} and 'a'"),
     ],
@@ -448,7 +476,7 @@ def test_a_target_of_another_shape_or_of_complex_numbers_is_refused():
     with pytest.raises(InputError, match=r"but has \(499,\); give one for each row$"):
         found(X, y[:-1])
     for task in ("classification", "regression", None):
-        with pytest.raises(InputError, match="y must hold real numbers but holds complex ones"):
+        with pytest.raises(InputError, match=r"y must hold real numbers but holds .* in row"):
             found(X, np.where(y == "yes", 1j, 0), task=task)
 
 

@@ -202,7 +202,7 @@ REFUSED = {
     "text": (lambda: qualities.fcbf(X, Y, task="regression"), "y must hold numbers"),
     "missing": (
         lambda: qualities.cfs(X, np.full(len(X), np.nan)),
-        "y must be finite; leave out the rows",
+        "y must have a value in every row but has none in row 1; leave out the rows",
     ),
     "missing label": (
         lambda: qualities.mutual_information(X, pd.Series(["a", None, "b"] * 80)),

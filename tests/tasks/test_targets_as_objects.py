@@ -149,18 +149,85 @@ def test_a_table_in_random_order_is_the_same(tmp_path, objects, numbers) -> None
     assert (found.hash, found.target_type) == (expected.hash, expected.target_type)
 
 
+DOORS = {
+    "differentiable_selection": lambda y: chaffinch.differentiable_selection(X, y, n_features=2),
+    "probabilistic_selection": lambda y: chaffinch.probabilistic_selection(
+        X, y, n_features=2, hidden_layer_sizes=(2,), most_sweeps=1
+    ),
+    "a quality": lambda y: qualities.mutual_information(X, y),
+    "masked_loss": lambda y: chaffinch.masked_loss(
+        LinearRegression().fit(X, Y), X, y, loss="squared_error"
+    ),
+}
+door = pytest.mark.parametrize("ask", DOORS.values(), ids=DOORS)
+
+
+@door
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_what_is_not_finite_is_refused_by_all(tmp_path, value) -> None:
-    y = np.array([*Y[1:], value], dtype=object)
-    for ask in (
-        lambda: chaffinch.differentiable_selection(X, y, n_features=2),
-        lambda: chaffinch.probabilistic_selection(X, y, n_features=2),
-        lambda: qualities.mutual_information(X, y),
-        lambda: chaffinch.masked_loss(LinearRegression().fit(X, Y), X, y, loss="squared_error"),
-    ):
-        with pytest.raises(InputError, match=r"^y must be finite"):
-            ask()
-    with pytest.raises(ValueError, match=f"^y must be finite but is {value} in row 400; leave"):
+@pytest.mark.parametrize("kind", [object, float])
+def test_what_is_not_finite_is_refused_with_its_row(ask, value, kind) -> None:
+    y = np.array([*Y[1:], value], dtype=kind)
+    with pytest.raises(InputError, match=f"^y must be finite but is {value} in row 400; leave out"):
+        ask(y)
+
+
+@door
+@pytest.mark.parametrize("kind", [object, float])
+def test_a_gap_is_refused_with_its_row(ask, kind) -> None:
+    y = np.array([*Y[:6], np.nan, *Y[7:]], dtype=kind)
+    with pytest.raises(InputError, match=r"^y must .* row but has none in row 7; leave"):
+        ask(y)
+
+
+def test_what_is_not_finite_is_refused_by_what_reads_rows_otherwise(tmp_path) -> None:
+    y = np.array([*Y[1:], np.inf], dtype=object)
+    with pytest.raises(ValueError, match=r"^y must be finite but is inf in row 400; leave"):
         chaffinch.residual_variance(X, y, np.ones(12))
-    with pytest.raises(InputError, match=f"^row 400 has the target {value}"):
+    with pytest.raises(InputError, match=r"^row 400 has the target inf"):
         chaffinch.shuffle_pieces([(X, y)], tmp_path / "table")
+
+
+DAYS = pd.Series(pd.date_range("2026-01-01", periods=400))
+NO_TARGETS = {
+    "days": (DAYS, r"datetime64\[.s\]; give numbers, as days since the first, or text of its"),
+    "dates": (DAYS.dt.date, r"datetime.date\(2026, 1, 1\) in row 1; give numbers, as days since"),
+    "spans": (DAYS - DAYS[0], r"timedelta64\[.s\]; give numbers, as days since the first"),
+    "decimals": (
+        [Decimal(repr(value)) for value in Y.tolist()],
+        r"Decimal\(.*\) in row 1; give numbers, as \[float\(value\) for value in y\]",
+    ),
+    "two decimals": (
+        [Decimal(row % 2) for row in range(400)],
+        r"Decimal\('0'\) in row 1; give numbers, as \[float\(value\) for value in y\]",
+    ),
+}
+
+
+@door
+@pytest.mark.parametrize(("y", "said"), NO_TARGETS.values(), ids=NO_TARGETS)
+def test_times_and_decimals_are_refused_alike_with_what_to_give(ask, y, said) -> None:
+    with pytest.raises(InputError, match=rf"^y must hold numbers.* but holds {said}"):
+        ask(y)
+
+
+@door
+@pytest.mark.parametrize(
+    "given",
+    [(DAYS - DAYS[0]).dt.days, [float(Decimal(repr(value))) for value in Y.tolist()]],
+    ids=["days since the first", "floats of decimals"],
+)
+def test_what_is_to_be_given_is_taken(ask, given) -> None:
+    assert ask(given) is not None
+
+
+def test_of_text_with_as_many_labels_as_rows_the_remedy_is_taken() -> None:
+    asked = {"n_features": 2, "hidden_layer_sizes": (2,), "most_sweeps": 1}
+    for y, remedy in (
+        ([str(value) for value in Y.tolist()], "give its numbers and ask for the task regression"),
+        (np.arange(400.0), "ask for the task regression"),
+    ):
+        with pytest.raises(InputError, match=f"^y must have fewer classes .* quantity, {remedy}$"):
+            chaffinch.probabilistic_selection(X, y, task="classification", **asked)
+        numbers = np.asarray(y, dtype=float)
+        found = chaffinch.probabilistic_selection(X, numbers, task="regression", **asked)
+        assert found.predict(X).shape == (400,)

@@ -35,10 +35,8 @@ from chaffinch.tasks.selection.dfs.strongest import EXACTLY
 from chaffinch.tasks.selection.dfs.table import read_table
 from chaffinch.tasks.selection.dfs.target import Outputs, in_words
 from chaffinch.tasks.selection.given_arrays import (
-    check_entries,
-    check_finite,
-    check_gaps,
     check_no_mask,
+    check_target,
     target_array,
 )
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -171,9 +169,7 @@ def _variance(outputs: Outputs) -> float:
 def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
     """Return the outputs, centred, shape (N, C)."""
     given = target_array(y)
-    check_gaps(given)
-    check_finite(given)
-    check_entries(given)
+    check_target(given)
     if given.dtype.kind not in "biuf":
         raise ValueError(
             f"y must hold numbers but holds {in_words(given.dtype)}; of two classes give one "

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.tasks.selection.given_arrays import (
-    check_entries,
-    check_finite,
-    check_gaps,
+    check_target,
     not_of_rows,
     target_array,
     without_order,
@@ -202,9 +200,7 @@ def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
     given = target_array(y)
     if given.shape != (n_rows,):
         raise ValueError(not_of_rows("y", given.shape, n_rows))
-    check_gaps(given)
-    check_finite(given)
-    check_entries(given)
+    check_target(given)
     return given
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.models.own_classes import replaced_methods
 from chaffinch.tasks.selection.models.threads import single_torch_thread
+from chaffinch.tasks.selection.models.torch_defaults import made_on_the_cpu
 from chaffinch.tasks.selection.vocabulary import Floats
 
 Activation = Literal["identity", "relu", "logistic", "tanh"]
@@ -70,7 +71,7 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
     """
     import torch
 
-    with single_torch_thread(), torch.no_grad():
+    with single_torch_thread(), torch.no_grad(), made_on_the_cpu():
         outputs = _outputs(module, torch.from_numpy(np.array(X, dtype=np.float64)))
         last = _last(module)
         several = outputs.ndim == 2 and outputs.shape[1] > 1

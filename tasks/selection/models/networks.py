@@ -21,7 +21,6 @@ import numpy as np
 
 from chaffinch.tasks.selection.models.checks import check_matrix, check_width, native_file
 from chaffinch.tasks.selection.models.encoding import Encoding
-from chaffinch.tasks.selection.models.gradients import gradients_recorded
 from chaffinch.tasks.selection.models.network_training import train
 from chaffinch.tasks.selection.models.parameters import (
     FROM_TARGET,
@@ -38,6 +37,7 @@ from chaffinch.tasks.selection.models.parameters import (
     whole,
 )
 from chaffinch.tasks.selection.models.threads import single_thread
+from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
 
 _TENSORS, _CONFIGURATION = "model.safetensors", "config.json"
@@ -95,7 +95,7 @@ def grid(preset: str) -> list[dict[str, JSON]]:
     return combinations(hidden_layer_sizes=([20], [50]), alpha=(0.0001, 0.01))
 
 
-@gradients_recorded()
+@torch_by_default()
 def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> NeuralNetwork:
     """Train; see the registry's `fit`."""
     import torch

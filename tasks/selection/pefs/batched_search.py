@@ -20,8 +20,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chaffinch.tasks.selection.masked_loss.devices import usable_memory, whole_float32
-from chaffinch.tasks.selection.models.gradients import gradients_recorded
 from chaffinch.tasks.selection.models.threads import single_torch_thread
+from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
 from chaffinch.tasks.selection.pefs.batched_training import number_type
 from chaffinch.tasks.selection.pefs.network import Training
 from chaffinch.tasks.selection.pefs.search import Search
@@ -66,7 +66,7 @@ class BatchedSearch:
         self._searches, self._device = list(searches), device
         self._first = number_type(device, searches[0].n_inputs) if first is None else first
         _check_fits(searches, device, self._first, memory)
-        with gradients_recorded():
+        with torch_by_default():
             self._rows = RowsOnDevice(searches[0], device, self._first)
         self._together: Together | None = None
         self.under_way = [n for n, one in enumerate(searches) if not one.is_done]
@@ -119,7 +119,7 @@ def _at(device: torch.device) -> Iterator[None]:
     import torch
 
     present = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-    with single_torch_thread(), gradients_recorded(), whole_float32(), present:
+    with single_torch_thread(), torch_by_default(), whole_float32(), present:
         yield
 
 

@@ -66,7 +66,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
     Parameters
     ----------
     search : Search
-        Not yet begun, made of the same rows, rules and seed.
+        Not yet begun, made of the same rows, rules and seed; it may make more sweeps.
     content : bytes
         What `to_bytes` returned.
     of : str
@@ -75,8 +75,8 @@ def restore(search: Search, content: bytes, of: str) -> None:
     Raises
     ------
     ValueError
-        If the bytes are no checkpoint, of a network of other inputs, parameters or buffers, or of
-        another search.
+        If the bytes are no checkpoint, of a network of other inputs, parameters or buffers, of
+        another search, or of one that has made more sweeps than this one may.
     """
     import torch
 
@@ -91,6 +91,12 @@ def restore(search: Search, content: bytes, of: str) -> None:
             "another file, or give the table that it was trained on"
         )
     _check_that_it_is(of, metadata)
+    n_made, most = len(tensors["figures"]), search.rules.most_sweeps
+    if n_made > most:
+        raise ValueError(
+            f"most_sweeps must be at least {n_made}, which the search of the checkpoint has made, "
+            f"but is {most}; ask for as many, or name another file"
+        )
     training = search.training
     _check_that_it_fits(tensors, training.tensors)
     with torch.no_grad():

@@ -73,6 +73,11 @@ class ProbabilisticSearch:
         """Those of the last sweep, shape (d,)."""
         return self.sweeps[-1].probabilities
 
+    @property
+    def is_made(self) -> bool:
+        """Whether there was anything to search; its probabilities are 0 and 1 if not."""
+        return self.sweeps[-1].iteration > 0
+
 
 @dataclass(frozen=True, eq=False)
 class ProbabilisticSearches:
@@ -121,6 +126,10 @@ class ProbabilisticSearches:
             axis=0,
         )
         return most_probable(self.probabilities(asked), n_features, on_the_way)
+
+    def is_made(self, asked: float | int) -> bool:
+        """Return whether there was anything to search."""
+        return all(one.is_made for one in self._of(asked))
 
     def behind(self, mask: Mask) -> float | int:
         """Return what was asked for first that led to a mask.

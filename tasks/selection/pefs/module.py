@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.network_training import adam
 from chaffinch.tasks.selection.pefs.network import DECAY, RATE
 from chaffinch.tasks.selection.vocabulary import Floats
@@ -82,6 +83,12 @@ class ModuleTraining:
         """Take one step on the mean loss of all masks, and return the loss of each, (m,).
 
         See `network.Training.train`.
+
+        Raises
+        ------
+        UnusableError
+            If a pass of the module raises, or no gradient can be taken of what it returns; with
+            the number of the step, from 1.
         """
         import torch
 
@@ -90,13 +97,11 @@ class ModuleTraining:
         of_each = []
         for number, mask in enumerate(masks):
             with drawing_from(self.seed, self.step, number):
-                losses = _losses(self.module(inputs * mask), target)
+                losses = self._losses(inputs * mask, target)
             of_each.append((losses if weight is None else losses * weight).mean())
         losses = torch.stack(of_each)
         trained = _trained(self.module)
-        gradients = torch.autograd.grad(
-            losses.mean(), trained, allow_unused=True, materialize_grads=True
-        )
+        gradients = self._gradients(losses.mean(), trained)
         # a gradient may share its memory with another's, so decay makes a new one
         gradients = tuple(
             gradient.add(one.detach(), alpha=DECAY) if one.dim() >= 2 else gradient
@@ -105,6 +110,45 @@ class ModuleTraining:
         with torch.no_grad():
             adam(trained, gradients, self.means, self.squares, RATE, self.step)
         return losses.detach().numpy().astype(np.float64)
+
+    def _losses(self, rows: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the loss of each row, (n,): log loss, or half squared error."""
+        import torch
+
+        try:
+            outputs: torch.Tensor = self.module(rows)
+            if target.is_floating_point():
+                return 0.5 * (outputs.reshape(target.shape) - target).square()
+            return torch.nn.functional.cross_entropy(outputs, target, reduction="none")
+        except Exception as error:
+            raise self._of_its_own(error) from error
+
+    def _gradients(
+        self, loss: torch.Tensor, trained: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, ...]:
+        import torch
+
+        if not loss.requires_grad:
+            raise UnusableError(
+                "network must return what depends on its parameters, but no gradient leads back to "
+                f"them at iteration {self.step}; leave out what detaches it"
+            )
+        try:
+            return torch.autograd.grad(loss, trained, allow_unused=True, materialize_grads=True)
+        except RuntimeError as error:
+            raise UnusableError(
+                "network must let each step take its gradients, but keeps or changes what they go "
+                f"through at iteration {self.step} ({first_sentence(error)}); what it keeps or "
+                "changes on its way must be a new tensor, detached"
+            ) from error
+        except Exception as error:  # as of a backward pass that is written by hand
+            raise self._of_its_own(error) from error
+
+    def _of_its_own(self, error: Exception) -> UnusableError:
+        return UnusableError(
+            f"network ends in an error of its own at iteration {self.step} "
+            f"({first_sentence(error)}); give one that takes any number of mini-batches"
+        )
 
 
 def copied(module: torch.nn.Module) -> torch.nn.Module:
@@ -121,11 +165,23 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """Return what a module in evaluation makes of rows; drawing, it draws the same again."""
+    """Return what a module in evaluation makes of rows; drawing, it draws the same again.
+
+    Raises
+    ------
+    UnusableError
+        If it raises.
+    """
     import torch
 
-    with torch.no_grad(), drawing_from(0):
-        outputs: torch.Tensor = module(rows)
+    try:
+        with torch.no_grad(), drawing_from(0):
+            outputs: torch.Tensor = module(rows)
+    except Exception as error:
+        raise UnusableError(
+            f"network ends in an error of its own as it predicts ({first_sentence(error)}); give "
+            "one that takes any number of rows in evaluation"
+        ) from error
     return outputs
 
 
@@ -167,15 +223,6 @@ def _trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
     return [one for one in module.parameters() if one.requires_grad]
 
 
-def _losses(outputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return the loss of each row, (n,): log loss, or half squared error."""
-    import torch
-
-    if target.is_floating_point():
-        return 0.5 * (outputs.reshape(-1) - target).square()
-    return torch.nn.functional.cross_entropy(outputs, target, reduction="none")
-
-
 @contextmanager
 def drawing_from(*seed: int) -> Iterator[None]:
     """Let torch's own generator start from a seed; the state that it had comes back."""
@@ -190,3 +237,9 @@ def drawing_from(*seed: int) -> Iterator[None]:
 def first_line(error: Exception) -> str:
     """Return what is said of an error in one line: the first of its own, or its type."""
     return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def first_sentence(error: Exception) -> str:
+    """Return the type of an error, and the first sentence of its own; torch's may be many."""
+    said = next(iter(str(error).splitlines()), "").partition(". ")[0].removesuffix(".")
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

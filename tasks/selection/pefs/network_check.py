@@ -6,13 +6,19 @@ and buffers that stay as they are but for their values: a checkpoint keeps these
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.tasks.selection.models.gradients import gradients_recorded
 from chaffinch.tasks.selection.models.threads import single_torch_thread
-from chaffinch.tasks.selection.pefs.module import ModuleTraining, drawing_from, first_line
+from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
+from chaffinch.tasks.selection.pefs.module import (
+    ModuleTraining,
+    drawing_from,
+    first_line,
+    first_sentence,
+)
 from chaffinch.tasks.selection.pefs.rows import Prepared
 
 if TYPE_CHECKING:
@@ -24,7 +30,7 @@ _AS_A_WHOLE = 1e-4  # how near to 1 probabilities add up
 _State = dict[str, tuple[tuple[int, ...], "torch.dtype", bool]]
 
 
-@gradients_recorded()
+@torch_by_default()
 def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     """Try a module on a mini-batch, and return what tells it from another one.
 
@@ -46,8 +52,8 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     ------
     ValueError
         If it is no module, cannot be trained, does not take such rows, returns anything but one
-        finite number a row, or a score for each class, or has other parameters or buffers after a
-        step, or one of another shape or type.
+        finite number a row, or a score for each class, cannot take two steps or be copied after
+        them, or has other parameters or buffers after a step, or one of another shape or type.
     """
     import torch
 
@@ -77,32 +83,43 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
                 )
             digest.update(outputs.detach().contiguous().numpy().tobytes())
         _tried(own, rows[:1], prepared.schema.n_classes)  # in evaluation, as one row may come alone
-        _try_step(training, rows, torch.from_numpy(prepared.target[:n_rows]))
+        _try_steps(training, rows, torch.from_numpy(prepared.target[:n_rows]))
         _check_kept(state, own)
     return str(digest.hexdigest())
 
 
 def _check_has_weights(module: torch.nn.Module, width: int) -> None:
-    """Refuse lazy layers that were never run; ValueError."""
+    """Refuse lazy layers that were never run, and the meta device; ValueError."""
     from torch.nn.parameter import is_lazy
 
-    if any(is_lazy(each) for each in (*module.parameters(), *module.buffers())):
+    tensors = [*module.parameters(), *module.buffers()]
+    if any(each.is_meta for each in tensors):
+        raise ValueError(
+            "network must have weights but was made on torch's meta device, which holds none; make "
+            "it on the CPU, as within torch.device('cpu')"
+        )
+    if any(is_lazy(each) for each in tensors):
         raise ValueError(
             "network has lazy layers without weights; run it once on a row of zeros in evaluation, "
             f"as network.eval()(torch.zeros(1, {width})) does"
         )
 
 
-def _try_step(training: ModuleTraining, rows: torch.Tensor, target: torch.Tensor) -> None:
-    """Take a step under two masks, each with a pass of its own; ValueError if that cannot be."""
+def _try_steps(training: ModuleTraining, rows: torch.Tensor, target: torch.Tensor) -> None:
+    """Take two steps under two masks, each with a pass of its own; ValueError if that cannot be.
+
+    What a network keeps of the first is there in the second, and in the copy that predicts.
+    """
     import torch
 
-    try:
+    for _ in range(2):
         training.train(rows, target, None, torch.ones_like(rows[:2]))
+    try:
+        copy.deepcopy(training.module)
     except Exception as error:
         raise ValueError(
-            f"network cannot be trained under two masks at once ({first_line(error)}); whatever it "
-            "changes on its way must be a new tensor, detached"
+            f"network cannot be copied after a training step ({first_sentence(error)}); what it "
+            "keeps of a pass must be detached, as by outputs.detach()"
         ) from error
 
 

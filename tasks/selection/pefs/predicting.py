@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chaffinch.tasks.selection.models.gradients import gradients_recorded
 from chaffinch.tasks.selection.models.networks import NeuralNetwork
 from chaffinch.tasks.selection.models.threads import single_thread, single_torch_thread
+from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
 from chaffinch.tasks.selection.pefs.distribution import Masks, sample
 from chaffinch.tasks.selection.pefs.module import outputs_of, recalibrated
 from chaffinch.tasks.selection.pefs.network import folded
@@ -123,7 +123,7 @@ class SharedModule:
     prepared: Prepared
     module: torch.nn.Module
 
-    @gradients_recorded()  # for what a module makes of its own as it predicts
+    @torch_by_default()  # for what a module makes of its own as it predicts
     def predict(self, X: Floats, mask: Mask) -> Floats:
         """See `SharedNetwork.predict`; the outputs are computed in float32.
 

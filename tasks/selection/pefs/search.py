@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.errors import UnusableError
-from chaffinch.tasks.selection.models.gradients import gradients_recorded
 from chaffinch.tasks.selection.models.threads import single_torch_thread
+from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
 from chaffinch.tasks.selection.pefs.distribution import Masks, moved, sample, utilities
 from chaffinch.tasks.selection.pefs.found import Sweep, is_settled
 from chaffinch.tasks.selection.pefs.memory import check_memory
@@ -183,7 +183,7 @@ class Search:
         cannot be trained, or the network does not fit into memory.
     """
 
-    @gradients_recorded()
+    @torch_by_default()
     def __init__(
         self,
         prepared: Prepared,
@@ -252,7 +252,7 @@ class Search:
             self.sweep()
             on_sweep()
 
-    @gradients_recorded()
+    @torch_by_default()
     def sweep(self) -> None:
         """Make as many iterations as there are features, or 128 if there are fewer.
 

@@ -1,39 +1,64 @@
-"""Training inside `torch.no_grad()` or `torch.inference_mode()` is what it is outside."""
+"""What torch was told before a call, as `torch.no_grad()` or a default device, changes nothing."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 import chaffinch
-from chaffinch.tasks.selection.models.gradients import gradients_recorded
+from chaffinch import InputError
+from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
 from chaffinch.tasks.selection.pefs.batched_search import BatchedSearch
 from tests.selection.test_pefs_on_device import CPU, searches
 from tests.selection.test_pefs_on_device import table as prepared_table
 from tests.tasks.test_probabilistic_networks import network
 from tests.tasks.test_probabilistic_selection import found, same, table
 
-in_each_mode = pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+ON = {"meta": partial(torch.device, "meta"), "cuda": partial(torch.device, "cuda")}
+MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+in_each_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+whatever_holds = pytest.mark.parametrize("mode", (MODES | ON).values(), ids=MODES | ON)
+
+
+class MakingTensors(torch.nn.Module):
+    """A network that makes a tensor on its way, and names no device."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = network()
+
+    def forward(self, rows):
+        return self.inner(rows) + torch.zeros(2)
 
 
 @in_each_mode
 def test_gradients_are_recorded_and_the_callers_mode_comes_back(mode):
     with mode():
         before = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        with gradients_recorded():
+        with torch_by_default():
             assert torch.is_grad_enabled()
             assert not torch.ones(1).is_inference()
         assert (torch.is_grad_enabled(), torch.is_inference_mode_enabled()) == before
     assert torch.is_grad_enabled()
 
 
-@in_each_mode
+def test_tensors_are_made_on_the_cpu_and_the_callers_device_comes_back():
+    with torch.device("meta"):
+        with torch_by_default():
+            assert torch.ones(1).device.type == "cpu"
+        assert torch.ones(1).is_meta
+    assert torch.ones(1).device.type == "cpu"
+
+
+@whatever_holds
 @pytest.mark.parametrize("is_own", [False, True])
 def test_a_probabilistic_selection_is_the_same(mode, is_own, tmp_path):
     X, _ = table()
     path = tmp_path / "search.safetensors"
+    given = {"network": MakingTensors(), "hidden_layer_sizes": None} if is_own else {}
 
     def search(**options):
-        given = {"network": network(), "hidden_layer_sizes": None} if is_own else {}
         return found(n_features=2, **{"most_sweeps": 2, **given, **options})
 
     outside = search()
@@ -54,7 +79,7 @@ def test_a_network_made_in_inference_mode_is_trained():
     same(found(network=given, **options), found(network=network(), **options))
 
 
-@in_each_mode
+@whatever_holds
 def test_searches_on_a_device_are_the_same(mode):
     def search():
         together = searches(prepared_table("two classes"), n_iterations=8, most_sweeps=2)
@@ -67,7 +92,7 @@ def test_searches_on_a_device_are_the_same(mode):
     assert np.array_equal(inside, outside)
 
 
-@in_each_mode
+@whatever_holds
 @pytest.mark.parametrize(
     "options",
     [
@@ -84,3 +109,24 @@ def test_a_selection_is_the_same(mode, options):
         inside = chaffinch.select(whole, "y", **options)
     assert inside.features == outside.features
     assert np.array_equal(inside.model.predict_proba(X), outside.model.predict_proba(X))
+
+
+@whatever_holds
+def test_masked_losses_of_a_module_are_the_same(mode):
+    X, y = table()
+    given, numbers = MakingTensors().eval(), (y == "yes").astype(int)
+
+    def losses():
+        return chaffinch.masked_loss(given, X.to_numpy(), numbers, loss="log_loss").without_each()
+
+    outside = losses()
+    with mode():
+        inside = losses()
+    assert np.array_equal(inside, outside)
+
+
+def test_a_network_made_on_the_meta_device_is_refused():
+    with torch.device("meta"):
+        given = network()
+    with pytest.raises(InputError, match=r"^network must have weights but was made on .* meta"):
+        found(network=given, n_features=2, hidden_layer_sizes=None)
