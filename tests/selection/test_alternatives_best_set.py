@@ -86,11 +86,11 @@ def test_so_many_of_the_best_sets_are_found(searched, data):
     least = data.draw(st.sampled_from([*in_order, -1000.0]))
     enough = [value for value in in_order if value >= least - exhaustive.ROUNDING]
     most = data.draw(st.integers(1, len(worth) + 2))
-    sets, bound, is_all = best_sets(
-        form, k, least, limits=limits, constraints=constraints, most=most
-    )
+    search = best_sets(form, k, least, limits=limits, constraints=constraints, most=most)
+    sets, bound = search.sets, search.bound
     found = [worth[tuple(features)] for features in sets.tolist()]
-    assert is_all
+    assert search.complete
+    assert not search.is_long
     assert len({*map(tuple, sets.tolist())}) == len(sets)
     assert found == sorted(found, reverse=True)
     assert found == pytest.approx(enough[: len(found)], abs=exhaustive.ROUNDING)
@@ -102,9 +102,9 @@ def test_so_many_of_the_best_sets_are_found(searched, data):
 
 def test_of_very_many_equal_sets_so_many_are_found_at_once():
     form = Form(np.zeros(300), np.zeros((300, 300)))
-    sets, bound, is_all = best_sets(form, 5, -1.0, limits=Limits.none(300), most=200)
-    assert (len(sets), is_all) == (200, True)
-    assert 0 <= bound <= exhaustive.ROUNDING
+    found = best_sets(form, 5, -1.0, limits=Limits.none(300), most=200)
+    assert (len(found.sets), found.complete) == (200, True)
+    assert 0 <= found.bound <= exhaustive.ROUNDING
 
 
 @settings(max_examples=100, deadline=None)

@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives import price_and_enumerate, swaps
+from chaffinch.tasks.selection.alternatives import (
+    best_design,
+    branch_and_bound,
+    price_and_enumerate,
+    swaps,
+)
 from chaffinch.tasks.selection.alternatives.annealing import annealed_designs
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
@@ -140,7 +145,14 @@ WAYS = {
         **WITHOUT_A_FIRST_DESIGN,
     },
     "by cliques of sets that are left": {"_WORK_BEFORE_SHARPENING": -1, **WITHOUT_A_FIRST_DESIGN},
+    "by sets next to known ones": {"_SOON": -1},
+    "by sets next to known ones, all that can be priced": {
+        "_SOON": -1,
+        "_WORK_BEFORE_SHARPENING": -1,
+        "_TOO_MANY": 0,
+    },
 }
+OWNERS = {"_SOON": branch_and_bound, "improved": best_design}
 
 
 def searched(aggregate, way, problem, deadline=None) -> Solved:
@@ -148,7 +160,7 @@ def searched(aggregate, way, problem, deadline=None) -> Solved:
     form, k, n_sets, overlap, limits, constraints = problem
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            patch.setattr(price_and_enumerate, name, value)
+            patch.setattr(OWNERS.get(name, price_and_enumerate), name, value)
         return SEARCHES[aggregate](
             form, k, n_sets, overlap, limits=limits, constraints=constraints, deadline=deadline
         )

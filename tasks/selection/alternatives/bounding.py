@@ -1,16 +1,8 @@
-"""How little any design can be worth at most: prices by column generation, and first designs.
-
-Each round solves the linear program over the known sets, charges its prices, and asks the branch
-and bound for sets that are worth more, so charged, than the program knows. When there are none, the
-program has its value over all sets. The bound of `prices.py` holds in every round, so that it can
-be stopped at any time.
-"""
+"""How little any design can be worth at most: prices of features, pairs and larger subsets."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -20,31 +12,22 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
     Limits,
     best_set,
 )
-from chaffinch.tasks.selection.alternatives.charged_sets import (
-    best_charged,
-    best_charged_sets,
-    charged_within,
-)
+from chaffinch.tasks.selection.alternatives.charged_sets import best_charged
+from chaffinch.tasks.selection.alternatives.columns import close, enumerated, searched
 from chaffinch.tasks.selection.alternatives.deadlines import is_far_too_late
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
-from chaffinch.tasks.selection.alternatives.graph import Known
 from chaffinch.tasks.selection.alternatives.master import Master, Solution
 from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
-_CLOSE = 1e-7  # relative to the bound; what rounds after that gain is not worth their time
-_MOST_ROUNDS, _PER_ROUND = 500, 200
-_MOST_KNOWN, _FEWER_KNOWN = 2_000, 1_000
 _ROUNDS_OF_PAIRS = 12
 _BEYOND = 1e-6
-_ABOVE = 1e-9  # relative; sets that a program knows come out above its level by rounding
 _DEARER = 1e3
 _ROUNDS_FURTHER = 40
-_MOST_ENUMERATED = 400_000
 _WORTHWHILE = 1e-4
-
-
-Find = Callable[[Prices, float], tuple[float, Sets, bool]]
+_SHARE_LEFT = 0.03  # between two rounds that price more subsets
+_SHARE_ABOVE = 0.05  # of what is between a cap that is proven and one that is guessed
 
 
 def one_after_another(designs: Designs, deadline: float | None) -> Sets:
@@ -115,9 +98,9 @@ def price(
     bound = Bound.of(designs, nothing, found.bound)
     if found.indices is None:
         return bound, None
-    master = Master(designs, penalty_of(designs), deadline)
+    master = Master(designs, designs.penalty, deadline)
     master.add(np.concatenate((first, np.array([found.indices], dtype=np.int32))))
-    find = _searched(designs, deadline)
+    find = searched(designs, deadline)
     bound, solution = close(master, bound, find)
     if solution is not None and solution.beyond > _BEYOND:
         known, is_possible = _possible(designs, master.sets, deadline)
@@ -129,7 +112,7 @@ def price(
     for _ in range(1 if is_short and designs.overlap > 1 else _ROUNDS_OF_PAIRS):
         if solution is None or not master.price_subsets(solution, 2):
             break
-        bound, solution = close(master, bound, find)
+        bound, solution = close(master, bound, find, share_left=_SHARE_LEFT)
     return bound, None if solution is None else master
 
 
@@ -141,31 +124,45 @@ def price_further(
     Where the smallest worth counts, what a set is worth beyond it does not. If designs count for
     B in all at most, none has a smallest worth above B / m, if that is no more than the cap; so
     that B / m is the next cap.
+
+    A lower cap c is guessed first. A design whose smallest worth is above c would count for m c, so
+    that there is none if designs come to less than that; if not, the guess is taken back.
     """
-    solution = master.solve()
+    solution, n_sets, is_guessing = master.solve(), master.designs.n_sets, is_smallest_counted
     for _ in range(_ROUNDS_FURTHER):
-        before = bound.value
+        cap, proven = master.designs.cap, bound
+        guess = _next_cap(master, solution, bound) if is_guessing else math.inf
         if is_smallest_counted:
-            master.cap(bound.value / master.designs.n_sets)
+            master.cap(min(guess, bound.value / n_sets))
         sizes = range(2, master.designs.overlap + 2)
         if solution is None or not (
             sum(master.price_subsets(solution, size) for size in sizes) or is_smallest_counted
         ):
             break
-        bound, solution = close(master, bound, _enumerated(master.designs, deadline))
-        if before - bound.value < _WORTHWHILE * abs(bound.value):
+        find = enumerated(master.designs, deadline)
+        bound, solution = close(master, bound, find, share_left=_SHARE_LEFT)
+        if guess <= bound.value / n_sets:
+            master.cap(cap)
+            bound, solution, is_guessing = proven, master.solve(), False
+        elif proven.value - bound.value < _WORTHWHILE * abs(bound.value):
             break
     return master.designs, bound
 
 
-def is_late(deadline: float | None) -> bool:
-    """Return whether a deadline, on the clock of `time.monotonic`, has passed."""
-    return deadline is not None and time.monotonic() >= deadline
+def _next_cap(master: Master, solution: Solution | None, bound: Bound) -> float:
+    """Return a cap that designs are likely to keep; inf if there is nothing to guess by.
 
-
-def penalty_of(designs: Designs) -> float:
-    """Return more than a use beyond what designs may have is worth, as a rule."""
-    return 4 * designs.n_sets * designs.magnitude
+    What designs count for at most is concave in the cap c, and its slope is how many sets are worth
+    more than c. So it is no more than m c where the tangent is (Newton's method).
+    """
+    cap, n_sets, highest = master.designs.cap, master.designs.n_sets, bound.value
+    if solution is None or cap == math.inf:
+        return math.inf
+    n_above = float(solution.shares[worths(master.designs.form, solution.sets) > cap].sum())
+    if n_above >= n_sets:
+        return math.inf
+    guess = (highest - n_above * cap) / (n_sets - n_above)
+    return guess + _SHARE_ABOVE * (highest / n_sets - guess)
 
 
 def _possible(designs: Designs, first: Sets, deadline: float | None) -> tuple[Sets, bool]:
@@ -181,75 +178,6 @@ def _possible(designs: Designs, first: Sets, deadline: float | None) -> tuple[Se
     master = Master(worthless, 1.0, deadline)
     master.add(first)
     nothing = Prices.none(designs.n_features)
-    find = _searched(worthless, deadline)
+    find = searched(worthless, deadline)
     bound, _ = close(master, Bound.of(worthless, nothing, 0.0), find)
     return master.sets, bound.value >= 0
-
-
-def close(
-    master: Master, bound: Bound, find: Find, floor: float = -math.inf
-) -> tuple[Bound, Solution | None]:
-    """Add sets to a linear program until it knows all that matter.
-
-    Parameters
-    ----------
-    master : Master
-        With sets to start from.
-    bound : Bound
-        The one so far.
-    find : function
-        From prices, and what a charged set must be worth to matter, to what no charged set
-        exceeds (inf if that is not known), some that matter, and False if it is too late.
-    floor : float
-        A bound below this is as good as any.
-
-    Returns
-    -------
-    bound : Bound
-        The lowest.
-    solution : Solution or None
-        None if the program was given up before it knew all that matter.
-    """
-    designs = master.designs
-    for _ in range(_MOST_ROUNDS):
-        solution = master.solve()
-        if solution is None:
-            break
-        prices = solution.prices
-        level = (solution.value - prices.refund(designs)) / designs.n_sets
-        highest, sets, is_complete = find(prices, level)
-        new = Bound.of(designs, prices, highest)
-        bound = new if new.value < bound.value else bound
-        if not is_complete or bound.value <= floor:
-            break
-        if len(master.sets) > _MOST_KNOWN:
-            master.keep(solution.lacks <= np.partition(solution.lacks, _FEWER_KNOWN)[_FEWER_KNOWN])
-        is_close = new.value - solution.value <= _CLOSE * max(abs(new.value), designs.magnitude)
-        if is_close or not master.add(sets):
-            return bound, solution
-    return bound, None
-
-
-def _searched(designs: Designs, deadline: float | None) -> Find:
-    """Return how to find sets where features and pairs are priced: by looking for the best."""
-
-    def find(prices: Prices, level: float) -> tuple[float, Sets, bool]:
-        least = max(level, -penalty_of(designs)) + _ABOVE * designs.magnitude
-        sets, highest, is_complete = best_charged_sets(designs, prices, least, _PER_ROUND, deadline)
-        return highest, sets, is_complete
-
-    return find
-
-
-def _enumerated(designs: Designs, deadline: float | None) -> Find:
-    """Return how to find sets with a cap or larger subsets priced: among all that are worth it."""
-
-    def find(prices: Prices, level: float) -> tuple[float, Sets, bool]:
-        least = level + _CLOSE * designs.magnitude / (2 * designs.n_sets)
-        sets, is_all = charged_within(designs, prices, least, _MOST_ENUMERATED, deadline)
-        charged = Known(designs, sets).charged(prices)
-        best = np.argsort(-charged, kind="stable")[:_PER_ROUND]
-        highest = max([least, *charged[best].tolist()]) if is_all else math.inf  # not known
-        return highest, sets[best], not is_late(deadline)
-
-    return find

@@ -39,11 +39,12 @@ from chaffinch.tasks.selection.alternatives.search_problem import (
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Integers
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
-__all__ = ["Found", "Limits", "best_set", "sets_within"]
+__all__ = ["BestSets", "Found", "Limits", "best_set", "best_sets", "sets_within"]
 
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
 _ROWS_OF_WORK = 32  # more rows are more work
 _FIRST_SETS = 1024
+_SOON = 8  # looks at the clock: as long as a linear program takes
 
 OnBetter = Callable[[tuple[int, ...]], None]
 
@@ -69,6 +70,28 @@ class Found:
     value: float
     bound: float
     complete: bool
+
+
+@dataclass(frozen=True)
+class BestSets:
+    """What a search for the best sets has found.
+
+    Attributes
+    ----------
+    sets : ndarray of int32, shape (N, k)
+        N sets, each sorted, the best first.
+    bound : float
+        No set is worth more; at least what was asked for.
+    complete : bool
+        Whether the search came to its end.
+    is_long : bool
+        Whether it takes more work than to solve a linear program over some hundreds of sets.
+    """
+
+    sets: NDArray[np.int32]
+    bound: float
+    complete: bool
+    is_long: bool
 
 
 def best_set(
@@ -178,7 +201,7 @@ def best_sets(
     constraints: Constraints | None = None,
     most: int,
     deadline: float | None = None,
-) -> tuple[NDArray[np.int32], float, bool]:
+) -> BestSets:
     """Return the best sets of k features that are worth `least`, as many as asked for or fewer.
 
     Parameters
@@ -189,25 +212,22 @@ def best_sets(
         Finite.
     most : int
         How many; of those that are worth the same as the last, any.
-
-    Returns
-    -------
-    sets : ndarray of int32, shape (N, k)
-        N sets, each sorted, the best first.
-    bound : float
-        No set is worth more; at least `least`.
-    complete : bool
-        Whether the search came to its end.
     """
     found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
     if found is None:
-        return np.empty((0, k), dtype=np.int32), least, True
+        return BestSets(np.empty((0, k), dtype=np.int32), least, complete=True, is_long=False)
     state, slack = found.state, found.problem.slack
     sets = np.empty((2 * most + len(found.features), k), dtype=np.int64)
     of_all = Form(found.problem.gains, found.problem.costs if len(found.problem.costs) else None)
-    ended = FULL
+    ended, pauses = FULL, 0
+
+    def count() -> None:
+        nonlocal pauses
+        pauses += 1
+
     while ended == FULL:
-        ended = _run(found, sets, deadline)
+        ended = _run(found, sets, deadline, count)
+        count()
         n_found = int(state.n_found[0])
         merits = worths(of_all, sets[:n_found])
         best = np.argsort(-merits, kind="stable")[:most]
@@ -221,7 +241,7 @@ def best_sets(
     if ended != DONE:
         bound = max(bound, open_bound(state))
     features = found.features[np.sort(sets[: len(best)], axis=1)].astype(np.int32)
-    return features, bound + slack, ended == DONE
+    return BestSets(features, bound + slack, ended == DONE, is_long=pauses > _SOON)
 
 
 def _run(

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from chaffinch.tasks.selection.alternatives.branch_and_bound import (
+    BestSets,
     Found,
     best_set,
     best_sets,
@@ -31,11 +32,10 @@ def best_charged(designs: Designs, prices: Prices, deadline: float | None) -> Fo
 
 def best_charged_sets(
     designs: Designs, prices: Prices, least: float, most: int, deadline: float | None
-) -> tuple[Sets, float, bool]:
-    """Return the best charged sets, without a cap and with features and pairs priced alone.
+) -> BestSets:
+    """Return the best charged sets, up to `most`, that are worth `least`.
 
-    They are no more than `most`, and worth `least`. Then what none exceeds, at least `least`, and
-    whether the search came to its end.
+    Without a cap and with features and pairs priced alone.
     """
     return best_sets(
         prices.charged(designs.form),

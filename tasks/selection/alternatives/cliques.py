@@ -9,7 +9,8 @@ A design is worth its bound less its *loss* (`prices.py`), which is the sum of
 The search adds sets one at a time. What is shared with the sets so far is known when a set is
 added; what uses lack is convex in the number of uses, so that a further use costs as much as the
 next one at least. The open places can therefore not lose less than the sum of the smallest losses
-among the candidates, and a partial design is dropped if that is above what may be lost.
+among the candidates, no two of which may be of one class (`class_kernels.py`), and a partial design
+is dropped if that is above what may be lost.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.array_kernels import write
+from chaffinch.tasks.selection.alternatives.class_kernels import least_of_classes
 from chaffinch.tasks.selection.alternatives.graph import Graph
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED, Integers
 from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined
@@ -47,6 +49,8 @@ class Walk(NamedTuple):
         What is looked for loses less.
     above : ndarray, shape (1,)
         Each of its sets is worth more.
+    classes : ndarray of int64, shape (m + 1, k + 1)
+        Room for `least_of_classes`.
     """
 
     candidates: NDArray[np.int32]
@@ -61,6 +65,7 @@ class Walk(NamedTuple):
     best: Integers
     may_lose: Floats
     above: Floats
+    classes: Integers
 
     @classmethod
     def of(cls, graph: Graph, n_sets: int, may_lose: float, above: float) -> Walk:
@@ -79,6 +84,7 @@ class Walk(NamedTuple):
             best=np.full(n_sets, -1),
             may_lose=np.array([may_lose]),
             above=np.array([above]),
+            classes=np.zeros((n_sets + 1, graph.k + 1), dtype=np.int64),
         )
         _start(graph, walk)
         return walk
@@ -115,25 +121,30 @@ def _loss_of(graph: Any, charges: Any, s: int) -> float:
 
 
 @inlined
-def _settle(graph: Any, walk: Any, level: int, n_open: int) -> None:
-    """Order the candidates of a level, and drop those that would lose too much."""
+def _least(graph: Any, walk: Any, level: int, place: int, n_wanted: int) -> tuple[float, int]:
+    """Return what so many candidates from a place on lose at least, and the work."""
+    n = walk.n_candidates[level]
+    candidates, further = walk.candidates[level, place:n], walk.further[level, place:n]
+    return least_of_classes(graph, candidates, further, walk.above[0], n_wanted, walk.classes)
+
+
+@inlined
+def _settle(graph: Any, walk: Any, level: int, n_open: int) -> int:
+    """Order the candidates of a level, drop those that would lose too much; return the work."""
     n = walk.n_candidates[level]
     walk.place[level] = 0
     if n < n_open:
         walk.n_candidates[level] = 0
-        return
+        return 0
     order = stable_order(walk.further[level, :n])
-    candidates = walk.candidates[level, :n][order]
-    further = walk.further[level, :n][order]
-    others = walk.lost[level]
-    for i in range(n_open - 1):
-        others += further[i]
-    kept = 0
-    while kept < n and (kept < n_open - 1 or others + further[kept] < walk.may_lose[0]):
-        walk.candidates[level, kept] = candidates[kept]
-        walk.further[level, kept] = further[kept]
-        kept += 1
-    walk.n_candidates[level] = kept
+    write(walk.candidates[level, :n], walk.candidates[level, :n][order])
+    write(walk.further[level, :n], walk.further[level, :n][order])
+    others, work = _least(graph, walk, level, 0, n_open - 1)
+    most = walk.may_lose[0] - walk.lost[level] - others
+    while n > 0 and not walk.further[level, n - 1] < most:
+        n -= 1
+    walk.n_candidates[level] = n
+    return work
 
 
 @compiled
@@ -189,8 +200,7 @@ def _descend(graph: Any, walk: Any, level: int, charges: Any, is_in: Any) -> int
         is_in[feature] = 0
     work = walk.n_candidates[level] - place + len(charges)
     walk.n_candidates[below] = n
-    _settle(graph, walk, below, n_open)
-    return int(work)
+    return int(work + _settle(graph, walk, below, n_open))
 
 
 @inlined
@@ -248,9 +258,9 @@ def search_cliques(
         if place + n_open > walk.n_candidates[level]:
             _go_up(graph, walk)
             continue
-        for i in range(place, place + n_open):
-            lost += walk.further[level, i]
-        work += n_open
+        others, seen = _least(graph, walk, level, place, n_open)
+        lost += others
+        work += seen
         if not lost < walk.may_lose[0]:
             _go_up(graph, walk)
             continue

@@ -124,6 +124,11 @@ class Designs:
         return of_set or 1.0
 
     @property
+    def penalty(self) -> float:
+        """More than a use beyond what designs may have is worth, as a rule."""
+        return 4 * self.n_sets * self.magnitude
+
+    @property
     def rounding(self) -> float:
         """More than rounding can add up to in what a design is worth."""
         return ROUNDING * self.n_sets * self.magnitude

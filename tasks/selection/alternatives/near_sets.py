@@ -53,9 +53,9 @@ class NearSets:
         Where there are fewer than `most`, that is what they may lose.
         """
         bound = self.bound
-        sets, _, _ = best_charged_sets(
+        sets = best_charged_sets(
             self.designs, bound.prices, bound.highest - may_lose, most, self.deadline
-        )
+        ).sets
         if len(sets) < most:
             return sets, may_lose
         return sets, bound.highest - float(Known(self.designs, sets[-1:]).charged(bound.prices)[0])

@@ -33,7 +33,7 @@ from chaffinch.tasks.selection.alternatives.graph import Known
 from chaffinch.tasks.selection.alternatives.prices import Bound
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
-_MOST_ENTRIES = 100_000  # enough for what cliques left open among the instances of the benchmark
+_MOST_ENTRIES = 200_000  # enough for what cliques left open among the instances of the benchmark
 _OPTIONS = {
     "presolve": False,
     "node_limit": 100,

@@ -31,10 +31,8 @@ from dataclasses import replace
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.annealing import annealed_designs
-from chaffinch.tasks.selection.alternatives.best_design import BestDesign
+from chaffinch.tasks.selection.alternatives.best_design import MOST_TO_SWAP, BestDesign
 from chaffinch.tasks.selection.alternatives.bounding import (
-    best_beside,
-    is_late,
     one_after_another,
     price,
     price_further,
@@ -51,16 +49,13 @@ from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.sharpening import sharpened
-from chaffinch.tasks.selection.alternatives.swaps import improved
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
 _WORK_BETWEEN_LOOKS = 5_000_000  # at the clock: some milliseconds
 _WORK_BEFORE_SHARPENING = 5_000_000
-_WORK_BEFORE_PACKING = 20_000_000
-_MOST_TO_SWAP = 30_000
+_WORK_BEFORE_PACKING = 5_000_000
 _TO_CHOOSE = 8  # times as many are enumerated where a step gives too many
 _TOO_MANY = 1_500_000
-_POWER = 4  # of what a set is short of the best there can be
 _FIRST_STEP = 1e-5  # of what a design may lose, relative to what a set can be worth
 _POOLS = (1_500, 3_000, 6_000, 12_000)  # sets to find a good design among
 _GROWTH_AT_FIRST, _GROWTH = 2.0, 1.5
@@ -105,7 +100,7 @@ def best_sum(
         If `overlap` is outside its range, so that a set could be its own alternative.
     """
     designs = Designs.checked(form, k, n_sets, overlap, limits, constraints)
-    return _Search(designs, is_smallest_counted=False, deadline=deadline).run(start)
+    return _Search(designs, deadline, is_smallest_counted=False).run(start)
 
 
 def best_min(
@@ -121,23 +116,11 @@ def best_min(
 ) -> Solved:
     """Return the sets of which the worst is worth most; see `best_sum`."""
     designs = Designs.checked(form, k, n_sets, overlap, limits, constraints)
-    return _Search(designs, is_smallest_counted=True, deadline=deadline).run(start)
+    return _Search(designs, deadline, is_smallest_counted=True).run(start)
 
 
 class _Search(BestDesign):
     """The way to a design that is proven best."""
-
-    def __init__(
-        self,
-        designs: Designs,
-        *,
-        is_smallest_counted: bool,
-        deadline: float | None,
-        is_any_enough: bool = False,
-    ) -> None:
-        super().__init__(designs, is_smallest_counted)
-        self.deadline, self.is_any_enough = deadline, is_any_enough
-        self.ceiling = math.inf  # no design counts for more in all
 
     def run(self, start: Sets | None = None) -> Solved:
         """Price, and enumerate until it is proven or too late."""
@@ -148,7 +131,7 @@ class _Search(BestDesign):
             self.take(sets)
         if self.is_smallest_counted and self.best is None:  # by the worst it is harder to find any
             found = _Search(
-                self.designs, is_smallest_counted=False, deadline=self.deadline, is_any_enough=True
+                self.designs, self.deadline, is_smallest_counted=False, is_any_enough=True
             ).run()
             if found.sets is None:
                 return replace(found, bound=found.bound / self.designs.n_sets)
@@ -156,14 +139,16 @@ class _Search(BestDesign):
         bound, master = price(self.designs, first, self.deadline, is_short=is_close)
         if bound.value == -math.inf:
             return Solved(None, -math.inf, -math.inf, complete=True)
+        if master is not None and not is_close:
+            self.improve(bound, master.sets)  # those that it has shares of often go together
         near = self._near(bound)
         step = None if is_close else self._first_step(near, _POOLS)
-        if master is not None and not self._is_over() and (is_close or self._are_many(near)):
+        if master is not None and not self.is_over() and (is_close or self._are_many(near)):
             further = price_further(master, bound, self.is_smallest_counted, self.deadline)
             self.designs, bound = further
             near, step = self._near(bound), None
         if step is None:
-            step = self._first_step(near, (_MOST_TO_SWAP,))
+            step = self._first_step(near, (MOST_TO_SWAP,))
         self.ceiling = bound.value
         is_proven = self._look(near, step)
         if is_proven and self.best is None:
@@ -182,23 +167,32 @@ class _Search(BestDesign):
 
         It is looked for among more and more sets, as with many a good one is easily missed.
         """
-        bound, enough = near.bound, pools[-1]
         least = max(sys.float_info.min, _FIRST_STEP * self.designs.magnitude)  # has to grow
-        needed = self.needed(bound)
-        if least >= needed or self._is_over():
+        needed = self.needed(near.bound)
+        if least >= needed or self.is_over():
             return least
         if near.is_ordered:
-            sets, step = near.nearest(needed, enough)
-            for size in pools:
-                self._improve(bound, sets[:size])
-                if size >= len(sets):
-                    break
-            return max(step, least)
+            return max(self._step_among_nearest(near, pools), least)
         step, sets = least, np.empty((0, self.designs.k), np.int32)
-        while len(sets) < enough and step < needed and not self._is_over():
+        while len(sets) < pools[-1] and step < needed and not self.is_over():
             step *= _GROWTH_AT_FIRST
-            sets, _ = near.within(min(step, needed), _TO_CHOOSE * enough)
-        self._improve(bound, sets)
+            sets, _ = near.within(min(step, needed), _TO_CHOOSE * pools[-1])
+        self.improve(near.bound, sets)
+        return step
+
+    def _step_among_nearest(self, near: NearSets, pools: tuple[int, ...]) -> float:
+        """Look for a good design among those that lose least; return what the last one loses."""
+        step = self.needed(near.bound)
+        sets, is_all = near.within(step, pools[-1])
+        if is_all:
+            self.improve(near.bound, sets)
+            return step
+        for sizes in filter(None, (pools[:1], pools[1:])):
+            sets, step = near.nearest(self.needed(near.bound), sizes[-1])
+            for size in sizes:
+                self.improve(near.bound, sets[:size])
+            if len(sets) < sizes[-1] or step >= self.needed(near.bound) or self.is_over():
+                break
         return step
 
     def _are_many(self, near: NearSets) -> bool:
@@ -209,7 +203,7 @@ class _Search(BestDesign):
     def _look(self, near: NearSets, step: float) -> bool:
         """Look at designs that lose more and more; return whether none is better than the best."""
         bound, lost, n_before = near.bound, 0.0, 0
-        while lost < self.needed(bound) and not self._is_over():
+        while lost < self.needed(bound) and not self.is_over():
             needed = self.needed(bound)
             may_lose = needed if needed < _NEAR * step else step
             sets, is_all = near.within(may_lose)
@@ -220,46 +214,15 @@ class _Search(BestDesign):
             step = may_lose * (_GROWTH if is_growing else _GROWTH**3)
             self.ceiling = min(self.ceiling, bound.value - lost)
             if lost < self.needed(bound):
-                self._improve(bound, sets)
+                self.improve(bound, sets)
         return lost >= self.needed(bound)
-
-    def _is_over(self) -> bool:
-        return (self.is_any_enough and self.best is not None) or is_late(self.deadline)
-
-    def _improve(self, bound: Bound, sets: Sets) -> None:
-        """Look for a better design by swaps, among the sets that lose least."""
-        if len(sets) > _MOST_TO_SWAP:
-            charged = Known(self.designs, sets).charged(bound.prices)
-            sets = sets[np.argsort(-charged, kind="stable")[:_MOST_TO_SWAP]]
-        if self.best is not None:
-            sets = np.unique(np.concatenate((self.best, sets)), axis=0)
-        merits = worths(self.designs.form, sets)
-        if self.is_smallest_counted and len(sets):  # all are to come near to the best there can be
-            short = np.maximum(bound.value / self.designs.n_sets - merits, 0.0)
-            merits = -((short / (short.max() or 1.0)) ** _POWER)
-        found = improved(self.designs, sets, merits, self.best, self.deadline)
-        if found is not None and self.take(found):
-            self._exchange(found)
-
-    def _exchange(self, sets: Sets) -> None:
-        """Exchange one set at a time for the best that goes with the others."""
-        is_better, form = True, self.designs.form
-        while is_better and not self._is_over():
-            is_better = False
-            for place in range(self.designs.n_sets):
-                others = np.delete(sets, place, axis=0)
-                least = form.value(sets[place].tolist()) + self.designs.rounding
-                found = best_beside(self.designs, others, self.deadline, least)
-                if found.indices is not None:
-                    sets = np.insert(others, place, found.indices, axis=0)
-                    is_better = self.take(sets) or is_better
 
     def _search(self, bound: Bound, sets: Sets, may_lose: float) -> bool:
         """Find the best design among sets; return whether the search came to its end."""
         floor = bound.value - may_lose  # what designs in all are to be worth more than
         known = self._known(sets, floor)
         is_done = self._walk(known, bound, floor, _WORK_BEFORE_SHARPENING)
-        if not is_done and not self._is_over():
+        if not is_done and not self.is_over():
             floor = self._raised(floor, bound)
             known, bound = sharpened(
                 self._known(sets, floor), bound, floor, self.is_smallest_counted, self.deadline
@@ -292,7 +255,7 @@ class _Search(BestDesign):
         graph = graph_of(known, bound)
         walk = Walk.of(graph, self.designs.n_sets, bound.value - floor, self._above(floor))
         in_all, work, ended = bound.value - bound.slack, 0, PAUSED
-        while ended == PAUSED and work <= most_work and not self._is_over():
+        while ended == PAUSED and work <= most_work and not self.is_over():
             work += _WORK_BETWEEN_LOOKS
             ended = search_cliques(
                 graph, walk, _WORK_BETWEEN_LOOKS, self.is_smallest_counted, in_all

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.bounding import Find, close, is_late, penalty_of
-from chaffinch.tasks.selection.alternatives.designs import Sets
+from chaffinch.tasks.selection.alternatives.columns import close, listed
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.graph import Known
 from chaffinch.tasks.selection.alternatives.master import Master
-from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
+from chaffinch.tasks.selection.alternatives.prices import Bound
 
-_FIRST, _PER_ROUND = 300, 200
+_FIRST = 300
 _ROUNDS = 40
 _WORTHWHILE = 0.02
 _WORTH_A_CAP = 0.1  # of what is between: without one, prices tell sets apart better
@@ -46,7 +46,7 @@ def sharpened(
     """
     if len(known.sets) < known.designs.n_sets:
         return known, bound
-    master = Master(known.designs, penalty_of(known.designs), deadline)
+    master = Master(known.designs, known.designs.penalty, deadline)
     master.priced = [layer.subsets[layer.prices > 0] for layer in bound.prices.layers[1:]]
     master.add(known.sets[np.argsort(-known.charged(bound.prices), kind="stable")[:_FIRST]])
     known, bound = _lowered(master, known, bound, floor, deadline, is_capped=False)
@@ -72,7 +72,7 @@ def _lowered(
         if is_capped:
             master.cap(min(master.designs.cap, bound.value / master.designs.n_sets))
             known = Known(master.designs, known.sets)
-        bound, solution = close(master, bound, _listed(known), floor)
+        bound, solution = close(master, bound, listed(known), floor=floor)
         if solution is None or is_late(deadline):
             break
         sizes = range(2, known.designs.overlap + 2)
@@ -88,14 +88,3 @@ def _lowered(
         ):
             break
     return known, bound
-
-
-def _listed(known: Known) -> Find:
-    """Return how to find sets among known ones."""
-
-    def find(prices: Prices, level: float) -> tuple[float, Sets, bool]:
-        charged = known.charged(prices)
-        best = np.argsort(-charged, kind="stable")[:_PER_ROUND]
-        return float(charged[best[0]]), known.sets[best[charged[best] >= level]], True
-
-    return find
