@@ -1,6 +1,7 @@
 """Alternatives in a run: sets that differ from the chosen one, retrained, scored and told."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
@@ -11,6 +12,8 @@ import pytest
 import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.tasks.alternative_settings import QualityName
+from chaffinch.tasks.cluster import open_workers
+from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.alternatives import price_caption, proof, proof_of_all
 from chaffinch.tasks.reporting.missing_alternatives import why_missing
@@ -38,6 +41,14 @@ def select(data=None, *, alternatives, **options):
     return chaffinch.select(
         table() if data is None else data, "y", alternatives=alternatives, **options
     )
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler with two worker processes."""
+    with open_workers("local", 2) as workers:
+        assert isinstance(workers, OverDask)
+        yield workers.client.scheduler.address
 
 
 @pytest.fixture(scope="module")
@@ -307,8 +318,12 @@ def test_where_time_was_over_nothing_is_said_to_be_impossible(found) -> None:
 
 
 @pytest.mark.parametrize("quality", get_args(QualityName))
-def test_every_quality_finds_sets_and_says_what_it_has_proven(quality) -> None:
-    result = select(alternatives=AlternativeSettings(number=2, quality=quality))
+def test_every_quality_finds_the_same_sets_with_workers_and_says_what_it_has_proven(
+    quality, scheduler
+) -> None:
+    asked = AlternativeSettings(number=2, quality=quality)
+    result = select(alternatives=asked)
+    assert select(alternatives=asked, cluster=scheduler).alternatives == result.alternatives
     statuses = [one["status"] for one in result.alternatives["sets"]]
     proven = "feasible" if quality == "masked_loss" else "optimal"
     assert statuses[:1] == [proven]
