@@ -207,7 +207,7 @@ class _Search:
         of_prefixes = None
         if not self._is_enough():
             of_prefixes = bound_of_prefixes(
-                self.whole.units, self.k, self.n_sets, self.overlap, self.deadline
+                self.whole.units, self.k, self.n_sets, self.overlap, uses, self.deadline
             )
         return bound if of_prefixes is None else min(bound, of_prefixes)
 
