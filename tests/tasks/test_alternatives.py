@@ -17,6 +17,7 @@ from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.alternatives import price_caption, proof, proof_of_all
 from chaffinch.tasks.reporting.missing_alternatives import why_missing
+from chaffinch.tasks.settings import SelectionSettings
 from tests.made_up import good_table
 from tests.tasks.made_up_report import made_up
 
@@ -176,6 +177,11 @@ IMPOSSIBLE = {
         {"number": 1},
         "There are no alternatives: all chosen features are to be kept in every set. Fewer "
         "features to keep in every set makes room.",
+    ),
+    "no more of one": (
+        {"n_features": 1, "method": "correlation"},
+        {"number": 8},
+        "1 of the sets asked for is not there: there is no further possible set of 1 feature.",
     ),
     "no more": (
         {"n_features": 7, "method": "correlation"},
@@ -377,6 +383,20 @@ def test_a_number_of_alternatives_is_a_whole_number(given) -> None:
         "alternatives must be how many to find, or how to search for them, but is "
         f"{given!r}; give a whole number or AlternativeSettings"
     )
+
+
+@pytest.mark.parametrize("given", [{}, {"tau": 0.5}])
+def test_without_a_number_that_is_what_is_said_to_be_missing(given) -> None:
+    with pytest.raises(InputError) as error:
+        select(alternatives=given)
+    assert str(error.value) == (
+        f"alternatives must have a number, how many sets to find, but is {given!r}; give one, as "
+        "in {'number': 3}"
+    )
+    with pytest.raises(InputError, match=r"^number must be given$"):
+        AlternativeSettings(**given)
+    with pytest.raises(InputError, match=r"^(tau is for|alternatives have no).*; say how many, as"):
+        SelectionSettings(target="y", alternatives=given)
 
 
 def test_weights_and_categories_take_part() -> None:
