@@ -17,6 +17,7 @@ from chaffinch.tasks.selection.alternatives.annealing_kernels import balanced_by
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.balanced import best_min
 from chaffinch.tasks.selection.alternatives.by_prices import by_prices
+from chaffinch.tasks.selection.alternatives.dealing import best_dealt_out, dealt_out
 from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import (
@@ -504,3 +505,26 @@ def test_the_scale_of_the_values_does_not_matter(aggregate, factor) -> None:
 def test_what_is_no_question_is_refused_in_one_line(aggregate, arguments, message) -> None:
     with pytest.raises(ValueError, match=message):
         SEARCHES[aggregate](*arguments)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "n_sets", "overlap"), [(30, 3, 40, 1), (300, 5, 501, 2), (300, 5, 5_000, 2)]
+)
+def test_many_sets_are_dealt_out_near_the_bound(n, k, n_sets, overlap) -> None:
+    """What annealing cannot make in time: 5,000 sets of 300 features are there in moments."""
+    units = np.sort(np.random.default_rng(0).integers(0, 1 << 20, n))[::-1]
+    uses = best_uses(units, n_sets, n_sets * k, math.comb(n_sets, 2) * overlap)
+    sets = best_dealt_out(units, k, n_sets, overlap, uses, None)
+    assert sets.shape == (n_sets, k)
+    has = np.zeros((n_sets, n), dtype=np.float32)
+    has[np.arange(n_sets)[:, None], sets] = 1
+    shared = has @ has.T
+    assert (np.diag(shared) == k).all()  # no feature twice
+    assert shared[np.triu_indices(n_sets, 1)].max() <= overlap
+    assert 0.6 * uses.bound < units[sets].sum() <= uses.bound
+
+
+def test_where_no_set_can_be_dealt_out_there_are_none() -> None:
+    counts = np.array([2, 2, 2, 2, 2, 2])
+    assert len(dealt_out(counts, 4, 3, 0, None)) == 0
+    assert dealt_out(counts, 2, 3, 0, None).tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -19,6 +19,7 @@ from chaffinch.tasks.selection.alternatives.annealing_kernels import (
 )
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.by_prices import by_prices
+from chaffinch.tasks.selection.alternatives.dealing import dealt_out
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
@@ -64,6 +65,7 @@ def _anneal(aggregate: Aggregate) -> None:
     uses = best_uses(units, n_sets, n_sets * _K, n_pairs)
     if uses is not None:
         realised(uses.counts, n_sets, _K, overlap, 1)
+        dealt_out(uses.counts, n_sets, _K, overlap, None)
     table = table_of_uses(units, n_sets, n_sets * _K, n_pairs, None)
     if table is not None:
         sums = np.concatenate([[0], np.cumsum(units)])
