@@ -5,6 +5,7 @@ from typing import Any
 
 from chaffinch.tasks.reporting.alternatives import proof, proof_of_all, why_worthless
 from chaffinch.tasks.reporting.missing_alternatives import what_makes_room, why_missing
+from chaffinch.tasks.reporting.wording import counted
 
 NAMES_SHOWN = 40
 
@@ -21,9 +22,10 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str) -> Iterator[str
     """
     asked = found["settings"]
     n_found, n_asked = len(found["sets"]), asked["number"]
-    said = f"{n_found} alternatives, tau {asked['tau']:g}, by {asked['quality']}"
+    said = f"{counted(n_found, 'alternative')}, tau {asked['tau']:g}, by {asked['quality']}"
     if n_found < n_asked:
-        said += f"; {n_asked} were asked for, but {why_missing(found)}"
+        were = "was" if n_asked == 1 else "were"
+        said += f"; {n_asked} {were} asked for, but {why_missing(found)}"
     yield f"{said}{':' if n_found else '.'}"
     if n_found < n_asked and (room := what_makes_room(found)):
         yield f"  {room}"

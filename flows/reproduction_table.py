@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaffinch.flows.terminal import console_of_results, short
-from chaffinch.tasks.comparing.wording import counted
+from chaffinch.tasks.reporting.wording import counted
 from chaffinch.tasks.reproducing.outcome import ReproducedFigure, Reproduction
 
 _IN_WORDS = {True: "yes", False: "no", None: ""}

@@ -135,11 +135,16 @@ def alternatives_of(given: Any) -> Any:
     Raises
     ------
     InputError
-        If it is neither a number, nor settings, nor None.
+        If it is neither a number, nor settings with one, nor None.
     """
     if isinstance(given, bool) or not isinstance(given, Integral | Mapping | Settings | None):
         raise InputError(
             "alternatives must be how many to find, or how to search for them, but is "
             f"{in_one_line(given)}; give a whole number or AlternativeSettings"
+        )
+    if isinstance(given, Mapping) and "number" not in given:
+        raise InputError(
+            "alternatives must have a number, how many sets to find, but is "
+            f"{in_one_line(given)}; give one, as in {{'number': 3}}"
         )
     return AlternativeSettings(number=int(given)) if isinstance(given, Integral) else given

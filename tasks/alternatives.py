@@ -22,9 +22,11 @@ from chaffinch.tasks.masking import mask_of, material_of
 from chaffinch.tasks.paired_bootstrap import Interval, paired_interval, resampling_units
 from chaffinch.tasks.refitting import Refit
 from chaffinch.tasks.selection.alternatives.sets import FeatureSet
+from chaffinch.tasks.selection.alternatives.wrapper import Wrapper
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe
+from chaffinch.tasks.workers import InProcess
 
 _TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 _CONFIDENCE = 0.95
@@ -48,7 +50,10 @@ def search_alternatives(
         search = Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
         found = search.sets(asked.tau)
         chosen_quality = quality.value(search.chosen)
-        prices = context.workers.map(
+        # A climb scores a set once for all tau, and its engine asks the workers where they are
+        # sooner done: it stays here.
+        pricing = InProcess() if isinstance(quality, Wrapper) else context.workers
+        prices = pricing.map(
             _price,
             search,
             _TAUS,

@@ -65,7 +65,7 @@ def refusal(
         near = nearest(name, known) or f"; there are {', '.join(known)}"
         return f"there is no setting {name!r}{near}"
     if kind == "missing":
-        return f"{name} must be given"
+        return f"{place[0]} must be given"
     return f"{name} {_must(kind, first['msg'], first.get('ctx', {}))} but is {in_one_line(given)}"
 
 

@@ -195,9 +195,10 @@ class SelectionSettings(Settings):
     @classmethod
     def _as_many_as_asked_for(cls, value: Any) -> Any:
         if isinstance(value, dict) and "number" not in value:
+            given = f"{', '.join(value)} is for alternatives but none are asked for"
             raise ValueError(
-                f"{', '.join(value)} is for alternatives but none are asked for; say how many, as "
-                "in --alternatives 3"
+                f"{given if value else 'alternatives have no number'}; say how many, as in "
+                "--alternatives 3, or by the number of AlternativeSettings"
             )
         return value
 

@@ -133,13 +133,13 @@ def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster
 
 
 def _spread_masks(evaluator: MaskEvaluator, workers: Cluster) -> BlackBox:
-    """Return a black box that sends masks to the workers, once a batch takes long enough."""
+    """Return a black box that sends the workers each batch of masks that takes long enough."""
     seconds_per_mask = 0.0
     evaluate_there: Callable[..., list[Any]] | None = None
 
     def evaluate(masks: Sequence[Mask]) -> Floats:
         nonlocal seconds_per_mask, evaluate_there
-        if evaluate_there is None and seconds_per_mask * len(masks) < _WORTH_A_BATCH:
+        if len(masks) == 1 or seconds_per_mask * len(masks) < _WORTH_A_BATCH:
             start = time.perf_counter()
             losses = evaluator(masks)
             seconds_per_mask = (time.perf_counter() - start) / len(masks)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chaffinch.tasks.comparing.outcomes import Outcome, TableSummary
-from chaffinch.tasks.comparing.wording import counted, cut, heading_of, short_name_of
+from chaffinch.tasks.comparing.wording import cut, heading_of, short_name_of
 from chaffinch.tasks.reporting.drawing import (
     ACCENT,
     INK,
@@ -19,7 +19,7 @@ from chaffinch.tasks.reporting.drawing import (
     markup,
     scale_sizes,
 )
-from chaffinch.tasks.reporting.wording import number
+from chaffinch.tasks.reporting.wording import counted, number
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -9,8 +9,8 @@ from chaffinch.tasks.comparing.planned import Contender
 from chaffinch.tasks.comparing.ranking import is_ranked
 from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.comparing.summary import Summary
-from chaffinch.tasks.comparing.wording import counted, grouped, heading_of, name_of, without_figures
-from chaffinch.tasks.reporting.wording import listed, number
+from chaffinch.tasks.comparing.wording import grouped, heading_of, name_of, without_figures
+from chaffinch.tasks.reporting.wording import counted, listed, number
 
 
 def gaps_of(summary: Summary) -> list[str]:

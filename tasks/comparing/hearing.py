@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
 from chaffinch.tasks.comparing.plan import Cell, Plan
-from chaffinch.tasks.comparing.wording import counted, without_figures
-from chaffinch.tasks.reporting.wording import number
+from chaffinch.tasks.comparing.wording import without_figures
+from chaffinch.tasks.reporting.wording import counted, number
 
 _IN_WORDS = {
     "ConvergenceWarning": "the training of a model ended before it had converged",

@@ -16,7 +16,6 @@ from chaffinch.tasks.comparing.summary import Summary
 from chaffinch.tasks.comparing.wording import (
     cells_of,
     choices_of,
-    counted,
     means_of,
     ranks_of,
     sizes_of,
@@ -25,7 +24,7 @@ from chaffinch.tasks.comparing.wording import (
 )
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.tables import Table
-from chaffinch.tasks.reporting.wording import number
+from chaffinch.tasks.reporting.wording import counted, number
 from chaffinch.tasks.selection.losses import loss_in_words
 
 _TEMPLATE = Path(__file__).parent / "comparison.html"

@@ -13,7 +13,7 @@ from chaffinch.tasks.comparing.results import ALL
 from chaffinch.tasks.comparing.scores import ALL_IN_WORDS
 from chaffinch.tasks.comparing.statistics import CONFIDENCE, FEWEST_PAIRS
 from chaffinch.tasks.comparing.verdicts import NEGLIGIBLE
-from chaffinch.tasks.reporting.wording import listed, number, visible
+from chaffinch.tasks.reporting.wording import counted, listed, number, visible
 
 # a number by itself; what is quoted, or part of a word, tells things apart and is no figure
 _QUOTED = r"(?<!\w)'[^']*'"
@@ -61,11 +61,6 @@ def short_name_of(contender: Contender, everyone: Iterable[Contender], longest: 
 def _is_sized(contender: Contender, everyone: Iterable[Contender]) -> bool:
     """Return whether a contender's method was also asked for a size."""
     return any(o.method == contender.method and o.size is not None for o in everyone)
-
-
-def counted(amount: int, thing: str) -> str:
-    """Return how many there are of a thing whose plural takes an s."""
-    return f"{number(amount)} {thing}" if amount == 1 else f"{number(amount)} {thing}s"
 
 
 def cut(text: str, longest: int) -> str:

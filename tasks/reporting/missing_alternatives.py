@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chaffinch.tasks.reporting.wording import number
+from chaffinch.tasks.reporting.wording import counted, number
 
 _REMEDIES = {
     "lower_tau": "a lower tau",
@@ -66,10 +66,10 @@ def nothing_found(alternatives: Mapping[str, Any]) -> str:
     size, tau = len(alternatives["chosen"]["features"]), number(alternatives["settings"]["tau"])
     different = f"differs from the chosen one by a tau of {tau}"
     if alternatives["status"] != "infeasible":
-        said = f"No set of {number(size)} features was found that {different}: "
+        said = f"No set of {counted(size, 'feature')} was found that {different}: "
         said += f"{why_missing(alternatives)}."
     elif _missing(alternatives)["reason"] == "tau":
-        said = f"There is no set of {number(size)} features that {different}."
+        said = f"There is no set of {counted(size, 'feature')} that {different}."
     else:
         said = f"There are no alternatives: {why_missing(alternatives)}."
     return f"{said} {what_makes_room(alternatives)}".strip()
@@ -78,7 +78,7 @@ def nothing_found(alternatives: Mapping[str, Any]) -> str:
 def _proven(alternatives: Mapping[str, Any]) -> str:
     """Return why it is proven that there are no more sets."""
     is_first, size = not alternatives["sets"], len(alternatives["chosen"]["features"])
-    other = f"no {'other' if is_first else 'further'} possible set of {number(size)} features"
+    other = f"no {'other' if is_first else 'further'} possible set of {counted(size, 'feature')}"
     reasons = {
         "tau": "no set differs that much from the chosen one"
         if is_first

@@ -33,6 +33,11 @@ def number(value: float | None, sign: str = "") -> str:
     return f"{value:{sign}.4g}"
 
 
+def counted(amount: int, thing: str) -> str:
+    """Return how many there are of a thing whose plural takes an s."""
+    return f"{number(amount)} {thing}" if amount == 1 else f"{number(amount)} {thing}s"
+
+
 def interval(ends: Iterable[float] | None) -> str:
     """Return an interval of signed numbers; a dash where there is none, as of one unit."""
     if ends is None:

@@ -25,7 +25,7 @@ def test_a_chosen_set_that_the_quality_does_not_allow_is_told(capsys) -> None:
     show(result, as_json=False)
     said = capsys.readouterr().out
     assert (
-        "0 alternatives, tau 0.5, by fcbf; 1 were asked for, but no other possible set of 3 "
+        "0 alternatives, tau 0.5, by fcbf; 1 was asked for, but no other possible set of 3 "
         "features is free of redundant pairs, which fcbf asks for.\n  Fewer chosen features makes "
         "room.\n  By fcbf the chosen set has no quality: one of its features makes another "
         "redundant, which it allows in no set.\n"

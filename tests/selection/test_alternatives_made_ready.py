@@ -19,20 +19,31 @@ def compiled():
     kernels = {id(k): k for m in modules for k in vars(m).values() if hasattr(k, "signatures")}
     return {(k.__name__, str(s)) for k in kernels.values() for s in k.signatures}
 
-kind, search = sys.argv[1:]
+kind, search, aggregate, k, n_alternatives = sys.argv[1:]
+asked = {"search": search, "aggregate": aggregate or None}
 random = np.random.default_rng(0)
 values, pairs = random.uniform(size=20), random.uniform(size=(20, 20)) / 4
 quality = chaffinch.Univariate(values) if kind == "Univariate" else chaffinch.MRMR(values, pairs)
-make_ready(quality, find_alternatives, search=search)
+make_ready(quality, find_alternatives, **asked)
 before = compiled()
-found = find_alternatives(quality, k=5, n_alternatives=3, tau=0.6, search=search, time_limit=60)
+sizes = {"k": int(k), "n_alternatives": int(n_alternatives)}
+found = find_alternatives(quality, **sizes, tau=0.5, time_limit=60, **asked)
 print(found.status, len(before) > 0, compiled() - before)
 """
 
 
-@pytest.mark.parametrize("search", ["sequential", "simultaneous"])
-@pytest.mark.parametrize("kind", ["Univariate", "MRMR"])
-def test_a_search_finds_all_it_calls_compiled(kind, search) -> None:
-    command = [sys.executable, "-c", PROGRAM, kind, search]
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("Univariate", "sequential", "", 5, 3),
+        ("MRMR", "sequential", "", 5, 3),
+        ("Univariate", "simultaneous", "", 5, 3),
+        ("MRMR", "simultaneous", "", 5, 3),
+        ("Univariate", "simultaneous", "sum", 6, 8),  # of so many places sets are annealed
+        ("Univariate", "simultaneous", "min", 6, 8),
+    ],
+)
+def test_a_search_finds_all_it_calls_compiled(asked) -> None:
+    command = [sys.executable, "-c", PROGRAM, *map(str, asked)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said == "optimal True set()\n"

@@ -49,7 +49,10 @@ SETTINGS = {
 }
 RULES = {
     "unknown": (Constraints(["agge"]), "must_include must name features but names 'agge'"),
-    "both": (Constraints([0], ["age"]), "a feature must be included or excluded but 0 is to be"),
+    "both": (
+        Constraints([0], ["age"]),
+        "a feature must be included or excluded but 'age' is to be",
+    ),
     "in": (Constraints([0, 1, 2]), "must_include must name at most k = 2 features but names 3"),
     "out": (Constraints((), [0, 1, 2]), "must_exclude must leave at least k = 2 .* but leaves 1"),
     "group": (

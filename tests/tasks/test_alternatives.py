@@ -1,6 +1,7 @@
 """Alternatives in a run: sets that differ from the chosen one, retrained, scored and told."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
@@ -11,9 +12,12 @@ import pytest
 import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.tasks.alternative_settings import QualityName
+from chaffinch.tasks.cluster import open_workers
+from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.alternatives import price_caption, proof, proof_of_all
 from chaffinch.tasks.reporting.missing_alternatives import why_missing
+from chaffinch.tasks.settings import SelectionSettings
 from tests.made_up import good_table
 from tests.tasks.made_up_report import made_up
 
@@ -38,6 +42,14 @@ def select(data=None, *, alternatives, **options):
     return chaffinch.select(
         table() if data is None else data, "y", alternatives=alternatives, **options
     )
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler with two worker processes."""
+    with open_workers("local", 2) as workers:
+        assert isinstance(workers, OverDask)
+        yield workers.client.scheduler.address
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +177,11 @@ IMPOSSIBLE = {
         {"number": 1},
         "There are no alternatives: all chosen features are to be kept in every set. Fewer "
         "features to keep in every set makes room.",
+    ),
+    "no more of one": (
+        {"n_features": 1, "method": "correlation"},
+        {"number": 8},
+        "1 of the sets asked for is not there: there is no further possible set of 1 feature.",
     ),
     "no more": (
         {"n_features": 7, "method": "correlation"},
@@ -307,8 +324,12 @@ def test_where_time_was_over_nothing_is_said_to_be_impossible(found) -> None:
 
 
 @pytest.mark.parametrize("quality", get_args(QualityName))
-def test_every_quality_finds_sets_and_says_what_it_has_proven(quality) -> None:
-    result = select(alternatives=AlternativeSettings(number=2, quality=quality))
+def test_every_quality_finds_the_same_sets_with_workers_and_says_what_it_has_proven(
+    quality, scheduler
+) -> None:
+    asked = AlternativeSettings(number=2, quality=quality)
+    result = select(alternatives=asked)
+    assert select(alternatives=asked, cluster=scheduler).alternatives == result.alternatives
     statuses = [one["status"] for one in result.alternatives["sets"]]
     proven = "feasible" if quality == "masked_loss" else "optimal"
     assert statuses[:1] == [proven]
@@ -362,6 +383,20 @@ def test_a_number_of_alternatives_is_a_whole_number(given) -> None:
         "alternatives must be how many to find, or how to search for them, but is "
         f"{given!r}; give a whole number or AlternativeSettings"
     )
+
+
+@pytest.mark.parametrize("given", [{}, {"tau": 0.5}])
+def test_without_a_number_that_is_what_is_said_to_be_missing(given) -> None:
+    with pytest.raises(InputError) as error:
+        select(alternatives=given)
+    assert str(error.value) == (
+        f"alternatives must have a number, how many sets to find, but is {given!r}; give one, as "
+        "in {'number': 3}"
+    )
+    with pytest.raises(InputError, match=r"^number must be given$"):
+        AlternativeSettings(**given)
+    with pytest.raises(InputError, match=r"^(tau is for|alternatives have no).*; say how many, as"):
+        SelectionSettings(target="y", alternatives=given)
 
 
 def test_weights_and_categories_take_part() -> None:

@@ -276,6 +276,16 @@ def test_small_problems_stay_in_this_process(two_workers, caplog, monkeypatch) -
     assert "stay in this process: that is less than it takes to ask the workers" in caplog.text
 
 
+def test_one_mask_alone_stays_as_nobody_could_share_it(two_workers, always_spread) -> None:
+    asked = trained(*CASES[7])
+    there, here = two_workers.masked_loss(*asked), InProcess().masked_loss(*asked)
+    assert there.without_each().tolist() == here.without_each().tolist()  # sent there
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_workers, "map_batches", lambda *_: pytest.fail("it was sent away"))
+        for mask in ~np.eye(10, dtype=bool):
+            assert there(mask[np.newaxis]).tolist() == here(mask[np.newaxis]).tolist()
+
+
 @pytest.mark.parametrize(
     ("name", "loss"), [("lightgbm", "r2"), ("linear", "squared_error")], ids=["scorer", "linear"]
 )

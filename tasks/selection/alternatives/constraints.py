@@ -106,7 +106,7 @@ class Constraints:
             ),
             costs=costs_of(self.costs, names, n_features),
         )
-        _check_choice(done, n_features, k, n_sets)
+        _check_choice(done, n_features, k, n_sets, names)
         for group in done.groups:
             _check_group(group, k)
         return done
@@ -142,11 +142,14 @@ def _as_indices(features: Sequence[Feature]) -> list[int]:
     return [int(feature) for feature in features]
 
 
-def _check_choice(done: Constraints, n_features: int, k: int, n_sets: int) -> None:
+def _check_choice(
+    done: Constraints, n_features: int, k: int, n_sets: int, names: Sequence[str] | None
+) -> None:
     """Raise ValueError for what contradicts itself, or cannot be met by sets of size k."""
-    both = sorted(set(done.must_include) & set(done.must_exclude))
+    both = sorted({*done.included} & {*done.excluded})
     if both:
-        raise ValueError(f"a feature must be included or excluded but {both[0]} is to be both")
+        one = both[0] if names is None else repr(names[both[0]])
+        raise ValueError(f"a feature must be included or excluded but {one} is to be both")
     if len(done.must_include) > k:
         raise ValueError(
             f"must_include must name at most k = {k} features but names {len(done.must_include)}"

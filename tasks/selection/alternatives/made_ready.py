@@ -6,13 +6,27 @@ of a second once in a process. Neither is a part of any search: equal calls are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.annealing_kernels import (
+    balanced_by_annealing,
+    realised,
+)
+from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
+from chaffinch.tasks.selection.alternatives.by_prices import by_prices
+from chaffinch.tasks.selection.alternatives.dealing import dealt_out
+from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
+from chaffinch.tasks.selection.alternatives.greedy import greedy_balancing
+from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
+from chaffinch.tasks.selection.alternatives.sets import Aggregate
+from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
+from chaffinch.tasks.selection.alternatives.uses import best_uses
 
 _N, _K, _N_ALTERNATIVES, _TAU = 8, 4, 3, 0.5
 
@@ -38,3 +52,36 @@ def _search(kind: type[Any], find: Callable[..., object], **asked: Any) -> None:
     values = np.arange(_N, 0.0, -1.0)
     small = kind(values) if kind is Univariate else kind(values, np.full((_N, _N), 0.01))
     find(small, k=_K, n_alternatives=_N_ALTERNATIVES, tau=_TAU, **asked)
+    if kind is Univariate and asked["search"] == "simultaneous":
+        _anneal(asked["aggregate"] or "sum")
+
+
+def _anneal(aggregate: Aggregate) -> None:
+    """Call what sets of many places are searched by, and what lowers their bound."""
+    n, n_sets, overlap = 10, _N_ALTERNATIVES + 1, _K // 2
+    n_pairs = math.comb(n_sets, 2) * overlap
+    units = np.arange(n, 0, -1)
+    sets = greedy_balancing(units.astype(np.float64), _K, n_sets, overlap).astype(np.int64)
+    uses = best_uses(units, n_sets, n_sets * _K, n_pairs)
+    if uses is not None:
+        realised(uses.counts, n_sets, _K, overlap, 1)
+        dealt_out(uses.counts, n_sets, _K, overlap, None)
+    table = table_of_uses(units, n_sets, n_sets * _K, n_pairs, None)
+    if table is not None:
+        sums = np.concatenate([[0], np.cumsum(units)])
+        problem = Problem(units, sums, table, n_pairs + 1, 0, _K, overlap)
+        balance(problem, fresh_balance(n, n_sets, 1), 1)
+    balanced_by_annealing(units, sets, overlap, 1, 1.0, 1, 1)
+    annealed(
+        units.astype(np.float64),
+        np.empty((0, 0)),
+        sets.astype(np.int32),
+        0,
+        np.arange(n),
+        np.zeros((0, n), dtype=bool),
+        np.full(n_sets, overlap),
+        1.0,
+        1,
+        1,
+    )
+    by_prices(units.astype(np.float64), sets, overlap, aggregate, None)

@@ -34,6 +34,7 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.annealing_kernels import realised
 from chaffinch.tasks.selection.alternatives.by_prices import by_prices, is_priced
 from chaffinch.tasks.selection.alternatives.deadlines import is_late, share_of_time
+from chaffinch.tasks.selection.alternatives.dealing import best_dealt_out
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicity_kernels import search
@@ -50,7 +51,7 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import (
 )
 from chaffinch.tasks.selection.vocabulary import Floats
 
-_MOST_TO_DEAL_OUT = 300_000_000  # looks at a set for each of all places and sets
+_MOST_TO_ANNEAL = 300_000_000  # looks at a set for each of all places and sets
 _STEPS_BEFORE_ANNEALING, _LOOKS_BEFORE_PRICES = 1_000_000, 10
 _PAIRS_BETWEEN_LOOKS = 4_000_000  # at the clock; of sets, all of which a step looks at
 _SWAPS = 300_000
@@ -202,13 +203,16 @@ class _Search:
 
     def _anneal(self, bound: int, uses: Uses) -> int:
         """Look for designs without a proof; return a bound that is no higher."""
+        are_too_many = self.n_places * self.n_sets**2 > _MOST_TO_ANNEAL
+        asked = self.whole.units, self.k, self.n_sets, self.overlap, uses, self.deadline
+        if are_too_many:
+            self._take(best_dealt_out(*asked))
         self._anneal_with_open_uses(uses)
-        self._anneal_by_uses()
+        if not are_too_many:
+            self._anneal_by_uses()
         of_prefixes = None
         if not self._is_enough():
-            of_prefixes = bound_of_prefixes(
-                self.whole.units, self.k, self.n_sets, self.overlap, self.deadline
-            )
+            of_prefixes = bound_of_prefixes(*asked)
         return bound if of_prefixes is None else min(bound, of_prefixes)
 
     def _anneal_with_open_uses(self, uses: Uses) -> None:
@@ -262,8 +266,6 @@ class _Search:
         """Look for designs of the best uses that make so many pairs; bisect that number."""
         n_pairs, most, least = self.n_pairs, self.n_pairs, -1
         n_swaps = min(_SWAPS, _OF_ALL_SETS // self.n_sets + 1)
-        if self.n_places * self.n_sets**2 > _MOST_TO_DEAL_OUT:
-            return
         for _ in range(_ATTEMPTS):
             uses = best_uses(self.whole.units, self.n_sets, self.n_places, n_pairs, self.deadline)
             if uses is None or self._is_enough():

@@ -63,17 +63,17 @@ def best_uses(
         On the clock of `time.monotonic`; what is over by then is at a price that is not the best.
     """
     low, high = 0, int(units[0] - units[-1]) + 1  # at the highest price, as even as can be
-    best = _at_price(units, n_sets, n_places, n_pairs, high)
+    best = at_price(units, n_sets, n_places, n_pairs, high)
     if _pairs(best.counts) > n_pairs:
         return None
-    at_none = _at_price(units, n_sets, n_places, n_pairs, 0)
+    at_none = at_price(units, n_sets, n_places, n_pairs, 0)
     if _pairs(at_none.counts) <= n_pairs:
         return at_none
     bound, price, threshold = best.bound, best.price, best.threshold
     closest = max(1, high >> _BITS_OF_PRICE)
     while high - low > closest and not is_late(deadline):
         middle = (low + high) // 2
-        found = _at_price(units, n_sets, n_places, n_pairs, middle)
+        found = at_price(units, n_sets, n_places, n_pairs, middle)
         if found.bound < bound:
             bound, price, threshold = found.bound, found.price, found.threshold
         if _pairs(found.counts) > n_pairs:
@@ -83,7 +83,7 @@ def best_uses(
     return Uses(best.counts, price, threshold, bound)
 
 
-def _at_price(units: Integers, n_sets: int, n_places: int, n_pairs: int, price: int) -> Uses:
+def at_price(units: Integers, n_sets: int, n_places: int, n_pairs: int, price: int) -> Uses:
     """Return the best uses at a price, of equals those that make the fewest pairs."""
     further = np.arange(n_sets)
     worth = units[:, None] - price * further

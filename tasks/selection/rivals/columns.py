@@ -19,6 +19,7 @@ from scipy.sparse import csc_array, hstack, issparse
 
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
+_LARGE, _SMALLER = 2.0**900, 2.0**-200  # sums of 2**100 rows fit
 _FULL = 0.2  # below this share of numbers other than 0 a table is quicker as a sparse one
 
 
@@ -99,8 +100,15 @@ def without_gaps(values: Floats, weight: Floats | None = None) -> Floats:
     if missing.all():
         return np.zeros(len(values))
     present = ~missing
-    mean = np.average(values[present], weights=None if weight is None else weight[present])
+    scale = _scale(values[present])
+    of_present = None if weight is None else weight[present]
+    mean = np.average(scale * values[present], weights=of_present) / scale
     return np.where(missing, mean, values)
+
+
+def _scale(values: Floats) -> float:
+    """Return a power of two, which changes no digit, at which sums of the values are finite."""
+    return _SMALLER if max(-values.min(), values.max()) > _LARGE else 1.0
 
 
 def codes_of(values: Floats) -> NDArray[np.int64]:
@@ -119,6 +127,8 @@ def standardised(values: Floats, weight: Floats | None = None) -> Floats | None:
     """
     if values.min() == values.max():
         return None
+    if (scale := _scale(values)) < 1:
+        values = scale * values
     centred = values - np.average(values, weights=weight)
     centred /= np.abs(centred).max()  # or the squares of small numbers are 0
     centred -= np.average(centred, weights=weight)
