@@ -18,6 +18,10 @@ selection_seconds   double    from the tuned base model to the chosen set
 training_seconds    double    of the model that was scored
 error               string    why a method could not be used in this cell; then loss is null
 ==================  ========  ===================================================================
+
+A method's own choice among what it found is in its seconds of selection, and in those of no size.
+What one search found serves all sizes and has its seconds in each of them; PEFS makes a search for
+each size, which has its own seconds alone.
 """
 
 from __future__ import annotations
