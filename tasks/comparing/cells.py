@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.candidates import Path, candidates
+from chaffinch.tasks.candidates import Path, candidates, sizes_asked_for
 from chaffinch.tasks.comparing.hearing import heard, merged
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.results import NONE
@@ -258,20 +259,41 @@ def _steered(
 
     A size has its share of the seconds, `searched` of the method's own, by iterations.
     """
-    own = {asked for asked in path.asked if isinstance(asked, int)}
-    possible = [size for size in sizes if len(material.keep) <= size <= path.n_features]
-    further = tuple(size for size in possible if size not in own)
+    own, further = steered_sizes(method, sizes, path.n_features, len(material.keep))
     steered, seconds = path, 0.0
     if further:
         asked = method.model_copy(update={"penalties": None, "n_features": further})
         began = time.perf_counter()
         steered = search_by_probabilities(asked, material)
         seconds = time.perf_counter() - began
-    of_size = {size: (path, searched) if size in own else (steered, seconds) for size in possible}
+    of_size = dict.fromkeys(own, (path, searched))
+    of_size |= dict.fromkeys(further, (steered, seconds))
     return [
         (size, searches.mask(size), taken * searches.share_of_iterations(size))
-        for size, (searches, taken) in of_size.items()
+        for size, (searches, taken) in sorted(of_size.items())
     ]
+
+
+def steered_sizes(
+    method: Pefs, sizes: Sequence[int], n_features: int, n_kept: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return which sizes PEFS is steered to by its own searches, and for which it makes further.
+
+    Parameters
+    ----------
+    method : Pefs
+        As it is compared.
+    sizes : sequence of int
+        Sizes that every method is asked for.
+    n_features, n_kept : int
+        Features that there are, and those that are always kept: no size lies outside of the two.
+    """
+    own = sizes_asked_for(method, n_features, max(1, n_kept)) if method.n_features else {}
+    possible = [size for size in sizes if n_kept <= size <= n_features]
+    return (
+        tuple(size for size in possible if size in own),
+        tuple(size for size in possible if size not in own),
+    )
 
 
 def _of_size(path: Path, size: int) -> Mask | None:
