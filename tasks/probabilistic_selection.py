@@ -112,7 +112,8 @@ def probabilistic_selection(
     task : "classification" or "regression", optional
         By default as `chaffinch.qualities.mutual_information` takes it.
     seed : int
-        The only source of randomness.
+        The only source of randomness. Draws go by the order of the columns, so that another order
+        is another seed.
     checkpoint : path, optional
         A file that is written after each sweep, behind a symbolic link its target; where it is
         there already, the search goes on from it, as if it had never been stopped. It may do so

@@ -87,6 +87,13 @@ def test_alternatives_are_far_from_the_given_sets_by_names_or_positions():
     assert free.features
 
 
+def test_another_order_of_the_columns_is_another_seed():
+    X, y = table()
+    one, other = found(X, y, n_features=2), found(X[X.columns[::-1]], y, n_features=2)
+    assert set(one.features) == set(other.features) == {"a", "d"}
+    assert (one.probabilities != other.probabilities[::-1]).any()
+
+
 # The checkpoint
 
 
