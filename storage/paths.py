@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from chaffinch.storage.errors import InputError
@@ -64,7 +65,7 @@ def file_to_write(path: Path, what: str) -> Path:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise InputError(
-                f"{what} must be a file but {path} is a symbolic link that leads in a circle; "
+                f"{what} must be a file but {path} leads in a circle by symbolic links; "
                 "name another file"
             ) from error
         mode = None  # not there; or whoever writes it is told why that cannot be
@@ -75,7 +76,10 @@ def file_to_write(path: Path, what: str) -> Path:
             f"{what} must be a regular file but {path} is a device, a pipe or a socket; "
             "name another file"
         )
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    with suppress(OSError):  # as of a stat: where nobody may look
+        if path.is_symlink():
+            return Path(os.path.realpath(path))
+    return path
 
 
 def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:

@@ -19,9 +19,9 @@ training_seconds    double    of the model that was scored
 error               string    why a method could not be used in this cell; then loss is null
 ==================  ========  ===================================================================
 
-A method's own choice among what it found is in its seconds of selection, and in those of no size.
-What one search found serves all sizes and has its seconds in each of them; PEFS makes a search for
-each size, which has its own seconds alone.
+Where a method chooses its own size by refits, their seconds are in those of that set alone, and in
+those of no size that was asked for. A search that serves all sizes is in the seconds of each; PEFS
+makes a search for each, which is in the seconds of that size alone.
 """
 
 from __future__ import annotations
