@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from chaffinch.storage.errors import InputError
@@ -38,6 +40,45 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
     path = Path(given)
     check_named(given, what, remedy)
     check_path(path)
+    return path
+
+
+def file_to_write(path: Path, what: str) -> Path:
+    """Return the file to write where a person named `path`: what a symbolic link leads to.
+
+    So a link stays a link, whether its target is there or not.
+
+    Parameters
+    ----------
+    path : Path
+        As `path_from` returned it.
+    what : str
+        What it is the path of, for the error.
+
+    Raises
+    ------
+    InputError
+        If what is there is no regular file, or links lead in a circle.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(
+                f"{what} must be a file but {path} leads in a circle by symbolic links; "
+                "name another file"
+            ) from error
+        mode = None  # not there; or whoever writes it is told why that cannot be
+    if mode is not None and stat.S_ISDIR(mode):
+        raise InputError(f"{what} must be a file but {path} is a folder; name a file in it")
+    if mode is not None and not stat.S_ISREG(mode):
+        raise InputError(
+            f"{what} must be a regular file but {path} is a device, a pipe or a socket; "
+            "name another file"
+        )
+    with suppress(OSError):  # as of a stat: where nobody may look
+        if path.is_symlink():
+            return Path(os.path.realpath(path))
     return path
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import FORMAT_VERSION, locked, to_json, write_file
-from chaffinch.storage.paths import path_from
+from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.storage.pieces import Kind, Piece
 from chaffinch.storage.shuffled_tables import FOOTER, FORMAT, ShuffledTable, open_shuffled
 from chaffinch.storage.shuffling import Shuffled
@@ -40,7 +40,8 @@ def write_shuffled(
     kind : Kind
         What they have in common; fresh.
     path : path
-        The file; what is there already is replaced, once all is written.
+        The file, behind a symbolic link its target; what is there already is replaced, once all is
+        written.
     seed : int, at least 0
         Decides the order.
     block_rows : int, at least 1000, optional
@@ -58,12 +59,10 @@ def write_shuffled(
     StorageError
         If the device is full or fails.
     """
-    path = path_from(path, "the table")
+    path = file_to_write(path_from(path, "the table"), "the table")
     _check_whole_number("seed", seed, 0)
     if block_rows is not None:
         _check_whole_number("block_rows", block_rows, _FEWEST_ASKED)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it")
     aside = path.with_name(f".aside-{path.name}")
 
     def write(target: Path) -> None:

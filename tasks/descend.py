@@ -19,7 +19,7 @@ from chaffinch.storage.files import (
     sweep,
     write_file,
 )
-from chaffinch.storage.paths import path_from
+from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.storage.shuffled_tables import ShuffledTable, open_shuffled
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings
 from chaffinch.tasks.differentiable_selection import sharing_of, state_from
@@ -88,7 +88,7 @@ def descend(
         The table: what `shuffle_files` wrote.
     folder : path
         Where ``features.json`` and ``state.safetensors`` go; those that are there are replaced,
-        once the descent is done.
+        once the descent is done. Behind a symbolic link its target is.
     settings : DescentSettings
     start : path, optional
         The state that an earlier descent left; see `chaffinch.differentiable_selection`. It may be
@@ -110,6 +110,7 @@ def descend(
     folder = path_from(folder, "the folder of the features")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but the features go into a folder; name another")
+    features_file, state_file = (file_to_write(folder / name, name) for name in (FEATURES, STATE))
     table, sharing = open_shuffled(data), sharing or SharingSettings()
     aim = Aim(settings.n_features, settings.penalty)
     with said_to_the_user():
@@ -144,8 +145,8 @@ def descend(
         left = to_bytes(found.state)
         content = _content(table, found, description, left)
         # the state last: it may be the start, by which one that is killed before knows itself
-        write_file(folder / FEATURES, sealed(content))
-        write_file(folder / STATE, left)
+        write_file(features_file, sealed(content))
+        write_file(state_file, left)
         remove_file(unfinished / (key + _ENDING))
     if not content["features"]:
         logger.warning("no feature is worth a penalty of %g; give a lower one", settings.penalty)

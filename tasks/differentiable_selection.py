@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
-from chaffinch.storage.paths import path_from
+from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.over_dask import OverDask
@@ -195,20 +195,19 @@ def save_state(state: DescentState, path: str | Path) -> None:
     state : DescentState
         ``state`` of what `differentiable_selection` returned.
     path : path
-        The file, in the format safetensors; it appears whole or not at all.
+        The file, in the format safetensors; it appears whole or not at all. Behind a symbolic
+        link its target is written.
 
     Raises
     ------
     InputError
-        If it is no state, or there is a folder, or writing there is not allowed.
+        If it is no state, what is there is no regular file, or writing there is not allowed.
     StorageError
         If the device is full or fails.
     """
     _check_state("state", state)
-    path = path_from(path, "the file of the state")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it")
-    write_file(path, to_bytes(state))
+    what = "the file of the state"
+    write_file(file_to_write(path_from(path, what), what), to_bytes(state))
 
 
 def _check_state(name: str, given: object) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import remove_file, write_file
 from chaffinch.storage.names import nearest, quoted_with_reasons
-from chaffinch.storage.paths import path_from
+from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.tasks.checking import CONSTANT
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.magnitudes import check_magnitude
@@ -116,10 +116,10 @@ def seed_asked_for(given: Any) -> int:
 
 
 def path_asked_for(given: Any) -> Path | None:
-    """Return where to keep a checkpoint; InputError if that is no path."""
+    """Return where to keep a checkpoint, behind a symbolic link; InputError if that is no file."""
     if given is None:
         return None
-    return path_from(given, "checkpoint")
+    return file_to_write(path_from(given, "checkpoint"), "checkpoint")
 
 
 def check_can_be_written(path: Path) -> None:

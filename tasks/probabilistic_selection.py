@@ -112,11 +112,13 @@ def probabilistic_selection(
     task : "classification" or "regression", optional
         By default as `chaffinch.qualities.mutual_information` takes it.
     seed : int
-        The only source of randomness.
+        The only source of randomness. Draws go by the order of the columns, so that another order
+        is another seed.
     checkpoint : path, optional
-        A file that is written after each sweep; where it is there already, the search goes on from
-        it, as if it had never been stopped. It may do so with more `most_sweeps`, which change
-        when a search ends and nothing on its way; all else must be as it was.
+        A file that is written after each sweep, behind a symbolic link its target; where it is
+        there already, the search goes on from it, as if it had never been stopped. It may do so
+        with more `most_sweeps`, which change when a search ends and nothing on its way; all else
+        must be as it was.
     device : "cpu", "cuda" or "cuda:1", "cuda:2", ...
         Where the network is trained. ``"cuda"`` is torch's present CUDA device: the same draws and
         formulas there, in one CUDA graph, with products that are rounded otherwise; on 1,024 inputs
@@ -131,9 +133,9 @@ def probabilistic_selection(
     InputError
         If the table, the target, the network or a number cannot be used, fewer features vary than
         are asked for, no set of features that vary differs by `tau`, the network does not fit into
-        the memory that is free, the checkpoint is none, of another search or cannot
-        be written, or the device is not there, has too little memory, or does not take what is
-        asked for.
+        the memory that is free, the checkpoint is none, no regular file, of another search or
+        cannot be written, or the device is not there, has too little memory, or does not take what
+        is asked for.
     StorageError
         If the checkpoint cannot be written any more, as on a disk that is full by then.
 

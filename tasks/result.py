@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
-from chaffinch.storage.paths import path_from
+from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.catalog import next_stage
 from chaffinch.tasks.contract import FeatureContract
@@ -166,9 +166,9 @@ class SelectionResult:
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
-        destination = path_from(path, "the report")
-        report = self._report
-        write_file(destination, report if isinstance(report, bytes) else render_report(report))
+        destination, report = path_from(path, "the report"), self._report
+        file = file_to_write(destination, "the report")
+        write_file(file, report if isinstance(report, bytes) else render_report(report))
         return destination
 
     def to_pandas(self) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.candidates import Path, candidates
+from chaffinch.tasks.candidates import Path, candidates, sizes_asked_for
 from chaffinch.tasks.comparing.hearing import heard, merged
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.results import NONE
@@ -37,6 +38,8 @@ from chaffinch.tasks.splits import Splits, fold_indices
 from chaffinch.tasks.stage import tell_nobody
 from chaffinch.tasks.training import Fold, Recipe, Tuner, baseline_of, loss_of, recipe_of, tune
 from chaffinch.tasks.workers import InProcess
+
+_Chosen = tuple[int | None, Mask, float]  # the size asked for or None, a mask, and its seconds
 
 
 @dataclass(frozen=True)
@@ -170,19 +173,17 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
 
 def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
     """Return the sets of one method with their losses on the outer fold."""
-    began = time.perf_counter()
     fitted, outside = bench.part("train", "mask_validation"), bench.part("test")
     if name == NONE:
+        began = time.perf_counter()
         n_classes = bench.schema.n_classes
         constant = constant_prediction(bench.loss, fitted.y, fitted.weight, len(outside), n_classes)
         loss = bench.loss(outside.y, constant, outside.weight)
         return [_set(None, [], loss, 0.0, time.perf_counter() - began)]
-    own, masks = _chosen(bench, plan.method(name))
-    seconds = time.perf_counter() - began
     refit = bench.refit(fitted, outside)
     judged: dict[bytes, tuple[float, float]] = {}
     sets = []
-    for size, mask in [(None, own), *masks.items()]:
+    for size, mask, seconds in _chosen(bench, plan.method(name)):
         if mask.tobytes() not in judged:
             began = time.perf_counter()
             loss = refitted_loss(refit, mask)
@@ -211,23 +212,33 @@ def _set(
     }
 
 
-def _chosen(bench: _Bench, method: Method | None) -> tuple[Mask, dict[int, Mask]]:
-    """Return the mask of a method's own choice, and those of the sizes asked for."""
-    d = len(bench.schema.features)
+def _chosen(bench: _Bench, method: Method | None) -> list[_Chosen]:
+    """Return the size, mask and seconds of a method's own choice, and of each size asked for.
+
+    The own choice among several takes refits; no size waits for them.
+    """
     if method is None:
-        return np.ones(d, dtype=bool), {}
+        return [(None, np.ones(len(bench.schema.features), dtype=bool), 0.0)]
+    began = time.perf_counter()
     path = search(_with_sizes(method, bench.sizes), bench.material)
+    searched = time.perf_counter() - began
+    own = _own_choice(bench, path, method)
+    chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
     sizes = bench.sizes if takes_sizes(method) else ()
     if isinstance(method, Pefs) and isinstance(path, ProbabilisticSearches):
-        of_size = _steered(method, sizes, path, bench.material)
-    else:
-        of_size = {size: mask for size in sizes if (mask := _of_size(path, size)) is not None}
+        return chosen + _steered(method, sizes, path, searched, bench.material)
+    masks = [(size, _of_size(path, size)) for size in sizes]
+    return chosen + [(size, mask, searched) for size, mask in masks if mask is not None]
+
+
+def _own_choice(bench: _Bench, path: Path, method: Method) -> Mask:
+    """Return the mask that does best on the model-validation part, of those that are found."""
     standing = [candidate.mask for candidate in candidates(path, method)]
     if len(standing) == 1:
-        return standing[0], of_size
+        return standing[0]
     refit = bench.refit(bench.part("train"), bench.part("model_validation"))
     losses = [refitted_loss(refit, mask) for mask in standing]
-    return standing[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))], of_size
+    return standing[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))]
 
 
 def _with_sizes(method: Method, sizes: tuple[int, ...]) -> Method:
@@ -238,17 +249,51 @@ def _with_sizes(method: Method, sizes: tuple[int, ...]) -> Method:
 
 
 def _steered(
-    method: Pefs, sizes: tuple[int, ...], path: ProbabilisticSearches, material: Material
-) -> dict[int, Mask]:
-    """Return the masks of searches that were steered to sizes, where the method's own were not."""
-    own = {asked for asked in path.asked if isinstance(asked, int)}
-    possible = [size for size in sizes if len(material.keep) <= size <= path.n_features]
-    further = tuple(size for size in possible if size not in own)
-    if not further:
-        return {size: path.mask(size) for size in possible}
-    asked = method.model_copy(update={"penalties": None, "n_features": further})
-    steered = search_by_probabilities(asked, material)
-    return {size: (path if size in own else steered).mask(size) for size in possible}
+    method: Pefs,
+    sizes: tuple[int, ...],
+    path: ProbabilisticSearches,
+    searched: float,
+    material: Material,
+) -> list[_Chosen]:
+    """Return what searches chose that were steered to sizes, where the method's own were not.
+
+    A size has its share of the seconds, `searched` of the method's own, by iterations.
+    """
+    own, further = steered_sizes(method, sizes, path.n_features, len(material.keep))
+    steered, seconds = path, 0.0
+    if further:
+        asked = method.model_copy(update={"penalties": None, "n_features": further})
+        began = time.perf_counter()
+        steered = search_by_probabilities(asked, material)
+        seconds = time.perf_counter() - began
+    of_size = dict.fromkeys(own, (path, searched))
+    of_size |= dict.fromkeys(further, (steered, seconds))
+    return [
+        (size, searches.mask(size), taken * searches.share_of_iterations(size))
+        for size, (searches, taken) in sorted(of_size.items())
+    ]
+
+
+def steered_sizes(
+    method: Pefs, sizes: Sequence[int], n_features: int, n_kept: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return which sizes PEFS is steered to by its own searches, and for which it makes further.
+
+    Parameters
+    ----------
+    method : Pefs
+        As it is compared.
+    sizes : sequence of int
+        Sizes that every method is asked for.
+    n_features, n_kept : int
+        Features that there are, and those that are always kept: no size lies outside of the two.
+    """
+    own = sizes_asked_for(method, n_features, max(1, n_kept)) if method.n_features else {}
+    possible = [size for size in sizes if n_kept <= size <= n_features]
+    return (
+        tuple(size for size in possible if size in own),
+        tuple(size for size in possible if size not in own),
+    )
 
 
 def _of_size(path: Path, size: int) -> Mask | None:

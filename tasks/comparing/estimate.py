@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from chaffinch.tasks.candidates import sizes_asked_for
 from chaffinch.tasks.comparing.cells import Asked, Compared
 from chaffinch.tasks.comparing.results import ALL
-from chaffinch.tasks.comparing.trial import Pace, is_counted, pace
+from chaffinch.tasks.comparing.settings import takes_sizes
+from chaffinch.tasks.comparing.trial import Pace, is_counted, pace, pefs_searches
 from chaffinch.tasks.mask_settings import AfsBm, Gbmo
 from chaffinch.tasks.pefs_settings import Pefs
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, RobustElimination, Sequential
@@ -28,7 +29,8 @@ class Estimate:
     Attributes
     ----------
     cells, selections, fits : int
-        Fits of models are counted roughly; keeping every feature is no selection.
+        Fits of models are counted roughly, and each search by PEFS, which trains a network of its
+        own, is one; keeping every feature is no selection.
     seconds : float
         Until it is done, from the time of a few fits and small searches for each table and model.
     """
@@ -87,6 +89,8 @@ def _of_cell(compared: Compared, asked: Asked, tried: Pace) -> tuple[int, float]
         method = plan.method(name)
         if method is not None:
             n_searched = _fits_of(method, n_features, n_folds, n_tuning)
+            if isinstance(method, Pefs):
+                n_searched += sum(pefs_searches(plan, asked.cell, method))
             if is_counted(method):
                 of_robust = 2 * tried.refit_rows * in_a_fold  # masked copies, of more rows
                 each = of_robust if isinstance(method, RobustElimination) else 1.0
@@ -97,7 +101,9 @@ def _of_cell(compared: Compared, asked: Asked, tried: Pace) -> tuple[int, float]
             n_searched = 0
         else:
             continue
-        n_scored = 1 if method is None else 1 + len(plan.settings.sizes)
+        n_scored = 1
+        if method is not None and takes_sizes(method):
+            n_scored += len(plan.sizes(asked.cell.table))
         n_fits += n_searched + n_scored
         seconds += n_scored * tried.refit_rows * tried.fit
     return n_fits, seconds

@@ -18,6 +18,10 @@ selection_seconds   double    from the tuned base model to the chosen set
 training_seconds    double    of the model that was scored
 error               string    why a method could not be used in this cell; then loss is null
 ==================  ========  ===================================================================
+
+Where a method chooses its own size by refits, their seconds are in those of that set alone, and in
+those of no size that was asked for. A search that serves all sizes is in the seconds of each; PEFS
+makes a search for each, which is in the seconds of that size alone.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
+from chaffinch.tasks.candidates import sizes_asked_for
+from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure, steered_sizes
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.mask_settings import AfsBm
@@ -40,8 +41,12 @@ _ONCE_BEFORE = 100, 8
 _MOST_FITS = 4  # candidates of tuning that are timed
 _LEAST_SECONDS = 1e-6  # of a fit, to divide by
 _BY_PAIRS = {"gbmo", "flbmo", "afs_bm", "mrmr", "fcbf", "permutation"}  # go by columns squared
-# PEFS: sweeps that are tried, that a search takes as a rule, and what goes by the columns of it.
-_SWEEPS, _SWEEPS_AS_A_RULE, _FEWEST_ITERATIONS, _UNITS = 2, 45, 128, 400
+# PEFS: sweeps that are tried, and what goes by the columns of it.
+_SWEEPS, _FEWEST_ITERATIONS, _UNITS = 2, 128, 400
+# Sweeps as a rule: of six tables of 10 to 100 features 7 to 30 on the mean of the default
+# penalties, and 28 to 50 on that of three sizes, as steering often goes on to the last.
+_SWEEPS_OF_A_PENALTY, _SWEEPS_TO_A_SIZE = 20, 40
+_SOME_PENALTY = 0.1  # with which a search is tried that is steered to sizes
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Pace:
     n_candidates : int
         Of tuning.
     searches : mapping of str to float
-        Seconds of each search that was tried, by method.
+        Seconds of each search that was tried, by method; of PEFS those for each of the sizes too.
     """
 
     fit: float
@@ -169,20 +174,44 @@ def _tried(
         Asked(replace(cell, table=0, model=0), tuple(method.kind for method in methods)),
     )
     rows = len(splits.train) / len(parts.train)
+
+    def times_as_long(method: Method) -> float:
+        if isinstance(method, Pefs):
+            return _times_of_pefs(method, pefs_searches(plan, cell, method), n_columns, d)
+        return _times_as_long(method, rows, n_columns, d)
+
     return {
-        method.kind: found[0]["selection_seconds"] * _times_as_long(method, rows, n_columns, d)
+        method.kind: found[0]["selection_seconds"] * times_as_long(method)
         for method in methods
         if (found := results[method.kind]["sets"])
     }
 
 
+def pefs_searches(plan: Plan, cell: Cell, method: Pefs) -> tuple[int, int]:
+    """Return how many searches PEFS makes in a cell for penalties, and how many to sizes.
+
+    A size that leaves nothing to search takes none.
+    """
+    names = plan.sources[cell.table].description.features
+    d, n_kept = len(names), len(set(names).intersection(plan.settings.columns.keep))
+    own = sizes_asked_for(method, d, max(1, n_kept)) if method.n_features else {}
+    _, further = steered_sizes(method, plan.sizes(cell.table), d, n_kept)
+    sizes = {*own, *further} - {n_kept, d}
+    return len(method.penalties or ()) * method.seeds, len(sizes) * method.seeds
+
+
+def _times_of_pefs(method: Pefs, searches: tuple[int, int], n_columns: int, d: int) -> float:
+    """Return how many times as long all searches take on all d columns as the one that is tried."""
+    for_penalties, to_sizes = searches
+    sweeps = for_penalties * min(method.most_sweeps, _SWEEPS_OF_A_PENALTY)
+    sweeps += to_sizes * min(method.most_sweeps, _SWEEPS_TO_A_SIZE)
+    iterations = max(d, _FEWEST_ITERATIONS) / max(n_columns, _FEWEST_ITERATIONS)
+    times = sweeps / min(method.most_sweeps, _SWEEPS)
+    return times * iterations * (d + _UNITS) / (n_columns + _UNITS)
+
+
 def _times_as_long(method: Method, rows: float, n_columns: int, d: int) -> float:
     """Return how many times as long a search takes on all rows and all d columns."""
-    if isinstance(method, Pefs):
-        n_searches = len(method.penalties or method.n_features or ()) * method.seeds
-        sweeps = min(method.most_sweeps, _SWEEPS_AS_A_RULE) / min(method.most_sweeps, _SWEEPS)
-        iterations = max(d, _FEWEST_ITERATIONS) / max(n_columns, _FEWEST_ITERATIONS)
-        return n_searches * sweeps * iterations * (d + _UNITS) / (n_columns + _UNITS)
     n_searches = len(method.slacks) if isinstance(method, AfsBm) else 1
     return n_searches * rows * float((d / n_columns) ** (2 if method.kind in _BY_PAIRS else 1))
 
@@ -195,8 +224,8 @@ def _shortened(method: Method, n_columns: int, n_rows: int) -> Method:
     if isinstance(method, AfsBm):
         changes |= {"start": (), "slacks": method.slacks[:1]}
     if isinstance(method, Pefs):
-        changes = {name: given[:1] for name, given in changes.items()}
-        changes["penalties"] = method.penalties and method.penalties[:1]
+        # to a size that the few columns do not have there would be nothing to search
+        changes = {"penalties": (method.penalties or (_SOME_PENALTY,))[:1], "n_features": None}
         changes["batch_size"] = method.batch_size and min(method.batch_size, n_rows)
         changes |= {"seeds": 1, "most_sweeps": min(method.most_sweeps, _SWEEPS)}
     return method.model_copy(update=changes)

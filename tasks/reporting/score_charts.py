@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
-from chaffinch.storage.paths import path_from
+from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.reporting.drawing import ACCENT, MUTED, figure_of, markup, scale_sizes
 from chaffinch.tasks.reporting.wording import number
@@ -127,6 +127,7 @@ def draw_scores(
             )
     if destination.suffix not in _ENDINGS:
         raise InputError(f"a picture must end in {', '.join(_ENDINGS)} but is {destination.name}")
+    file = file_to_write(destination, "picture")
     from matplotlib import style
     from matplotlib.figure import Figure
 
@@ -145,5 +146,5 @@ def draw_scores(
         no_date = {"CreationDate": None} if destination.suffix == ".pdf" else {"Date": None}
         metadata = None if destination.suffix == ".png" else no_date
         figure.savefig(drawn, format=destination.suffix[1:], metadata=metadata, dpi=150)
-    write_file(destination, drawn.getvalue())
+    write_file(file, drawn.getvalue())
     return destination

@@ -18,6 +18,7 @@ from chaffinch.storage.files import (
     to_json,
     write_file,
 )
+from chaffinch.storage.paths import file_to_write
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -225,6 +226,46 @@ write_file(Path(sys.argv[1]) / "model" / "x.txt", die)
     assert not (tmp_path / "model" / "x.txt").exists()
     sweep(tmp_path)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == [tmp_path / "kept"]
+
+
+def test_a_file_and_what_is_not_there_yet_are_written_where_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"")
+    for name in ("there", "new", "deep/down/new", "there/below", "x" * 300):
+        assert file_to_write(tmp_path / name, "the table") == tmp_path / name
+    assert file_to_write(Path("new"), "the table") == Path("new")
+
+
+def test_behind_links_it_is_what_they_lead_to_there_or_not(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"")
+    for name in ("there", "not there", "no folder/new"):
+        first, second = tmp_path / f"first to {name[:3]}", tmp_path / f"second to {name[:3]}"
+        first.unlink(missing_ok=True)
+        second.unlink(missing_ok=True)
+        first.symlink_to(name)
+        second.symlink_to(first)
+        assert file_to_write(second, "the table") == (tmp_path / name).resolve()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("folder", "must be a file but .*/folder is a folder; name a file in it"),
+        ("to the folder", "must be a file but .*/to the folder is a folder; name a file in it"),
+        (
+            "pipe",
+            "must be a regular file but .*/pipe is a device, a pipe or a socket; name",
+        ),
+        ("circle", "must be a file but .*/circle leads in a circle by symbolic links; name"),
+    ],
+)
+def test_what_is_no_regular_file_is_refused(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "to the folder").symlink_to("folder")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(InputError, match=f"^the table {said}") as refusal:
+        file_to_write(tmp_path / name, "the table")
+    assert "\n" not in str(refusal.value)
 
 
 def test_sha256_of_known_bytes(tmp_path: Path) -> None:

@@ -656,6 +656,16 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path, limit) -> 
     assert not list(tmp_path.glob(".aside*"))
 
 
+def test_a_table_behind_a_link_is_written_where_the_link_leads(tmp_path) -> None:
+    (tmp_path / "disk").mkdir()
+    link, behind = tmp_path / "x.parquet", tmp_path / "disk" / "rows.parquet"
+    link.symlink_to(behind)
+    written = chaffinch.shuffle_pieces([(np.eye(3), np.arange(3.0))], link)
+    assert link.is_symlink()
+    assert chaffinch.open_shuffled(behind).hash == written.hash
+    assert {path.name for path in tmp_path.iterdir()} == {"disk", "x.parquet"}
+
+
 def test_a_source_is_never_written_over(tmp_path) -> None:
     text, folder = tmp_path / "rows.svm", tmp_path / "parts"
     text.write_text("1 1:2\n" * 5)

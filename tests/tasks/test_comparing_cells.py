@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,14 @@ import pytest
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.column_settings import ColumnSettings
+from chaffinch.tasks.comparing import cells
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.settings import ModelSettings
+from chaffinch.tasks.training import Recipe
 from tests.tasks.made_up_comparison import compared_in_memory
 
 LINEAR = ModelSettings(name="linear", tuning="none")
@@ -147,6 +151,67 @@ def test_searches_by_pefs_are_steered_to_each_size(loaded) -> None:
     assert [one["size"] for one in scored[0]] == [None, 2, 4]
     for one, other in zip(*(sets[1:] for sets in scored), strict=True):
         assert (one["features"], one["loss"]) == (other["features"], other["loss"])
+
+
+@pytest.fixture
+def work(monkeypatch) -> SimpleNamespace:
+    """Return how many sweeps and fits were made, where a sweep takes a second and a fit 100."""
+    made = SimpleNamespace(sweeps=0, fits=0, by_search={})
+    clock = SimpleNamespace(perf_counter=lambda: made.sweeps + 100.0 * made.fits)
+    fit, sweep = Recipe.fit, Search.sweep
+
+    def fitted(recipe, rows, schema):
+        made.fits += 1
+        return fit(recipe, rows, schema)
+
+    def swept(search):
+        made.sweeps += 1
+        rules = search.rules
+        asked = rules.penalty if rules.n_features is None else rules.n_features
+        made.by_search[asked] = made.by_search.get(asked, 0) + 1
+        sweep(search)
+
+    monkeypatch.setattr(cells, "time", clock)
+    monkeypatch.setattr(Recipe, "fit", fitted)
+    monkeypatch.setattr(Search, "sweep", swept)
+    return made
+
+
+PENALTIES = (0.05, 0.6)
+STEERED = {"hidden_layer_sizes": (8,), "most_sweeps": 12}
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_each_set_of_pefs_has_the_seconds_of_its_own_searches_alone(loaded, work, seeds) -> None:
+    table = numbers(160, 8).assign(y=lambda t: t["x0"] - t["x1"])
+    method = Pefs(penalties=PENALTIES, seeds=seeds, **STEERED)
+    compared = loaded(table, folds=2, sizes=(1, 2, 5, 8), methods=[method])
+    sets = everything(compared, Cell(0, 0, 0, 1))["pefs"]["sets"]
+    own, *of_sizes = (one["selection_seconds"] for one in sets)
+    refits = 100 * len(PENALTIES)  # which the choice among the penalties takes
+    assert own == pytest.approx(refits + sum(work.by_search[one] for one in PENALTIES))
+    # of all features there is nothing to search
+    assert of_sizes == pytest.approx([work.by_search.get(size, 0) for size in (1, 2, 5, 8)])
+    assert of_sizes[-1] == 0
+    assert min(of_sizes[:-1]) >= 2 * seeds
+
+
+def test_a_size_that_pefs_searches_itself_has_its_share_of_these_searches(loaded, work) -> None:
+    table = numbers(160, 8).assign(y=lambda t: t["x0"] - t["x1"])
+    compared = loaded(table, folds=2, sizes=(2, 3), methods=[Pefs(n_features=(2, 5), **STEERED)])
+    sets = everything(compared, Cell(0, 0, 0, 1))["pefs"]["sets"]
+    assert set(work.by_search) == {2, 3, 5}
+    assert [one["selection_seconds"] for one in sets] == pytest.approx(
+        [200 + work.by_search[2] + work.by_search[5], work.by_search[2], work.by_search[3]]
+    )
+
+
+def test_no_size_waits_for_the_choice_of_the_own(loaded, work) -> None:
+    table = numbers(120, 8).assign(y=lambda t: t["x0"])
+    compared = loaded(table, folds=2, sizes=(3,), methods=["correlation"])
+    own, of_size = everything(compared, Cell(0, 0, 0, 1))["correlation"]["sets"]
+    assert own["selection_seconds"] >= 200  # a refit of each size that it chooses among
+    assert of_size["selection_seconds"] == 0
 
 
 @pytest.mark.parametrize("weight", [None, "w"])

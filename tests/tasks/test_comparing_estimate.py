@@ -7,14 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_wine
 
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.comparing import cells, trial
-from chaffinch.tasks.comparing.cells import Asked, Compared
+from chaffinch.tasks.comparing.cells import Asked, Compared, measure
 from chaffinch.tasks.comparing.estimate import estimate
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.mask_settings import AfsBm
 from chaffinch.tasks.pefs_settings import Pefs
+from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings import ModelSettings
 from chaffinch.tasks.training import Recipe
@@ -54,7 +56,8 @@ class Work:
         self.seconds_by_columns = self.seconds_of_a_search = 0.0
         self._now = 0.0
         clock = SimpleNamespace(perf_counter=lambda: self._now)
-        fit, search = Recipe.fit, cells.search
+        self.seconds_of_a_sweep = 0.0
+        fit, search, sweep = Recipe.fit, cells.search, Search.sweep
 
         def fitted(recipe, rows, schema):
             self._now += self.seconds_of_a_fit(len(self.fits))
@@ -67,6 +70,11 @@ class Work:
             self.searches.append((method, material.rows("train"), material.schema))
             return search(method, material)
 
+        def swept(search):
+            self._now += self.seconds_of_a_sweep
+            sweep(search)
+
+        monkeypatch.setattr(Search, "sweep", swept)
         for module in (cells, trial):
             monkeypatch.setattr(module, "time", clock)
         monkeypatch.setattr(Recipe, "fit", fitted)
@@ -164,6 +172,53 @@ def test_a_search_is_taken_for_longer_by_what_it_has_more_to_do(load, work) -> N
     tried = trial.pace(compared, compared.plan.cells[0], compared.plan.methods)
     assert tried.searches["pefs"] == pytest.approx(2 * 3 * 20 / 2)
     assert work.searches[-1][0].most_sweeps == 2
+
+
+def test_the_searches_of_pefs_for_each_size_are_counted_and_timed(load, work) -> None:
+    work.seconds_of_a_fit = lambda before: 0.0
+    work.seconds_of_a_search = 1.0
+    pefs = Pefs(penalties=(0.1, 0.2), seeds=3, most_sweeps=20, hidden_layer_sizes=(4,))
+    found = {}
+    # of 20 and of those that are kept there is nothing to search; fewer than are kept cannot be
+    keep = ColumnSettings(keep=("x1", "x3"))
+    for sizes in ((), (5, 9), (1, 2, 5, 9, 20)):
+        compared = load(table(200, 20), methods=[pefs], sizes=sizes, columns=keep)
+        found[sizes] = estimate(compared, everything(compared), 1)
+    without, with_sizes, others = found.values()
+    # in each of two cells three searches for each of two penalties or sizes, of 20 sweeps, not 2
+    assert without.seconds == pytest.approx(2 * 3 * 2 * 20 / 2)
+    assert with_sizes.seconds == others.seconds == pytest.approx(2 * without.seconds)
+    assert without.fits == 2 * (1 + 1 + 2 * 3 + 2 + 1)
+    assert with_sizes.fits == without.fits + 2 * (2 * 3 + 2)
+    # those that the method is steered to by itself are searched once
+    steered = Pefs(n_features=(5, 9), seeds=3, most_sweeps=20, hidden_layer_sizes=(4,))
+    compared = load(table(200, 20), methods=[steered], sizes=(5, 9), columns=keep)
+    assert estimate(compared, everything(compared), 1).seconds == pytest.approx(without.seconds)
+
+
+def test_a_search_to_more_features_than_are_tried_takes_its_time(load, work) -> None:
+    work.seconds_of_a_search = 1.0
+    asked = {"most_sweeps": 20, "hidden_layer_sizes": (4,)}
+    seconds = []
+    for method in (Pefs(n_features=(60,), **asked), Pefs(penalties=(0.1,), **asked)):
+        compared = load(table(200, 80), methods=[method])
+        tried = trial.pace(compared, compared.plan.cells[0], compared.plan.methods)
+        seconds.append(tried.searches["pefs"])
+    assert seconds[0] == pytest.approx(seconds[1])
+
+
+@pytest.mark.parametrize("sizes", [(), (2, 5, 8)])
+def test_what_is_said_of_pefs_is_about_what_it_takes(load, work, sizes) -> None:
+    work.seconds_of_a_fit = lambda before: 0.0
+    work.seconds_of_a_sweep = 1.0
+    wine = load_wine(as_frame=True).frame.rename(columns={"target": "y"})
+    compared = load(wine, methods=[Pefs(hidden_layer_sizes=(32,))], sizes=sizes)
+    (cell, _) = everything(compared)
+    said = estimate(compared, [cell], 1).seconds
+    began = cells.time.perf_counter()
+    measure(compared, cell)
+    taken = cells.time.perf_counter() - began
+    assert taken / 3 < said < taken * 3
 
 
 def test_what_cannot_be_used_takes_no_time_and_no_other_with_it(load, work) -> None:

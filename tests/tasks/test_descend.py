@@ -98,6 +98,16 @@ def test_the_folder_has_the_features_of_the_same_descent_in_python_and_its_state
     assert content["state"] == seal_of(of_python)
 
 
+def test_what_is_a_link_in_the_folder_is_written_where_it_leads(tables, tmp_path):
+    descend(tables[0], tmp_path / "plain", ASKED)
+    (tmp_path / "out").mkdir()
+    for name in ("features.json", "state.safetensors"):
+        (tmp_path / "out" / name).symlink_to(tmp_path / "elsewhere" / name)
+    descend(tables[0], tmp_path / "out", ASKED)
+    assert all((tmp_path / "out" / name).is_symlink() for name in left_in(tmp_path / "plain"))
+    assert left_in(tmp_path / "elsewhere") == left_in(tmp_path / "plain")
+
+
 @pytest.mark.e2e
 def test_it_is_the_same_to_the_byte_wherever_and_whoever_computes(tables, tmp_path):
     asked = DescentSettings(penalty=0.5, steps=6, blocks_per_step=4)
@@ -465,8 +475,6 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tables, tmp_path):
         descend(tables[0], folder, ASKED, start=earlier)
     assert not left_in(folder)
     (folder / "state.safetensors").mkdir()
-    with pytest.raises(
-        chaffinch.StorageError, match=r"cannot write state\.safetensors .* another place"
-    ):
-        descend(tables[0], folder, ASKED)
-    assert (folder / "features.json").exists()
+    with pytest.raises(InputError, match=r"state\.safetensors must be a file but .* is a folder"):
+        descend(tables[0], folder, ASKED, on_progress=lambda *_: pytest.fail("work was done"))
+    assert not left_in(folder)

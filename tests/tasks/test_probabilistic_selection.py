@@ -87,6 +87,13 @@ def test_alternatives_are_far_from_the_given_sets_by_names_or_positions():
     assert free.features
 
 
+def test_another_order_of_the_columns_is_another_seed():
+    X, y = table()
+    one, other = found(X, y, n_features=2), found(X[X.columns[::-1]], y, n_features=2)
+    assert set(one.features) == set(other.features) == {"a", "d"}
+    assert (one.probabilities != other.probabilities[::-1]).any()
+
+
 # The checkpoint
 
 
@@ -187,8 +194,6 @@ def test_a_checkpoint_of_another_search_is_refused(tmp_path):
     path.write_bytes(save({"a": np.zeros(3)}))
     with pytest.raises(InputError, match="the checkpoint is not of a search by pefs; name another"):
         found(penalty=0.1, most_sweeps=1, checkpoint=path)
-    with pytest.raises(InputError, match="cannot be read: Is a directory; name another file"):
-        found(penalty=0.1, most_sweeps=1, checkpoint=tmp_path)
     assert [one.name for one in tmp_path.iterdir()] == ["search.safetensors"]
 
 
@@ -215,6 +220,39 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_any_work(tmp_path
             found(penalty=0.1, checkpoint=path)
         assert str(refusal.value).startswith(f"checkpoint {path} ")
         assert "store" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "dangling"])
+def test_a_checkpoint_behind_a_link_is_written_where_the_link_leads(is_there, tmp_path):
+    target, link = tmp_path / "kept" / "search.safetensors", tmp_path / "link.safetensors"
+    target.parent.mkdir()
+    link.symlink_to(target.relative_to(tmp_path))
+    if is_there:
+        found(penalty=0.01, most_sweeps=2, checkpoint=target)
+    whole = found(penalty=0.01, most_sweeps=4)
+    same(found(penalty=0.01, most_sweeps=4, checkpoint=link), whole)
+    assert link.is_symlink()
+    assert [one.name for one in tmp_path.iterdir() if one != link] == ["kept"]
+    assert list(target.parent.iterdir()) == [target]
+    content = target.read_bytes()
+    same(found(penalty=0.01, most_sweeps=4, checkpoint=target), whole)
+    assert target.read_bytes() == content  # it was done
+
+
+def test_a_checkpoint_that_is_no_regular_file_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(Search, "sweep", lambda search: pytest.fail("a sweep was made"))
+    for path, said in (
+        (tmp_path, f"checkpoint must be a file but {tmp_path} is a folder; name a file in it"),
+        (
+            Path("/dev/full"),
+            "checkpoint must be a regular file but /dev/full is a device, a pipe or a socket; "
+            "name another file",
+        ),
+    ):
+        with pytest.raises(InputError) as refusal:
+            found(penalty=0.1, checkpoint=path)
+        assert str(refusal.value) == said
+    assert list(tmp_path.iterdir()) == []
 
 
 # What cannot be

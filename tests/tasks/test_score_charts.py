@@ -42,14 +42,19 @@ def test_many_are_a_curve_without_names() -> None:
 def test_a_report_has_the_chart_where_scores_say_more_than_the_order(method, is_drawn, tmp_path):
     model = ModelSettings(name="linear", tuning="none")
     result = chaffinch.select(good_table(), "churned", method=method, model=model)
-    page = result.report(tmp_path / "report.html").read_text()
+    (tmp_path / "report.html").symlink_to("behind a link.html")
+    assert result.report(tmp_path / "report.html") == tmp_path / "report.html"
+    page = (tmp_path / "behind a link.html").read_text()
     assert ("The score of each feature" in page) == is_drawn
 
 
 def test_a_picture_has_a_square_for_each_pixel_row_by_row(tmp_path) -> None:
     scores = np.array([0.0, 1.0, 0.0, 0.0, 0.0, np.nan])
     kept = np.array([True, False, False, False, False, False])
+    (tmp_path / "scores.png").symlink_to("behind a link.png")
     path = chaffinch.draw_scores(scores, tmp_path / "scores.png", shape=(2, 3), kept=kept)
+    assert path == tmp_path / "scores.png"
+    assert path.is_symlink()
     drawn = (image.imread(path)[..., :3] * 255).round().astype(int)
     is_scale = [(drawn == colour).all(axis=-1) for colour in (DARK, LIGHT)]
     top, left = (np.flatnonzero(is_scale[0].any(axis=axis)).min() for axis in (1, 0))

@@ -131,6 +131,11 @@ class ProbabilisticSearches:
         """Return whether there was anything to search."""
         return all(one.is_made for one in self._of(asked))
 
+    def share_of_iterations(self, asked: float | int) -> float:
+        """Return which share of all iterations was made for one penalty or number, in 0..1."""
+        n_all = sum(one.sweeps[-1].iteration for one in self.searches)
+        return sum(one.sweeps[-1].iteration for one in self._of(asked)) / max(n_all, 1)
+
     def behind(self, mask: Mask) -> float | int:
         """Return what was asked for first that led to a mask.
 
