@@ -13,6 +13,7 @@ file                     what it holds
 `alternatives.py`        alternatives, Tables 3, 5, 6 and Figure 5
 `pefs_protocol.py`       how the authors of PEFS cut rows, select and score
 `pefs_figure_1.py`       PEFS, Figure 1, on pcmac, usps and adult
+`pefs_digits.py`         the same on digits with columns of noise
 `dfs_figure_2.py`        DFS, Figures 2 and 4, on its tables, on others and on made ones
 `user_tables.py`         real tables, from a folder of the user's
 `outcome.py`             published figures beside ours

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from chaffinch.tasks.given_model import masked_loss
-from chaffinch.tasks.reproducing.experiment import Experiment, Figure, Measured
+from chaffinch.tasks.reproducing.experiment import Experiment, Figure, Measured, nothing_to_read
 from chaffinch.tasks.reproducing.protocol import (
     Chosen,
     Grid,
@@ -157,10 +156,6 @@ def _rivals(learner: Learner, parts: Parts, seed: int) -> Iterator[tuple[str, Ch
     yield "All features", best_of([everything], refits, parts)
 
 
-def _nothing(folder: Path | None) -> None:
-    """Return what all seeds have in common: each makes its own table."""
-
-
 def _measure(shared: None, seed: int, *, methods: Methods, with_xgboost: bool) -> Measured:
     learner = by_xgboost() if with_xgboost else by_lightgbm()
     measured: dict[tuple[str, str], float] = {}
@@ -187,7 +182,7 @@ def _experiment(model: str, published: Any) -> Experiment:
         source="AFS-BM: Enhancing Model Performance through Adaptive Feature Selection with "
         "Binary Masking, arXiv 2401.11250, Tables 2 and 3",
         figures=tuple(_figures(published)),
-        read=_nothing,
+        read=nothing_to_read,
         measures=tuple(
             partial(_measure, methods=methods, with_xgboost=model == "XGBoost")
             for methods in (_rivals, _afs_bm)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.differentiable_selection import differentiable_selection
-from chaffinch.tasks.reproducing.experiment import Experiment, Figure, Measured
+from chaffinch.tasks.reproducing.experiment import Experiment, Figure, Measured, nothing_to_read
 from chaffinch.tasks.reproducing.protocol import best_first
 from chaffinch.tasks.reproducing.user_tables import read_numbers_and_classes
 from chaffinch.tasks.selection.models.threads import single_thread
@@ -222,10 +221,6 @@ def _of_user_table(name: str, n_features: int, test_share: float, *notes: str) -
     )
 
 
-def _nothing(folder: Path | None) -> None:
-    """Return what all seeds have in common: each makes its own tables."""
-
-
 def _measure_made(shared: None, seed: int) -> Measured:
     found: dict[tuple[str, str], float] = {}
     for title, make, test_share in (
@@ -243,7 +238,7 @@ MADE = Experiment(
     figures=tuple(
         figure for title, sizes in _MADE_SIZES.items() for figure in _figures(sizes, f"{title}, ")
     ),
-    read=_nothing,
+    read=nothing_to_read,
     measures=(_measure_made,),
     authors_seed=None,
     notes=(

@@ -70,3 +70,7 @@ class Experiment:
     measures: tuple[Callable[[Any, int], Measured], ...]
     authors_seed: int | None
     notes: tuple[str, ...] = ()
+
+
+def nothing_to_read(folder: Path | None) -> None:
+    """Return what all seeds have in common where each makes its own tables."""

@@ -9,11 +9,13 @@ from chaffinch.tasks.reproducing.alternatives import FIGURE_5, TABLES_3_5_6
 from chaffinch.tasks.reproducing.experiment import Experiment
 from chaffinch.tasks.reproducing.gbmo_sonar import BY_NETWORK, BY_TREES
 from chaffinch.tasks.reproducing.gbmo_synthetic import TABLE_2
+from chaffinch.tasks.reproducing.pefs_digits import DIGITS
 from chaffinch.tasks.selection.errors import in_one_line
 
 _ALL = (
     *(TABLE_2, BY_NETWORK, BY_TREES, BY_LIGHTGBM, BY_XGBOOST, TABLES_3_5_6, FIGURE_5),
     *pefs_figure_1.EXPERIMENTS,
+    DIGITS,
     *dfs_figure_2.EXPERIMENTS,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.reproducing.experiment import Experiment, Figure, Measured
+from chaffinch.tasks.reproducing.experiment import Experiment, Figure, Measured, nothing_to_read
 from chaffinch.tasks.reproducing.protocol import LIGHTGBM_GRID, Grid, Learner, Parts, results
 from chaffinch.tasks.selection.vocabulary import Floats, Rows
 
@@ -56,10 +55,6 @@ def learner() -> Learner:
     return Learner(estimator, grid, "neg_mean_squared_error", "squared_error")
 
 
-def _nothing(folder: Path | None) -> None:
-    """Return what all seeds have in common: each makes its own table."""
-
-
 def _measure(shared: None, seed: int) -> Measured:
     measured: dict[tuple[str, str], float] = {}
     parts = cut(*equation_22(seed), seed)
@@ -93,7 +88,7 @@ TABLE_2 = Experiment(
     name="gbmo-table-2",
     source="Binary Feature Mask Optimization for Feature Selection, arXiv 2401.12644, Table 2",
     figures=_figures(),
-    read=_nothing,
+    read=nothing_to_read,
     measures=(_measure,),
     authors_seed=42,
     notes=(

@@ -13,7 +13,7 @@ TITLES = {
     **{
         f"pefs-figure-1-{table}": f"test error and share of features on {table}, PEFS, mRMR, "
         "ReliefF and LASSO"
-        for table in ("pcmac", "usps", "adult")
+        for table in ("pcmac", "usps", "adult", "digits-and-noise")
     },
     **{
         f"dfs-figure-2-{table}": f"AUC on {what}, features by DFS, ANOVA F and mutual information"

@@ -8,9 +8,11 @@ and its wrapper by particle swarms, which takes it four days a table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +88,8 @@ def interpolated(shares: Sequence[float], errors: Sequence[float], at: Sequence[
     return np.asarray(np.interp(at, known, means))
 
 
-def _measure(table: Table, seed: int, *, effort: Effort) -> Measured:
+def measure(table: Table, seed: int, *, effort: Effort) -> Measured:
+    """Return the figures of one seed on a table."""
     cut = Cut.of(table, seed)
     points = dict(_points(cut, effort, seed))
     kept = {name: 100.0 * float(point.mask.mean()) for name, point in points.items()}
@@ -213,12 +216,10 @@ def experiment(
     left_out : collection of str
         See `read_user_table`.
     """
-    return Experiment(
-        name=f"pefs-figure-1-{name}",
-        source="Embedded Feature Selection Using Probabilistic Model-Based Optimization, GECCO '18 "
-        "Companion, Figure 1",
-        figures=tuple(_figures(effort)),
-        read=partial(
+    return experiment_with(
+        name,
+        effort,
+        partial(
             read_numbers_and_classes,
             name,
             n_features=n_columns if n_features is None else n_features,
@@ -226,10 +227,29 @@ def experiment(
             n_classes=n_classes,
             left_out=left_out,
         ),
-        measures=(partial(_measure, effort=effort),),
+        partial(measure, effort=effort),
+        f"The paper draws this without figures, and says: {claim}",
+    )
+
+
+def experiment_with(
+    name: str,
+    effort: Effort,
+    read: Callable[[Path | None], Any],
+    measure: Callable[[Any, int], Measured],
+    of_the_table: str,
+) -> Experiment:
+    """Return the experiment on a table that `read` and `measure` know, which a sentence is of."""
+    return Experiment(
+        name=f"pefs-figure-1-{name}",
+        source="Embedded Feature Selection Using Probabilistic Model-Based Optimization, GECCO '18 "
+        "Companion, Figure 1",
+        figures=tuple(_figures(effort)),
+        read=read,
+        measures=(measure,),
         authors_seed=None,
         notes=(
-            f"The paper draws this without figures, and says: {claim}",
+            of_the_table,
             "PEFS less a rival is the difference of test errors, in points of per cent, at the "
             "same share of features: below 0, PEFS is better. Between points, errors lie on "
             "straight lines by the share; each curve begins with no feature, at the error of the "

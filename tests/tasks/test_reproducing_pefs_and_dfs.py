@@ -13,7 +13,7 @@ from sklearn.metrics import mutual_info_score
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli import main
-from chaffinch.tasks.reproducing import dfs_figure_2, pefs_figure_1
+from chaffinch.tasks.reproducing import dfs_figure_2, pefs_digits, pefs_figure_1
 from chaffinch.tasks.reproducing.dfs_figure_2 import Problem, auc, chosen, correlated, measured
 from chaffinch.tasks.reproducing.experiments import EXPERIMENTS
 from chaffinch.tasks.reproducing.pefs_figure_1 import Effort, experiment, interpolated
@@ -127,6 +127,30 @@ def test_text_becomes_the_columns_of_the_paper(tmp_path) -> None:
     assert "must have 104 columns" in refused(table.assign(a=["x", "y"] * 200))
     assert "must have 2 classes in 'target' but has 400" in refused(table.assign(target=range(400)))
     assert "lack no value but does so in 1 rows" in refused(table.assign(b=[np.nan] + [0.0] * 399))
+
+
+def test_digits_have_a_column_of_noise_for_each_pixel() -> None:
+    X, y = pefs_digits.digits_and_noise(0)
+    pixels, digit = load_digits(return_X_y=True)
+    assert X.shape == (1797, 128)
+    assert (X[:, :64] == pixels).all()
+    assert (y == digit).all()
+    noise = X[:, 64:]
+    assert (noise.mean(), noise.std()) == (pytest.approx(0, abs=0.01), pytest.approx(1, abs=0.01))
+    again, other = (pefs_digits.digits_and_noise(seed)[0] for seed in (0, 1))
+    assert (again == X).all()
+    assert (other[:, 64:] != noise).all()
+
+
+def test_on_digits_every_figure_is_measured_by_a_seed_alone() -> None:
+    effort = Effort(penalties=(0.1,), most_sweeps=1, strengths=(0.03,), steps=2, at=(20, 50))
+    found = pefs_digits.measure_digits(None, 0, effort=effort)
+    assert found["mRMR, 50% kept", "kept, %"] == 50
+    assert found["all features", "kept, %"] == 100
+    digits = EXPERIMENTS["pefs-figure-1-digits-and-noise"]
+    assert digits.read(None) is None
+    places = {figure.place for figure in digits.figures}
+    assert {place for place in found if "PEFS less" not in place[0]} <= places
 
 
 @pytest.mark.e2e
