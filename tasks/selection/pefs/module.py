@@ -165,7 +165,9 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """Return what a module in evaluation makes of rows; drawing, it draws the same again.
+    """Return what a module in evaluation makes of rows, detached.
+
+    Drawing, it draws the same again.
 
     Raises
     ------
@@ -176,7 +178,7 @@ def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 
     try:
         with torch.no_grad(), drawing_from(0):
-            outputs: torch.Tensor = module(rows)
+            outputs: torch.Tensor = module(rows).detach()
     except Exception as error:
         raise UnusableError(
             f"network ends in an error of its own as it predicts ({first_sentence(error)}); give "
@@ -195,12 +197,8 @@ def recalibrated(module: torch.nn.Module, rows: torch.Tensor) -> torch.nn.Module
     rows : float32 tensor, shape (n, width)
         All training rows under one mask; each counts alike.
     """
-    import torch
-
     own = copy.deepcopy(module).eval()
-    normal = [
-        one for one in own.modules() if isinstance(one, torch.nn.modules.batchnorm._BatchNorm)
-    ]
+    normal = normalisations(own).values()
     hooks = [one.register_forward_pre_hook(_take_statistics, with_kwargs=True) for one in normal]
     if normal:
         outputs_of(own, rows)
@@ -213,10 +211,18 @@ def _take_statistics(
     normal: Any, given: tuple[torch.Tensor, ...], named: dict[str, torch.Tensor]
 ) -> None:
     """Let a batch normalisation have the mean and variance of each channel that it is given."""
-    (rows,) = (*given, *named.values())
+    (rows,) = (one.detach() for one in (*given, *named.values()))
     others = [axis for axis in range(rows.dim()) if axis != 1]
     normal.running_mean = rows.mean(dim=others)
     normal.running_var = rows.var(dim=others, correction=0)
+
+
+def normalisations(module: torch.nn.Module) -> dict[str, Any]:
+    """Return the layers of batch normalisation of a module, by name."""
+    import torch
+
+    kind = torch.nn.modules.batchnorm._BatchNorm
+    return {name: one for name, one in module.named_modules() if isinstance(one, kind)}
 
 
 def _trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
