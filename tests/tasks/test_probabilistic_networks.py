@@ -414,6 +414,62 @@ def test_a_network_that_raises_amid_the_search_is_told_with_the_iteration(
     assert not any(tmp_path.iterdir())
 
 
+class ChangingLater(nn.Module):
+    """A network that a function changes in its eleventh pass in training, in step 6."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.inner, self.n_passes, self.change = network(), 0, change
+        self.inner[0].bias.requires_grad_(requires_grad=False)
+
+    def forward(self, rows):
+        self.n_passes += self.training
+        if self.n_passes == 11:
+            self.change(self)
+        return self.inner(rows)
+
+
+def freezing(own):
+    own.inner[4].bias.requires_grad_(requires_grad=False)
+
+
+def unfreezing(own):
+    own.inner[0].bias.requires_grad_()
+
+
+def adding(own):
+    own.extra = nn.Linear(8, 2)
+
+
+def replacing(own):
+    own.inner[4].bias = nn.Parameter(torch.zeros(2))
+
+
+def removing(own):
+    own.inner[4].bias = None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (freezing, r"takes parameter 'inner.4.bias' its .* 6; set requires_grad before the search"),
+        (unfreezing, r"gives parameter 'inner.0.bias' a gradient, .* and set requires_grad before"),
+        (adding, r"gives parameter 'extra.weight' a gradient, or makes it anew at .*; make it bef"),
+        (replacing, r"gives parameter 'inner.4.bias' a gradient, or makes it anew at .*; make it"),
+        (removing, r"removes parameter 'inner.4.bias' at iteration 6; let it stay"),
+    ],
+)
+def test_a_network_that_changes_amid_the_search_what_it_trains_is_told_with_the_iteration(
+    change, said, tmp_path
+):
+    path = tmp_path / "search.safetensors"
+    with pytest.raises(InputError, match=rf"^network must train the same .*{said}") as refusal:
+        found(network=ChangingLater(change), checkpoint=path)
+    assert "at iteration 6; " in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert not any(tmp_path.iterdir())
+
+
 def test_of_a_regression_a_network_that_comes_to_return_too_little_is_told():
     X, _ = table()
     given = RaisingLater(lambda scores: scores.sum())
