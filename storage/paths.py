@@ -29,8 +29,8 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
     Raises
     ------
     InputError
-        If it is no path, empty text, an address such as ``s3://bucket/key``, or no file can be
-        called so; see `check_path`.
+        If it is no path, empty text, an address such as ``s3://bucket/key``, begins with ``~``,
+        or no file can be called so; see `check_path`.
     """
     if not isinstance(given, str | os.PathLike):
         written = repr(given)
@@ -39,6 +39,11 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
         raise InputError(f"{what} must be a path but is {value}; {remedy}")
     path = Path(given)
     check_named(given, what, remedy)
+    if str(path).startswith("~"):  # nothing but a shell would take it for a folder of a person
+        raise InputError(
+            f"{what} must be a path written out but {_shown(path)!r} begins with '~'; give what "
+            "os.path.expanduser makes of it"
+        )
     check_path(path)
     return path
 

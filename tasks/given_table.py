@@ -19,6 +19,7 @@ from chaffinch.storage.names import nearest
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.matrix import baseline_values
 from chaffinch.tasks.selection.given_arrays import check_no_mask
+from chaffinch.tasks.selection.given_tensors import check_tensor
 from chaffinch.tasks.selection.vocabulary import Floats, Rows, Schema
 
 _LARGEST_WHOLE = 2.0**53  # up to here float64 holds every whole number
@@ -196,10 +197,12 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
     """
     _check_kind(values, name)
     with said_to_the_user():
+        check_tensor(values, name)
         check_no_mask(name, values, "give a value for each row, as by its method filled(1.0)")
     try:
         plain = np.asarray(values)
-        matrix = None if plain.dtype.kind in "USc" else np.array(values, dtype=np.float64)
+        source = values if plain.dtype == object else plain  # of a tensor numpy copies no other way
+        matrix = None if plain.dtype.kind in "USc" else np.array(source, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must {must}: {error}") from error
     if plain.dtype.kind == "c":
@@ -220,8 +223,6 @@ def _check_kind(values: Any, name: str) -> None:
     for kind, method in _NOT_YET_ARRAYS.items():
         if hasattr(values, method):
             raise InputError(f"{name} must be no {kind}; give {name}.{method}()")
-    if getattr(values, "requires_grad", False):
-        raise InputError(f"{name} must be no tensor with gradients; give {name}.detach()")
 
 
 def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> GivenTable:

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.flows.cli import main
+from chaffinch.storage.paths import path_from
 from tests.made_up import bad_table
 from tests.test_bad_input import chaffinch_run, left_in
 
@@ -35,6 +37,20 @@ def test_a_store_is_on_this_disk(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="store must be on this disk but is an address; give a pa"):
         chaffinch.select(bad_table(), "y", store="s3://shop/store")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_path_that_only_a_shell_writes_out_is_refused(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given, said = kind("~/kept"), r"^{} must be a path written out but '~/kept' begins with '~'; "
+    with pytest.raises(InputError, match=said.format("store") + "give what os.path.expanduser"):
+        chaffinch.select(bad_table(), "y", store=given)
+    with pytest.raises(InputError, match=said.format("checkpoint")):
+        chaffinch.probabilistic_selection(np.eye(9), np.arange(9.0), checkpoint=given)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="a path written out"):
+        path_from("~", "store")
+    assert path_from("a/~b", "store") == Path("a/~b")
 
 
 @pytest.mark.parametrize("below", ["", "store"])

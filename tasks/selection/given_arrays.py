@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Complex, Number, Real
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.selection.given_tensors import check_tensor
 
 LEAVE_OUT = "leave out the rows without a target"
 _GAP = "y must have a value in every row but has none in row {}; " + LEAVE_OUT
@@ -95,11 +96,14 @@ def target_array(y: Any) -> NDArray[Any]:
 
 def _as_array(y: Any) -> NDArray[Any]:
     """Return what is one value, or several, for each row as an array; ValueError if it is not."""
+    check_tensor(y, "y")
     if hasattr(y, "toarray"):
         remedy = "y.toarray().ravel()" if 1 in y.shape else "y.toarray()"
         raise ValueError(f"y must be no sparse matrix; give {remedy}")
     if isinstance(y, list | tuple):  # numpy would make NaN of what is masked, and warn
         _check_no_masked_entry(y)
+        if y:  # it may be one of tensors
+            check_tensor(y[0], "y", "torch.stack(tuple(y))")
     try:
         given = np.asarray(y)
     except ValueError as error:
@@ -243,9 +247,12 @@ def check_entries(y: NDArray[Any]) -> None:
         )
     if y.dtype.kind not in "Oc":
         return
+    import pandas as pd
+
+    of_times = (date, time, timedelta, pd.Period)
     in_a_row = y.size // max(len(y), 1)  # of several outputs there are several
     for position, entry in enumerate(y.ravel().tolist()):
-        what = _no_target(entry)
+        what = _no_target(entry, of_times)
         if what is not None:
             must, remedy = what
             raise ValueError(
@@ -254,9 +261,9 @@ def check_entries(y: NDArray[Any]) -> None:
             )
 
 
-def _no_target(entry: object) -> tuple[str, str] | None:
+def _no_target(entry: object, of_times: tuple[type, ...]) -> tuple[str, str] | None:
     """Return what there must be in place of an entry, and the remedy; None if it may be one."""
-    if isinstance(entry, date | timedelta):
+    if isinstance(entry, of_times):
         return "numbers, true and false, or text", _OF_TIMES
     if not isinstance(entry, Number) or isinstance(entry, (*_NUMBERS, np.timedelta64)):
         return None

@@ -414,6 +414,62 @@ def test_a_network_that_raises_amid_the_search_is_told_with_the_iteration(
     assert not any(tmp_path.iterdir())
 
 
+class ChangingLater(nn.Module):
+    """A network that a function changes in its eleventh pass in training, in step 6."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.inner, self.n_passes, self.change = network(), 0, change
+        self.inner[0].bias.requires_grad_(requires_grad=False)
+
+    def forward(self, rows):
+        self.n_passes += self.training
+        if self.n_passes == 11:
+            self.change(self)
+        return self.inner(rows)
+
+
+def freezing(own):
+    own.inner[4].bias.requires_grad_(requires_grad=False)
+
+
+def unfreezing(own):
+    own.inner[0].bias.requires_grad_()
+
+
+def adding(own):
+    own.extra = nn.Linear(8, 2)
+
+
+def replacing(own):
+    own.inner[4].bias = nn.Parameter(torch.zeros(2))
+
+
+def removing(own):
+    own.inner[4].bias = None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (freezing, r"takes parameter 'inner.4.bias' its .* 6; set requires_grad before the search"),
+        (unfreezing, r"gives parameter 'inner.0.bias' a gradient, .* and set requires_grad before"),
+        (adding, r"gives parameter 'extra.weight' a gradient, or makes it anew at .*; make it bef"),
+        (replacing, r"gives parameter 'inner.4.bias' a gradient, or makes it anew at .*; make it"),
+        (removing, r"removes parameter 'inner.4.bias' at iteration 6; let it stay"),
+    ],
+)
+def test_a_network_that_changes_amid_the_search_what_it_trains_is_told_with_the_iteration(
+    change, said, tmp_path
+):
+    path = tmp_path / "search.safetensors"
+    with pytest.raises(InputError, match=rf"^network must train the same .*{said}") as refusal:
+        found(network=ChangingLater(change), checkpoint=path)
+    assert "at iteration 6; " in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert not any(tmp_path.iterdir())
+
+
 def test_of_a_regression_a_network_that_comes_to_return_too_little_is_told():
     X, _ = table()
     given = RaisingLater(lambda scores: scores.sum())
@@ -432,6 +488,61 @@ def test_a_network_that_raises_as_it_predicts_is_told():
     one = found(network=OfFewRows(None), most_sweeps=1)
     with pytest.raises(InputError, match=r"as it predicts \(OSError: too many rows\); give one"):
         one.predict(table()[0])
+
+
+class Twice(nn.Module):
+    """A network with one batch normalisation for two places, or one for each."""
+
+    def __init__(self, n_normal):
+        super().__init__()
+        self.first, self.last = network(dropout=0.0)[:2], nn.Linear(16, 2)
+        self.normal = nn.ModuleList([nn.BatchNorm1d(16) for _ in range(n_normal)])
+
+    def forward(self, rows):
+        once = self.normal[0](self.first(rows))
+        return self.last(self.normal[-1](3 * once.relu() + 2))
+
+
+def test_a_network_that_uses_one_batch_normalisation_twice_is_refused_before_the_search(tmp_path):
+    path = tmp_path / "search.safetensors"
+    said = r"once in a pass but uses 'normal.0' 2 times, .* alone; make one for each place$"
+    with pytest.raises(InputError, match=said) as refusal:
+        found(network=Twice(1), checkpoint=path)
+    assert "\n" not in str(refusal.value)
+    assert not path.exists()
+    assert found(network=Twice(2), most_sweeps=1).predict(table()[0]).shape == (500, 2)
+
+
+def test_a_batch_normalisation_without_statistics_is_refused_by_name_where_one_row_needs_them():
+    given = network()
+    given[2] = nn.BatchNorm1d(16, track_running_stats=False)
+    with pytest.raises(InputError, match=r"'2' keeps no .* with track_running_stats=True$"):
+        found(network=given)
+    given[2] = nn.BatchNorm1d(16, track_running_stats=True)
+    assert found(network=given, most_sweeps=1).mask.sum() == 2
+    several_values_a_row = nn.Sequential(
+        nn.Unflatten(1, (2, 4)), nn.BatchNorm1d(2, track_running_stats=False), nn.Flatten()
+    )
+    given = nn.Sequential(several_values_a_row, network())
+    assert found(network=given, most_sweeps=1).predict(table()[0]).shape == (500, 2)
+
+
+class Recording(Changed):
+    """A network that records gradients even as it predicts."""
+
+    def forward(self, rows):
+        with torch.enable_grad():
+            return self.inner(rows)
+
+
+def test_a_network_that_records_gradients_as_it_predicts_predicts_the_same():
+    X, _ = table()
+    plain, recording = (
+        found(network=given, most_sweeps=1)
+        for given in (Changed(lambda outputs: outputs), Recording(None))
+    )
+    assert (recording.predict(X) == plain.predict(X)).all()
+    assert (recording.predict_averaged(X, 2) == plain.predict_averaged(X, 2)).all()
 
 
 def changed_later(own, rows):
@@ -485,6 +596,7 @@ def frozen():
         (Changed(lambda outputs: outputs / 0), "network must return finite numbers but does not"),
         (Changed(torch.detach), "no gradient leads back to them; leave out what detaches it"),
         (Changed(lambda outputs: outputs.softmax(1)), "looks like probabilities; leave out its"),
+        (Changed(torch.Tensor.to_sparse), r"a dense tensor but returns a sparse .*to_dense\(\)$"),
         (Changed(torch.Tensor.double), "must compute in float32 but returns torch.float64; cast"),
         (nn.Identity(), "network must have parameters that require gradients but has none"),
         (frozen(), "network must have parameters that require gradients but has none"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import time
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import chaffinch
@@ -191,6 +193,11 @@ DAYS = pd.Series(pd.date_range("2026-01-01", periods=400))
 NO_TARGETS = {
     "days": (DAYS, r"datetime64\[.s\]; give numbers, as days since the first, or text of its"),
     "dates": (DAYS.dt.date, r"datetime.date\(2026, 1, 1\) in row 1; give numbers, as days since"),
+    "months": (DAYS.dt.to_period("M"), r"Period\('2026-01', 'M'\) in row 1; give numbers, as days"),
+    "hours": (
+        [time(row % 2) for row in range(400)],
+        r"datetime.time\(0, 0\) in row 1; give numbers, as days since the first",
+    ),
     "spans": (DAYS - DAYS[0], r"timedelta64\[.s\]; give numbers, as days since the first"),
     "decimals": (
         [Decimal(repr(value)) for value in Y.tolist()],
@@ -208,6 +215,27 @@ NO_TARGETS = {
 def test_times_and_decimals_are_refused_alike_with_what_to_give(ask, y, said) -> None:
     with pytest.raises(InputError, match=rf"^y must hold numbers.* but holds {said}"):
         ask(y)
+
+
+OF_Y = torch.from_numpy(Y)
+TENSORS = {
+    "gradients": (OF_Y.clone().requires_grad_(), r"tensor with gradients; give y.detach\(\)$"),
+    "bfloat16": (OF_Y.bfloat16(), r"tensor of bfloat16; give y.float\(\)$"),
+    "sparse": (OF_Y.to_sparse(), r"sparse tensor; give y.to_dense\(\)$"),
+    "a list": (
+        list(OF_Y.clone().requires_grad_()),
+        r"tensor with gradients; give torch.stack\(tuple\(y\)\).detach\(\)$",
+    ),
+}
+
+
+@door
+@pytest.mark.parametrize(("y", "said"), TENSORS.values(), ids=TENSORS)
+def test_tensors_that_are_no_arrays_are_refused_with_what_to_give(ask, y, said) -> None:
+    with pytest.raises(InputError, match=rf"^y must be no {said}") as refusal:
+        ask(y)
+    remedy = str(refusal.value).partition("; give ")[2]
+    assert ask(eval(remedy, {"torch": torch, "y": y})) is not None  # noqa: S307
 
 
 @door

@@ -1,5 +1,6 @@
 """What torch was told before a call, as `torch.no_grad()` or a default device, changes nothing."""
 
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -17,6 +18,26 @@ from tests.tasks.test_probabilistic_selection import found, same, table
 
 ON = {"meta": partial(torch.device, "meta"), "cuda": partial(torch.device, "cuda")}
 MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+
+
+@contextmanager
+def made_in(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+TYPES = {
+    "autocast": partial(torch.autocast, "cpu", dtype=torch.bfloat16),
+    "float64": partial(made_in, torch.float64),
+    "bfloat16": partial(made_in, torch.bfloat16),
+}
+whatever_types_hold = pytest.mark.parametrize(
+    "mode", (MODES | ON | TYPES).values(), ids=MODES | ON | TYPES
+)
 in_each_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 whatever_holds = pytest.mark.parametrize("mode", (MODES | ON).values(), ids=MODES | ON)
 
@@ -29,7 +50,7 @@ class MakingTensors(torch.nn.Module):
         self.inner = network()
 
     def forward(self, rows):
-        return self.inner(rows) + torch.zeros(2)
+        return self.inner(rows) + torch.tensor([0.1, 0.7])
 
 
 @in_each_mode
@@ -51,7 +72,17 @@ def test_tensors_are_made_on_the_cpu_and_the_callers_device_comes_back():
     assert torch.ones(1).device.type == "cpu"
 
 
-@whatever_holds
+def test_it_computes_in_float32_and_the_callers_types_come_back():
+    ones = torch.ones(2, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16), made_in(torch.float64):
+        with torch_by_default():
+            assert (ones @ ones).dtype == torch.ones(1).dtype == torch.float32
+        assert (ones @ ones).dtype == torch.bfloat16
+        assert torch.ones(1).dtype == torch.float64
+    assert (ones @ ones).dtype == torch.ones(1).dtype == torch.float32
+
+
+@whatever_types_hold
 @pytest.mark.parametrize("is_own", [False, True])
 def test_a_probabilistic_selection_is_the_same(mode, is_own, tmp_path):
     X, _ = table()
@@ -79,7 +110,7 @@ def test_a_network_made_in_inference_mode_is_trained():
     same(found(network=given, **options), found(network=network(), **options))
 
 
-@whatever_holds
+@whatever_types_hold
 def test_searches_on_a_device_are_the_same(mode):
     def search():
         together = searches(prepared_table("two classes"), n_iterations=8, most_sweeps=2)
@@ -92,7 +123,7 @@ def test_searches_on_a_device_are_the_same(mode):
     assert np.array_equal(inside, outside)
 
 
-@whatever_holds
+@whatever_types_hold
 @pytest.mark.parametrize(
     "options",
     [

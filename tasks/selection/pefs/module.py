@@ -33,8 +33,10 @@ class ModuleTraining:
     ----------
     module : torch.nn.Module
         In float32, on the CPU.
+    began_with : dict of torch.nn.Parameter by str
+        The parameters that are trained, by name; these and no others, from the first step on.
     means, squares : list of float32 tensor
-        Adam's, of each parameter that is trained.
+        Adam's, of each of them.
     seed : int
         Of what the module itself draws.
     step : int
@@ -42,6 +44,7 @@ class ModuleTraining:
     """
 
     module: torch.nn.Module
+    began_with: dict[str, torch.nn.Parameter]
     means: list[torch.Tensor]
     squares: list[torch.Tensor]
     seed: int
@@ -59,14 +62,14 @@ class ModuleTraining:
                 "network must have parameters that require gradients but has none; give a module "
                 "that can be trained"
             )
-        means, squares = ([torch.zeros_like(one) for one in trained] for _ in range(2))
-        return cls(own, means, squares, seed)
+        means, squares = ([torch.zeros_like(one) for one in trained.values()] for _ in range(2))
+        return cls(own, trained, means, squares, seed)
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
         """All that changes from step to step, by name."""
         of_each: dict[str, Sequence[torch.Tensor]] = {
-            "parameters": _trained(self.module),
+            "parameters": list(_trained(self.module).values()),
             "means": self.means,
             "squares": self.squares,
             "buffers": list(self.module.buffers()),
@@ -87,8 +90,8 @@ class ModuleTraining:
         Raises
         ------
         UnusableError
-            If a pass of the module raises, or no gradient can be taken of what it returns; with
-            the number of the step, from 1.
+            If a pass of the module raises, or changes which parameters are trained, or no gradient
+            can be taken of what it returns; with the number of the step, from 1.
         """
         import torch
 
@@ -100,7 +103,8 @@ class ModuleTraining:
                 losses = self._losses(inputs * mask, target)
             of_each.append((losses if weight is None else losses * weight).mean())
         losses = torch.stack(of_each)
-        trained = _trained(self.module)
+        self._check_trained()
+        trained = list(self.began_with.values())
         gradients = self._gradients(losses.mean(), trained)
         # a gradient may share its memory with another's, so decay makes a new one
         gradients = tuple(
@@ -110,6 +114,30 @@ class ModuleTraining:
         with torch.no_grad():
             adam(trained, gradients, self.means, self.squares, RATE, self.step)
         return losses.detach().numpy().astype(np.float64)
+
+    def _check_trained(self) -> None:
+        """Refuse a module that trains other parameters than it began with; UnusableError."""
+        before, now = self.began_with, _trained(self.module)
+        name = next(
+            (name for name in {**now, **before} if now.get(name) is not before.get(name)), None
+        )
+        if name is None:
+            return
+        there = dict(self.module.named_parameters()).get(name)
+        what, remedy = f"parameter {name!r}", "set requires_grad before the search"
+        if there is None:
+            said, remedy = f"removes {what}", "let it stay"
+        elif there is before.get(name):
+            said = f"takes {what} its gradient"
+        else:
+            said, remedy = (
+                f"gives {what} a gradient, or makes it anew",
+                f"make it before, and {remedy}",
+            )
+        raise UnusableError(
+            "network must train the same parameters from the first step to the last, but "
+            f"{said} at iteration {self.step}; {remedy}"
+        )
 
     def _losses(self, rows: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Return the loss of each row, (n,): log loss, or half squared error."""
@@ -165,7 +193,9 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """Return what a module in evaluation makes of rows; drawing, it draws the same again.
+    """Return what a module in evaluation makes of rows, detached.
+
+    Drawing, it draws the same again.
 
     Raises
     ------
@@ -176,7 +206,7 @@ def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 
     try:
         with torch.no_grad(), drawing_from(0):
-            outputs: torch.Tensor = module(rows)
+            outputs: torch.Tensor = module(rows).detach()
     except Exception as error:
         raise UnusableError(
             f"network ends in an error of its own as it predicts ({first_sentence(error)}); give "
@@ -195,12 +225,8 @@ def recalibrated(module: torch.nn.Module, rows: torch.Tensor) -> torch.nn.Module
     rows : float32 tensor, shape (n, width)
         All training rows under one mask; each counts alike.
     """
-    import torch
-
     own = copy.deepcopy(module).eval()
-    normal = [
-        one for one in own.modules() if isinstance(one, torch.nn.modules.batchnorm._BatchNorm)
-    ]
+    normal = normalisations(own).values()
     hooks = [one.register_forward_pre_hook(_take_statistics, with_kwargs=True) for one in normal]
     if normal:
         outputs_of(own, rows)
@@ -213,14 +239,22 @@ def _take_statistics(
     normal: Any, given: tuple[torch.Tensor, ...], named: dict[str, torch.Tensor]
 ) -> None:
     """Let a batch normalisation have the mean and variance of each channel that it is given."""
-    (rows,) = (*given, *named.values())
+    (rows,) = (one.detach() for one in (*given, *named.values()))
     others = [axis for axis in range(rows.dim()) if axis != 1]
     normal.running_mean = rows.mean(dim=others)
     normal.running_var = rows.var(dim=others, correction=0)
 
 
-def _trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
-    return [one for one in module.parameters() if one.requires_grad]
+def normalisations(module: torch.nn.Module) -> dict[str, Any]:
+    """Return the layers of batch normalisation of a module, by name."""
+    import torch
+
+    kind = torch.nn.modules.batchnorm._BatchNorm
+    return {name: one for name, one in module.named_modules() if isinstance(one, kind)}
+
+
+def _trained(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    return {name: one for name, one in module.named_parameters() if one.requires_grad}
 
 
 @contextmanager

@@ -9,6 +9,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.selection.models.threads import single_torch_thread
@@ -18,6 +21,7 @@ from chaffinch.tasks.selection.pefs.module import (
     drawing_from,
     first_line,
     first_sentence,
+    normalisations,
 )
 from chaffinch.tasks.selection.pefs.rows import Prepared
 
@@ -52,8 +56,9 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     ------
     ValueError
         If it is no module, cannot be trained, does not take such rows, returns anything but one
-        finite number a row, or a score for each class, cannot take two steps or be copied after
-        them, or has other parameters or buffers after a step, or one of another shape or type.
+        finite number a row, or a score for each class, uses a batch normalisation twice, cannot
+        take two steps or be copied after them, or has other parameters or buffers after a step, or
+        one of another shape or type.
     """
     import torch
 
@@ -73,7 +78,8 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     rows = torch.from_numpy(prepared.inputs[:n_rows].copy())
     with single_torch_thread():
         for is_training in (True, False):
-            outputs = _tried(own.train(is_training), rows, prepared.schema.n_classes)
+            with _each_normal_once(own):
+                outputs = _tried(own.train(is_training), rows, prepared.schema.n_classes)
             if is_training:
                 _check_kept(state, own)
             if is_training and not outputs.requires_grad:
@@ -82,7 +88,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
                     "back to them; leave out what detaches it"
                 )
             digest.update(outputs.detach().contiguous().numpy().tobytes())
-        _tried(own, rows[:1], prepared.schema.n_classes)  # in evaluation, as one row may come alone
+        _try_one_row(own, rows[:1], prepared.schema.n_classes)
         _try_steps(training, rows, torch.from_numpy(prepared.target[:n_rows]))
         _check_kept(state, own)
     return str(digest.hexdigest())
@@ -103,6 +109,44 @@ def _check_has_weights(module: torch.nn.Module, width: int) -> None:
             "network has lazy layers without weights; run it once on a row of zeros in evaluation, "
             f"as network.eval()(torch.zeros(1, {width})) does"
         )
+
+
+@contextmanager
+def _each_normal_once(module: torch.nn.Module) -> Iterator[None]:
+    """Refuse a module that uses a batch normalisation twice in the pass within; ValueError.
+
+    As it predicts it has one mean and variance, and so would have those of one call for all.
+    """
+    calls: Counter[str] = Counter()
+    hooks = [
+        one.register_forward_pre_hook(lambda *_, name=name: calls.update([name]))
+        for name, one in normalisations(module).items()
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+    name, n_calls = calls.most_common(1)[0] if calls else ("", 0)
+    if n_calls > 1:
+        raise ValueError(
+            f"network must use each batch normalisation once in a pass but uses {name!r} {n_calls} "
+            "times, and its statistics would be those of one call alone; make one for each place"
+        )
+
+
+def _try_one_row(module: torch.nn.Module, row: torch.Tensor, n_classes: int) -> None:
+    """Try one row in evaluation, as it may come alone; ValueError if that cannot be."""
+    without = [name for name, one in normalisations(module).items() if one.running_mean is None]
+    try:
+        _tried(module, row, n_classes)
+    except ValueError as error:
+        if not without:
+            raise
+        raise ValueError(
+            f"network must take one row alone in evaluation, but its batch normalisation "
+            f"{without[0]!r} keeps no statistics for that; make it with track_running_stats=True"
+        ) from error
 
 
 def _try_steps(training: ModuleTraining, rows: torch.Tensor, target: torch.Tensor) -> None:
@@ -202,6 +246,11 @@ def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> torch
             got, remedy = type(outputs).__name__, "return the tensor alone"
         raise ValueError(
             f"network must return {what}, a tensor {shapes[-1]}, but returns {got}; {remedy}"
+        )
+    if outputs.layout != torch.strided:
+        raise ValueError(
+            "network must return a dense tensor but returns a sparse one; let it return "
+            "outputs.to_dense()"
         )
     if outputs.dtype != torch.float32:
         raise ValueError(f"network must compute in float32 but returns {outputs.dtype}; cast it")
