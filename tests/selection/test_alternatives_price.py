@@ -19,6 +19,7 @@ from chaffinch.tasks.selection.alternatives import (
     swaps,
 )
 from chaffinch.tasks.selection.alternatives.annealing import annealed_designs
+from chaffinch.tasks.selection.alternatives.bounding import one_after_another
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.cliques import Walk, search_cliques
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
@@ -29,7 +30,7 @@ from chaffinch.tasks.selection.alternatives.near_sets import NearSets
 from chaffinch.tasks.selection.alternatives.packing import packed
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_min, best_sum
 from chaffinch.tasks.selection.alternatives.prices import Bound, Layer, Prices
-from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.quality import FCBF, Form
 from chaffinch.tasks.selection.alternatives.search_state import DONE
 from chaffinch.tasks.selection.alternatives.sets import Solved
 from chaffinch.tasks.selection.alternatives.sharpening import sharpened
@@ -585,3 +586,34 @@ def test_a_set_that_is_worth_next_to_nothing_is_proven_best(best) -> None:
     found = best(Form(np.array([2e-313, -1.0])), 1, 1, 0)
     assert found.complete
     assert found.sets.tolist() == [[0]]
+
+
+def fcbf_of_many(n: int, seed: int, share: float) -> Form:
+    """Return FCBF's form, of even values and conflicts."""
+    random = np.random.default_rng(seed)
+    relevance, redundancy = random.uniform(size=n), random.uniform(size=(n, n)) * share
+    return FCBF(relevance, redundancy).form(10)
+
+
+def test_the_best_sum_is_proven_where_many_sets_tie() -> None:
+    form = fcbf_of_many(40, 2, 0.3)
+    found = best_sum(form, 8, 4, 0)
+    assert found.complete
+    assert found.value == pytest.approx(19.203315090874895, rel=1e-15)  # by an integer program
+    assert found.bound == pytest.approx(found.value, rel=1e-11)
+
+
+def test_by_the_smallest_sets_are_even_where_those_of_the_best_sum_are_not() -> None:
+    form = fcbf_of_many(58, 1, 0.1)
+    designs = Designs.checked(form, 10, 4, 0, None, None)
+    first = one_after_another(designs, None)
+    worst = min(form.value(features) for features in first.tolist())
+    by_sum = [*annealed_designs(designs, first, None)]
+    by_both = [*annealed_designs(designs, first, None, is_smallest_counted=True)]
+    assert len(by_both) > len(by_sum)
+    assert all((a == b).all() for a, b in zip(by_sum, by_both, strict=False))
+    for sets in by_both[len(by_sum) :]:
+        assert_is_a_design(
+            Solved(sets, 0, 0, False), *(form, 10, 4, 0), designs.limits, Constraints()
+        )
+        assert min(form.value(features) for features in sets.tolist()) > 1.4 * worst

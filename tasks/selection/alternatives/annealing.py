@@ -14,6 +14,7 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
 _MANY_PLACES = 25
 _MOVES_OF_A_PLACE, _MOST_MOVES = 4_000, 1_000_000
@@ -23,8 +24,12 @@ _OF_ALL_SETS = 50_000_000  # moves; of these each looks at all sets
 _SEED = 1
 
 
-def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> Iterator[Sets]:
+def annealed_designs(
+    designs: Designs, first: Sets, deadline: float | None, *, is_smallest_counted: bool = False
+) -> Iterator[Sets]:
     """Yield some designs whose sets are worth much in all, none if these have few places.
+
+    Where the smallest worth counts, they are followed by some whose worst sets are worth much.
 
     Parameters
     ----------
@@ -33,6 +38,7 @@ def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> I
         Sets to start from, if they are m.
     deadline : float, optional
         On the clock of `time.monotonic`; looked at every few milliseconds.
+    is_smallest_counted : bool
     """
     rules, m, k = designs.constraints, designs.n_sets, designs.k
     fixed, excluded = rules.included, rules.excluded
@@ -56,21 +62,34 @@ def annealed_designs(designs: Designs, first: Sets, deadline: float | None) -> I
     at_most = np.concatenate((np.full(m, designs.overlap), designs.limits.at_most))
     most = min(_MOVES_OF_A_PLACE * m * k, _MOST_MOVES)
     few = min(most, _OF_ALL_SETS // len(at_most) + 1)  # so that there are designs in a moment
-    for n_moves, price in product(sorted({few, most}), _PRICES):
-        if is_late(deadline):
-            return
-        is_found, sets = annealed(
-            gains,
-            costs,
-            start.astype(np.int32),
-            len(fixed),
-            pool,
-            designs.limits.sets,
-            at_most,
-            price * size or 1.0,
-            n_moves,
-            _SEED,
-            deadline,
-        )
-        if is_found:
+
+    def designs_near(start: Sets, target: float) -> Iterator[Sets]:
+        for n_moves, price in product(sorted({few, most}), _PRICES):
+            if is_late(deadline):
+                return
+            is_found, sets = annealed(
+                gains,
+                costs,
+                start.astype(np.int32),
+                len(fixed),
+                pool,
+                designs.limits.sets,
+                at_most,
+                price * size or 1.0,
+                n_moves,
+                _SEED,
+                deadline,
+                target,
+            )
+            if is_found and np.isfinite(worths(designs.form, sets)).all():  # without conflicts
+                yield sets
+
+    in_all = -np.inf
+    for sets in designs_near(start, np.inf):
+        yield np.sort(sets, axis=1)
+        worth = float(worths(designs.form, sets).sum())
+        if worth > in_all:
+            in_all, start = worth, sets
+    if is_smallest_counted and in_all > -np.inf:  # in the best of all the worst is below the mean
+        for sets in designs_near(start, in_all / m):
             yield np.sort(sets, axis=1)

@@ -31,6 +31,15 @@ def total(values: Any) -> float:
 
 
 @compiled
+def least(values: Any) -> float:
+    """Return the smallest value, inf of none."""
+    lowest = np.inf
+    for value in values:
+        lowest = min(lowest, value)
+    return lowest
+
+
+@compiled
 def insert(largest: Any, filled: int, most: int, x: float) -> int:
     """Keep the `most` largest numbers, in descending order; return how many there are."""
     if filled == most:

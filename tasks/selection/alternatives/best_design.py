@@ -34,8 +34,10 @@ class BestDesign:
     Attributes
     ----------
     best : ndarray of int32, shape (m, k), or None
+    first : ndarray of int32, shape (m, k), or None
+        Another to start from.
     value : float
-        What it is worth; -inf without one.
+        What the best is worth; -inf without one.
     ceiling : float
         No design counts for more in all.
     """
@@ -51,6 +53,7 @@ class BestDesign:
         self.designs, self.deadline = designs, deadline
         self.is_smallest_counted, self.is_any_enough = is_smallest_counted, is_any_enough
         self.best: Sets | None = None
+        self.first: Sets | None = None
         self.value, self.ceiling = -math.inf, math.inf
 
     def take(self, sets: Sets) -> bool:
@@ -87,9 +90,10 @@ class BestDesign:
         if self.is_smallest_counted and len(sets):  # all are to come near to the best there can be
             short = np.maximum(bound.value / self.designs.n_sets - merits, 0.0)
             merits = -((short / (short.max() or 1.0)) ** _POWER)
-        found = improved(self.designs, sets, merits, self.best, self.deadline)
-        if found is not None and self.take(found):
-            self._exchange(found)
+        for start in (self.best, self.first):  # the best so far may be far from any better one
+            found = improved(self.designs, sets, merits, start, self.deadline)
+            if found is not None and self.take(found):
+                self._exchange(found)
 
     def _exchange(self, sets: Sets) -> None:
         """Exchange one set at a time for the best that goes with the others."""

@@ -28,7 +28,7 @@ from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
 _CLOSE = 1e-7  # relative to the bound; what rounds after that gain is not worth their time
 _MOST_ROUNDS, _PER_ROUND = 500, 200
 _MOST_KNOWN, _FEWER_KNOWN = 2_000, 1_000
-_ABOVE = 1e-9  # relative; sets that a program knows come out above its level by rounding
+_ABOVE = 1e-13  # relative; sets that a program knows come out above its level by rounding
 _MOST_ENUMERATED = 400_000
 _TIME_BEFORE_PROOF = 0.5  # of what is left
 

@@ -7,16 +7,19 @@ that is returned shares no more than it may; nothing is proven by it.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.annealing_kernels import below
-from chaffinch.tasks.selection.alternatives.array_kernels import write
+from chaffinch.tasks.selection.alternatives.array_kernels import least, write
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.designs import Sets
+from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers
+from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
@@ -39,7 +42,9 @@ class _State(NamedTuple):
     counts : ndarray of int64, shape (2,)
         By how much sets share too much in all, and whether a design has been met.
     worths : ndarray, shape (2,)
-        Of the present design and the best, more than the start.
+        Of the present design and the best, or of their worst sets where these count.
+    of_sets : ndarray, shape (m,)
+        What each set of the present one is worth.
     """
 
     sets: Sets
@@ -49,6 +54,15 @@ class _State(NamedTuple):
     random: NDArray[np.uint64]
     counts: Integers
     worths: Floats
+    of_sets: Floats
+
+
+@compiled
+def _merit(worth: float, target: float, spread: float) -> float:
+    """Return what a set counts for: the more it is short of a target, the worse it is to be so."""
+    if target == np.inf:
+        return worth
+    return -(max(0.0, target - worth) ** 2) / spread
 
 
 @compiled
@@ -109,10 +123,13 @@ def _anneal(
     n_moves: int,
     first: int,
     last: int,
+    target: float,
+    spread: float,
     state: Any,
 ) -> None:
     """Make the moves first..last - 1 of all."""
     sets, has, shared, random = state.sets, state.has, state.shared, state.random
+    of_sets, of_other = state.of_sets, 0.0
     n_sets, k = sets.shape
     for move in range(first, last):
         temperature = _HOT * (_COLD / _HOT) ** (move / n_moves)
@@ -126,20 +143,26 @@ def _anneal(
                 continue
         if has[one, j]:
             continue
-        gain = _gain(gains, costs, sets[one], a, j)
+        of_one = of_sets[one] + _gain(gains, costs, sets[one], a, j)
+        gain = _merit(of_one, target, spread) - _merit(of_sets[one], target, spread)
         if other >= 0:
-            gain += _gain(gains, costs, sets[other], b, i)
+            of_other = of_sets[other] + _gain(gains, costs, sets[other], b, i)
+            gain += _merit(of_other, target, spread) - _merit(of_sets[other], target, spread)
         change = _excess(has, shared, at_most, one, other, i, j)
         cost = change - gain / price
         if cost > 0 and below(random, 2**30) >= 2.0**30 * np.exp(-cost / temperature):
             continue
         _exchange(has, shared, one, other, i, j)
-        sets[one, a] = j
+        sets[one, a], of_sets[one] = j, of_one
         if other >= 0:
-            sets[other, b] = i
+            sets[other, b], of_sets[other] = i, of_other
         state.counts[0] += change
         state.worths[0] += gain
-        if state.counts[0] == 0 and (state.worths[0] > state.worths[1] or not state.counts[1]):
+        if state.counts[0] != 0:
+            continue
+        if target < np.inf:
+            state.worths[0] = least(of_sets)
+        if state.worths[0] > state.worths[1] or not state.counts[1]:
             state.counts[1], state.worths[1] = 1, state.worths[0]
             for s in range(n_sets):
                 write(state.best[s], sets[s])
@@ -157,8 +180,9 @@ def annealed(
     n_moves: int,
     seed: int,
     deadline: float | None = None,
+    target: float = np.inf,
 ) -> tuple[bool, Sets]:
-    """Look for a design that is worth much in all.
+    """Look for a design that is worth much in all, or whose sets come near to a target.
 
     Parameters
     ----------
@@ -181,6 +205,8 @@ def annealed(
     seed : int
     deadline : float, optional
         On the clock of `time.monotonic`; looked at every few milliseconds.
+    target : float
+        What every set had better be worth, so that the worst counts; inf where all count.
 
     Returns
     -------
@@ -197,6 +223,8 @@ def annealed(
     np.fill_diagonal(shared, 0)
     beyond = np.maximum(0, shared - at_most)
     excess = int(beyond[:, :n_sets].sum()) // 2 + int(beyond[:, n_sets:].sum())
+    of_sets = worths(Form(gains, costs if len(costs) else None), start)
+    worth = of_sets.min() if target < np.inf else of_sets.sum()
     state = _State(
         start.copy(),
         start.copy(),
@@ -204,12 +232,16 @@ def annealed(
         shared,
         np.array([seed], dtype=np.uint64),
         np.array([excess, excess == 0]),
-        np.zeros(2),
+        np.array([worth, worth]),
+        of_sets,
     )
+    spread = max(target - worth, sys.float_info.min) if target < np.inf else 1.0
     at_once = 1 + _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK // len(at_most)
     for first in range(0, n_moves, at_once):
         if is_late(deadline):
             break
         last = min(n_moves, first + at_once)
-        _anneal(gains, costs, n_fixed, pool, at_most, price, n_moves, first, last, state)
+        _anneal(
+            gains, costs, n_fixed, pool, at_most, price, n_moves, first, last, target, spread, state
+        )
     return bool(state.counts[1]), state.best

@@ -127,7 +127,14 @@ class _Search(BestDesign):
         is_close = start is not None  # so that what is open is a matter of the bound
         first = one_after_another(self.designs, self.deadline) if start is None else start
         self.take(first)
-        for sets in () if is_close else annealed_designs(self.designs, first, self.deadline):
+        self.first = first if len(first) == self.designs.n_sets else None
+        for sets in (
+            ()
+            if is_close
+            else annealed_designs(
+                self.designs, first, self.deadline, is_smallest_counted=self.is_smallest_counted
+            )
+        ):
             self.take(sets)
         if self.is_smallest_counted and self.best is None:  # by the worst it is harder to find any
             found = _Search(
