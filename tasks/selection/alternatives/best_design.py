@@ -15,6 +15,7 @@ from chaffinch.tasks.selection.alternatives.swaps import improved
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
 MOST_TO_SWAP = 30_000
+_MANY_PLACES = 100  # so that no proof is near
 _POWER = 4  # of what a set is short of the best there can be
 
 
@@ -90,7 +91,8 @@ class BestDesign:
         if self.is_smallest_counted and len(sets):  # all are to come near to the best there can be
             short = np.maximum(bound.value / self.designs.n_sets - merits, 0.0)
             merits = -((short / (short.max() or 1.0)) ** _POWER)
-        for start in (self.best, self.first):  # the best so far may be far from any better one
+        is_large = self.designs.n_sets * self.designs.k >= _MANY_PLACES
+        for start in (self.best, self.first)[: 1 + is_large]:  # what is best may lead nowhere
             found = improved(self.designs, sets, merits, start, self.deadline)
             if found is not None and self.take(found):
                 self._exchange(found)
