@@ -239,7 +239,11 @@ def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> torch
     shapes = [(n, n_classes)] if n_classes else [(n,), (n, 1)]
     if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) not in shapes:
         what = "a score for each class" if n_classes else "one value a row"
-        remedy = f"give its last layer {n_classes or 1} outputs"
+        remedy = f"give its last layer {n_classes} outputs"
+        if not n_classes:
+            remedy = (
+                "give its last layer 1 output, or ask for the task classification if y holds labels"
+            )
         if isinstance(outputs, torch.Tensor):
             got = str(tuple(outputs.shape))
         else:
