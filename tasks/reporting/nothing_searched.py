@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.wording import number
+from chaffinch.tasks.reporting.wording import counted, number
 
 _SEVERAL = {"slack": "slacks", "penalty": "penalties", "size": "sizes asked for"}
 
@@ -26,8 +26,8 @@ def not_searched(content: ReportContent) -> str | None:
     sizes = sorted({one["n_features"] for one in left_out if "n_features" in one})
     said = "Nothing was searched, and no network trained"
     if content.searches_made:
-        few = " and ".join(number(size) for size in sizes)
-        said = f"For {few} feature{'s' * (sizes != [1])} nothing was searched"
+        figures = [*map(number, sizes[:-1]), counted(sizes[-1], "feature")]
+        said = f"For {' and '.join(figures)} nothing was searched"
     return f"{said}: {_why_one_set_is_left(content, sizes)}."
 
 

@@ -22,7 +22,11 @@ _EFFORT = Effort(
 
 
 def digits_and_noise(seed: int) -> Table:
-    """Return scikit-learn's digits, with a column of noise for each of the 64 pixels."""
+    """Return scikit-learn's digits, with a column of noise for each of the 64 pixels.
+
+    X, shape (1797, 128), the pixels of 0..16 first and then standard normal noise, and the digits
+    y, shape (1797,).
+    """
     X, y = load_digits(return_X_y=True)
     noise = np.random.default_rng(seed).normal(size=X.shape)
     return np.hstack((X, noise)), y.astype(np.int64)

@@ -89,7 +89,16 @@ def interpolated(shares: Sequence[float], errors: Sequence[float], at: Sequence[
 
 
 def measure(table: Table, seed: int, *, effort: Effort) -> Measured:
-    """Return the figures of one seed on a table."""
+    """Return the figures of one seed.
+
+    Parameters
+    ----------
+    table : pair of ndarray
+        X, shape (n, d), and the classes' positions y, shape (n,).
+    seed : int
+        Of the cut and of all that is drawn.
+    effort : Effort
+    """
     cut = Cut.of(table, seed)
     points = dict(_points(cut, effort, seed))
     kept = {name: 100.0 * float(point.mask.mean()) for name, point in points.items()}
@@ -236,17 +245,29 @@ def experiment_with(
     name: str,
     effort: Effort,
     read: Callable[[Path | None], Any],
-    measure: Callable[[Any, int], Measured],
+    measured: Callable[[Any, int], Measured],
     of_the_table: str,
 ) -> Experiment:
-    """Return the experiment on a table that `read` and `measure` know, which a sentence is of."""
+    """Return the experiment on some table.
+
+    Parameters
+    ----------
+    name : str
+        Of the table.
+    effort : Effort
+        How much is done.
+    read, measured : callable
+        See `Experiment`: what all seeds have in common, and the figures of one.
+    of_the_table : str
+        What one should know of the table, as a sentence.
+    """
     return Experiment(
         name=f"pefs-figure-1-{name}",
         source="Embedded Feature Selection Using Probabilistic Model-Based Optimization, GECCO '18 "
         "Companion, Figure 1",
         figures=tuple(_figures(effort)),
         read=read,
-        measures=(measure,),
+        measures=(measured,),
         authors_seed=None,
         notes=(
             of_the_table,

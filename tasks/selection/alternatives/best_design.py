@@ -92,7 +92,10 @@ class BestDesign:
             short = np.maximum(bound.value / self.designs.n_sets - merits, 0.0)
             merits = -((short / (short.max() or 1.0)) ** _POWER)
         is_large = self.designs.n_sets * self.designs.k >= _MANY_PLACES
-        for start in (self.best, self.first)[: 1 + is_large]:  # what is best may lead nowhere
+        starts = [self.best]
+        if is_large and self.first is not self.best:  # what is best may lead nowhere
+            starts.append(self.first)
+        for start in starts:
             found = improved(self.designs, sets, merits, start, self.deadline)
             if found is not None and self.take(found):
                 self._exchange(found)
