@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.alternatives.array_kernels import dominating
 from chaffinch.tasks.selection.alternatives.charging_kernels import charge
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.convex_part import Convexity
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
 from chaffinch.tasks.selection.alternatives.starting_kernels import exchange, good_set
@@ -29,6 +30,9 @@ _STEPS, _WORK_OF_STEPS = 150, 30_000_000
 _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_TO_COMPARE = 4000  # features, each with each
 _NEIGHBOURS = 64  # that are looked through for those that are left, and then all that are
+_WORK_OF_STEPS = 10
+_LEAST_TO_CHOOSE = 5
+_ROUNDINGS = 4096  # that can add up on the way to a bound
 _ROOM = 2.0  # by how much multipliers may grow on the way
 
 
@@ -51,13 +55,22 @@ class Limits:
         return cls(np.zeros((0, n_features), dtype=bool), np.zeros(0, dtype=np.int64))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Search:
     """A search that is ready to go: features (n,) are what its arrays are about, in order."""
 
     features: Integers
     problem: Problem
     state: State
+    convexity: Convexity
+    at_least: float
+    work: float = 0.0
+    n_improved: int = 0
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether it uses a convex part of its pair costs."""
+        return len(self.problem.convex) > 0
 
     def best(self) -> tuple[int, ...]:
         """Return the best set so far, which must be there, as indices of all features."""
@@ -91,7 +104,8 @@ def prepared(
     if dominates and len(features) <= _MOST_TO_COMPARE:
         matrix = dominating(problem.gains, _packed(limits.sets[:, features]))
         problem = problem._replace(dominates=matrix)
-    return Search(features, *_started(problem, fixed, k, at_least, only_best=only_best))
+    started = _started(problem, fixed, k, at_least, only_best=only_best)
+    return Search(features, *started, form.convexity, at_least)
 
 
 def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask, Mask]:
@@ -171,6 +185,10 @@ def _problem(
         sizes=np.abs(caps[matters]) + np.abs(sums[:, matters, k]).max(axis=0),
         most_charged=0.0,
         slack=0.0,
+        convex=np.zeros((0, 0)),
+        rests=np.zeros((0, 0)),
+        partners=np.zeros((0, 0), dtype=np.int64),
+        margin=0.0,
     )
 
 
@@ -246,6 +264,10 @@ def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> 
         best=np.full(k, -1),
         best_value=np.array([at_least]),
         n_found=np.zeros(1, dtype=np.int64),
+        shares=np.zeros((k + 1, 0)),
+        slopes=np.zeros((k + 1, 0)),
+        halved=np.full(k + 1, math.inf),
+        ceilings=np.full(k + 1, math.inf),
     )
     marginals = problem.gains.copy()
     form = Form(problem.gains)
@@ -297,8 +319,65 @@ def _take(problem: Problem, state: State, chosen: Integers, at_least: float) -> 
         state.best[:], state.best_value[0] = np.sort(chosen), value
 
 
+def try_convex_part(found: Search, work: float, deadline: float | None) -> None:
+    """Begin a search that takes long anew, by a convex part of its pair costs or a better one.
+
+    Parameters
+    ----------
+    found : Search
+    work : float
+        What it has done since this was last asked.
+    deadline : float or None
+    """
+    problem, state, convexity = found.problem, found.state, found.convexity
+    fixed = state.chosen[: int(state.level[0])].copy()
+    k = len(state.best) - len(fixed)
+    if not len(problem.costs) or len(problem.caps) or k < _LEAST_TO_CHOOSE:
+        return
+    places = np.setdiff1d(np.arange(len(problem.gains)), fixed)
+    features = found.features[places]
+    among = np.ix_(places, places)
+    convexity.work += work
+    found.work += work
+    part = convexity.part(features)
+    enough = _WORK_OF_STEPS*len(features)**3 * (4*2**found.n_improved)
+    if (part is None and convexity.work > _WORK_OF_STEPS*len(features)**3) or found.work>enough:
+        found.n_improved+=1; found.work=0.
+        gains = problem.gains[places] - problem.costs[np.ix_(fixed, places)].sum(axis=0)
+        convexity.improve(features, gains, problem.costs[among], k, deadline)
+    elif found.is_convex:
+        return
+    part = convexity.part(features)
+    if part is None:
+        return
+    convex = np.zeros_like(problem.costs)
+    convex[among] = 2 * part
+    rests = problem.costs - convex
+    partners = _neighbours(rests, problem.neighbours.shape[1])
+    margin = _ROUNDINGS * _EPSILON * len(state.best) ** 2 * float(np.abs(convex).max())
+    found.problem = problem._replace(
+        convex=convex, rests=rests, partners=partners, margin=margin
+    )
+    found.state = _anew(found, fixed)
+
+
+def _anew(found: Search, fixed: Integers) -> State:
+    """Return a state before the first candidate is added that knows what has been found."""
+    level, before = len(fixed), found.state
+    k, n = len(before.best), len(found.problem.gains)
+    anew = _first_level(found.problem, fixed, k, float(before.best_value[0]))
+    anew.ceilings[level] = open_bound(before)
+    if before.best_value[0] > found.at_least:  # those that were written before are not met again
+        anew.n_found[:] = before.n_found
+    shares, slopes = np.zeros((2, k + 1, n))
+    return anew._replace(best=before.best, shares=shares, slopes=slopes)
+
+
 def open_bound(state: State) -> float:
     """Return what no set can exceed that a search has not met yet; -inf when it is done."""
+    if state.shares.shape[1]:
+        levels = state.ceilings[int(state.level[0]) : int(state.level[1]) + 1]
+        return float(levels.max(initial=-math.inf))
     bounds = [-math.inf]
     for level in range(int(state.level[0]), int(state.level[1]) + 1):
         promises = state.promises[level, state.place[level] : state.n_candidates[level]]

@@ -1,0 +1,304 @@
+"""Branch and bound where pair costs have a convex part, compiled: `convex_part.py` tells of it.
+
+Of a partial set P that lacks t features, let s be any weights of its candidates that sum to t. With
+Q the convex part and R = costs - 2 Q, a set of P and t candidates T is worth
+
+    worth(P) + sum over T of (marginal_j + Q_jj) - T'QT - sum over pairs of T of R_ij,
+
+and T'QT is at least 2 s'QT - s'Qs, its tangent at s, as Q is convex where weights sum to the same.
+So it is worth no more than worth(P) + s'Qs and the t largest of
+
+    marginal_j + Q_jj - 2 (Qs)_j - 1/2 (sum of the t - 1 smallest R_ij that are left).
+
+The weights are improved by steps towards the t candidates of the largest (Frank and Wolfe 1956),
+until what is left is hopeless or can be seen not to be. Then one candidate, that of the largest
+weight, is added, all sets with it are looked at, and the rest is bounded again without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.array_kernels import insert, write
+from chaffinch.tasks.selection.alternatives.search_kernels import is_before, settle, walk
+from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED, Problem, State
+from chaffinch.tasks.selection.masked_loss.compiling import compiled
+
+_FEW = 4  # features that a partial set lacks are looked for without the convex part
+_STEPS = 5  # towards better weights, each time a level is bounded
+_FEWER = 0.6  # of the candidates are left: half sums are taken anew
+_CLOSE = 1e-9  # relative, of the best weights
+
+
+@compiled
+def _forget(problem: Any, state: Any, level: int, feature: int) -> None:
+    """Take a feature that is no candidate any more out of a level's weights."""
+    share = state.shares[level, feature]
+    state.shares[level, feature] = 0.0
+    if share == 0.0:
+        return
+    for i in range(state.n_candidates[level]):
+        other = state.candidates[level, i]
+        state.slopes[level, other] -= share * problem.convex[feature, other]
+
+
+@compiled
+def _weigh(problem: Any, state: Any, level: int) -> None:
+    """Make weights sum to what a level lacks; all alike if there are none."""
+    n, n_open, in_all = state.n_candidates[level], len(state.chosen) - level, 0.0
+    features = state.candidates[level, :n]
+    for feature in features:
+        in_all += state.shares[level, feature]
+    if in_all > 0.0:
+        for feature in features:
+            state.shares[level, feature] *= n_open / in_all
+            state.slopes[level, feature] *= n_open / in_all
+        return
+    for feature in features:
+        slope = 0.0
+        for other in features:
+            slope += problem.convex[other, feature]
+        state.shares[level, feature] = n_open / n
+        state.slopes[level, feature] = slope * n_open / n
+
+
+@compiled
+def _halve(problem: Any, state: Any, level: int) -> None:
+    """Take half of the smallest rests of pair costs among the candidates that are left."""
+    n, partners = state.n_candidates[level], len(state.chosen) - level - 1
+    nearest, is_left = np.empty(partners), np.zeros(len(problem.gains), np.bool_)
+    for i in range(n):
+        is_left[state.candidates[level, i]] = True
+    for i in range(n):
+        feature, filled = state.candidates[level, i], 0
+        for other in problem.partners[feature]:
+            if filled == partners:
+                break
+            if is_left[other]:
+                nearest[filled] = -problem.rests[feature, other] / 2
+                filled += 1
+        if filled < partners:
+            filled = 0
+            for j in range(n):
+                if j != i:
+                    rest = problem.rests[feature, state.candidates[level, j]]
+                    filled = insert(nearest, filled, partners, -rest / 2)
+        loss = 0.0
+        for half in nearest:
+            loss -= half
+        state.losses[level, i] = loss
+    state.halved[level] = n
+
+
+@compiled
+def _promise(problem: Any, state: Any, level: int, places: Any) -> float:
+    """Write what candidates promise, and the places of the best; return what these come to."""
+    n, filled, bound = state.n_candidates[level], 0, 0.0
+    for i in range(n):
+        feature = state.candidates[level, i]
+        promise = state.marginals[level, i] - state.losses[level, i]
+        promise += problem.convex[feature, feature] / 2 - state.slopes[level, feature]
+        state.promises[level, i] = promise
+        if filled < len(places):
+            filled += 1
+        elif promise <= state.promises[level, places[-1]]:
+            continue
+        place = filled - 1
+        while place > 0 and state.promises[level, places[place - 1]] < promise:
+            places[place] = places[place - 1]
+            place -= 1
+        places[place] = i
+    for place in places:
+        bound += state.promises[level, place]
+    return bound
+
+
+@compiled
+def _constant(state: Any, level: int) -> float:
+    """Return s'Qs."""
+    constant = 0.0
+    for i in range(state.n_candidates[level]):
+        feature = state.candidates[level, i]
+        constant += state.shares[level, feature] * state.slopes[level, feature] / 2
+    return constant
+
+
+@compiled
+def _drop(problem: Any, state: Any, level: int, bound: float, last: float, wanted: float) -> bool:
+    """Drop candidates with which no set is worth what is wanted; return whether there were any."""
+    n, kept = state.n_candidates[level], 0
+    is_hopeless = np.zeros(n, np.bool_)
+    for i in range(n):
+        promise = state.promises[level, i]
+        is_hopeless[i] = promise < last and bound - last + promise < wanted
+        if is_hopeless[i]:
+            _forget(problem, state, level, state.candidates[level, i])
+    for i in range(n):
+        if not is_hopeless[i]:
+            state.candidates[level, kept] = state.candidates[level, i]
+            state.marginals[level, kept] = state.marginals[level, i]
+            state.losses[level, kept] = state.losses[level, i]
+            kept += 1
+    state.n_candidates[level] = kept
+    return bool(kept < n)
+
+
+@compiled
+def _step(problem: Any, state: Any, level: int, places: Any, wanted: float, bound: float) -> bool:
+    """Move weights towards the best candidates; return False if it cannot make bounds hopeless."""
+    n, ahead = state.n_candidates[level], 0.0
+    for place in places:
+        ahead += state.promises[level, place]
+    slopes, gap, curvature = np.zeros(n), ahead, 0.0
+    for i in range(n):
+        gap -= state.shares[level, state.candidates[level, i]] * state.promises[level, i]
+    if bound - gap >= wanted or gap <= _CLOSE * abs(bound):
+        return False
+    for place in places:
+        feature = state.candidates[level, place]
+        for i in range(n):
+            slopes[i] += problem.convex[feature, state.candidates[level, i]]
+    for i in range(n):
+        feature = state.candidates[level, i]
+        share = state.shares[level, feature]
+        curvature += share * (state.slopes[level, feature] - 2 * slopes[i])
+    for place in places:
+        curvature += slopes[place]
+    length = 1.0 if curvature <= gap else gap / curvature
+    for i in range(n):
+        feature = state.candidates[level, i]
+        slope = state.slopes[level, feature]
+        state.slopes[level, feature] = slope + length * (slopes[i] - slope)
+        state.shares[level, feature] *= 1 - length
+    for place in places:
+        state.shares[level, state.candidates[level, place]] += length
+    return True
+
+
+@compiled
+def _bounded(problem: Any, state: Any, level: int) -> int:
+    """Bound what is left of a level, drop what is hopeless, and return the work."""
+    n_open, steps = len(state.chosen) - level, 0
+    places, work = np.empty(n_open, np.int64), 0
+    wanted = state.best_value[0] - problem.slack - problem.margin - state.value[level]
+    while state.n_candidates[level] >= n_open:
+        n = state.n_candidates[level]
+        if n < _FEWER * state.halved[level]:
+            _halve(problem, state, level)
+            work += n * n
+        _weigh(problem, state, level)
+        constant = _constant(state, level)
+        bound = constant + _promise(problem, state, level, places)
+        work += 3 * n
+        if bound < wanted:
+            break
+        if _drop(problem, state, level, bound, state.promises[level, places[-1]], wanted):
+            continue
+        state.ceilings[level] = min(state.ceilings[level], state.value[level] + bound + problem.margin)
+        work += n * n_open
+        steps += 1
+        if steps > _STEPS or not _step(problem, state, level, places, wanted, bound):
+            return int(work)
+    state.n_candidates[level] = 0
+    return int(work)
+
+
+@compiled
+def _is_beaten(problem: Any, state: Any, level: int, word: Any) -> bool:
+    """Return whether no set of a level is worth more than the best, or comes before its equal."""
+    n_open, filled = len(word) - level, 0
+    if state.best[0] < 0 or state.ceilings[level] > state.best_value[0] + problem.slack:
+        return False
+    lowest = np.empty(n_open)
+    for i in range(state.n_candidates[level]):
+        filled = insert(lowest, filled, n_open, -float(state.candidates[level, i]))
+    write(word[:level], state.chosen)
+    for i in range(n_open):
+        word[level + i] = int(-lowest[i])
+    return not is_before(word, state.best)
+
+
+@compiled
+def _heaviest(state: Any, level: int) -> int:
+    """Return the place of the candidate with the largest weight, of equals the lowest index."""
+    best = 0
+    for i in range(state.n_candidates[level]):
+        feature, first = state.candidates[level, i], state.candidates[level, best]
+        share, most = state.shares[level, feature], state.shares[level, first]
+        if share > most or (share == most and feature < first):
+            best = i
+    return best
+
+
+@compiled
+def _descend(problem: Any, state: Any, level: int) -> int:
+    """Add a candidate, which leaves its level, and fill the level below it; return the work."""
+    place, below, n = _heaviest(state, level), level + 1, state.n_candidates[level] - 1
+    added, marginal = state.candidates[level, place], state.marginals[level, place]
+    state.n_candidates[level] = n
+    state.candidates[level, place] = state.candidates[level, n]
+    state.marginals[level, place] = state.marginals[level, n]
+    state.losses[level, place] = state.losses[level, n]
+    _forget(problem, state, level, added)
+    state.chosen[level] = added
+    state.value[below] = state.value[level] + marginal
+    state.ceilings[below] = state.ceilings[level]
+    state.n_candidates[below] = n
+    for i in range(n):
+        feature = state.candidates[level, i]
+        state.candidates[below, i] = feature
+        state.shares[below, feature] = state.shares[level, feature]
+        state.slopes[below, feature] = state.slopes[level, feature]
+    after, kept = np.empty(n), 0
+    for i in range(n):
+        feature = state.candidates[level, i]
+        after[i] = state.marginals[level, i] - problem.costs[added, feature]
+        if after[i] == -np.inf:
+            _forget(problem, state, below, feature)
+    for i in range(n):
+        if after[i] > -np.inf:
+            state.candidates[below, kept] = state.candidates[level, i]
+            state.marginals[below, kept] = after[i]
+            kept += 1
+    state.n_candidates[below] = kept
+    state.halved[below] = np.inf
+    return int(n)
+
+
+@compiled
+def _begin(problem: Any, state: Any, level: int) -> int:
+    """Make a level ready to be looked at without the convex part; return the work."""
+    n_open = len(state.chosen) - level
+    for i in range(state.n_candidates[level]):
+        nearest = problem.nearest[state.candidates[level, i], n_open - 1]
+        state.promises[level, i] = state.marginals[level, i] - nearest
+    return int(settle(problem, state, level, n_open))
+
+
+@compiled
+def search_convex(problem: Problem, state: State, most_work: int, found: Any) -> int:
+    """Search on as `search_kernels.search` does, by what the convex part tells."""
+    k, first, work = len(state.chosen), state.level[0], 0
+    word = np.empty(k, np.int64)
+    last = max(first, k - _FEW)
+    while state.level[1] >= first:
+        if work > most_work:
+            return PAUSED
+        level = state.level[1]
+        if level >= last:
+            ended, more = walk(problem, state, last, most_work - work, found)
+            work += more
+            if ended != DONE:
+                return ended
+            continue
+        work += _bounded(problem, state, level)
+        if state.n_candidates[level] < k - level or _is_beaten(problem, state, level, word):
+            state.level[1] = level - 1
+            continue
+        work += _descend(problem, state, level)
+        state.level[1] = level + 1
+        if level + 1 == last:
+            work += _begin(problem, state, last)
+    return DONE
