@@ -192,6 +192,7 @@ def sets_within(
     found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
     if found is None:
         return np.empty((0, k), dtype=np.int32), True
+    found.kind = 3
     room = min(most, _FIRST_SETS) + len(found.features)  # a search stops before it runs out
     sets = np.empty((room, k), dtype=np.int64)
     ended = _run(found, sets, deadline)
@@ -231,6 +232,7 @@ def best_sets(
     if found is None:
         return BestSets(np.empty((0, k), dtype=np.int32), least, complete=True, is_long=False)
     slack = found.problem.slack
+    found.kind = 1 if most <= 200 else 2
     sets = np.empty((2 * most + len(found.features), k), dtype=np.int64)
     of_all = Form(found.problem.gains, found.problem.costs if len(found.problem.costs) else None)
     ended, pauses = FULL, 0
@@ -275,6 +277,7 @@ def _run(
         kernel = search_convex if found.is_convex else search
         ended = kernel(found.problem, found.state, most_work, sets)
         if ended != PAUSED:
+            if ended==DONE and found.is_convex: found.convexity.allowed[found.kind]=found.work/4
             return ended
         if (on_pause is not None and on_pause()) or is_late(deadline):
             return ended

@@ -114,7 +114,7 @@ def close(
         if not found.is_in_time or bound.value <= floor:
             break
         left = new.value - solution.value
-        is_close = left <= _CLOSE * max(abs(new.value), designs.magnitude)
+        is_close = math.inf > left and left <= _CLOSE * max(abs(new.value), designs.magnitude)
         is_close = is_close or left <= share_left * (before - new.value)
         if is_close:
             return bound, solution

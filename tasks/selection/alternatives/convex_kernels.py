@@ -22,13 +22,15 @@ from typing import Any
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.array_kernels import insert, write
-from chaffinch.tasks.selection.alternatives.search_kernels import is_before, settle, walk
+from chaffinch.tasks.selection.alternatives.search_kernels import fits, is_before, settle, walk
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED, Problem, State
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _FEW = 4  # features that a partial set lacks are looked for without the convex part
-_STEPS = 5  # towards better weights, each time a level is bounded
-_FEWER = 0.6  # of the candidates are left: half sums are taken anew
+_STEPS = 8  # towards better weights, each time a level is bounded
+_STEPS_AT_FIRST, _ROUNDS_OF_CHARGES = 20, 80
+_IN_VAIN = 3  # rounds without a lower bound, before charges change by half as much
+_FEWER = 0.7  # of the candidates are left: half sums are taken anew
 _CLOSE = 1e-9  # relative, of the best weights
 
 
@@ -100,6 +102,8 @@ def _promise(problem: Any, state: Any, level: int, places: Any) -> float:
         feature = state.candidates[level, i]
         promise = state.marginals[level, i] - state.losses[level, i]
         promise += problem.convex[feature, feature] / 2 - state.slopes[level, feature]
+        for r in range(len(problem.caps)):
+            promise -= state.multipliers[level, r] * problem.weights[feature, r]
         state.promises[level, i] = promise
         if filled < len(places):
             filled += 1
@@ -116,12 +120,15 @@ def _promise(problem: Any, state: Any, level: int, places: Any) -> float:
 
 
 @compiled
-def _constant(state: Any, level: int) -> float:
-    """Return s'Qs."""
+def _constant(problem: Any, state: Any, level: int) -> float:
+    """Return s'Qs, and what the multipliers give for the room that is left in the rows."""
     constant = 0.0
     for i in range(state.n_candidates[level]):
         feature = state.candidates[level, i]
         constant += state.shares[level, feature] * state.slopes[level, feature] / 2
+    for r in range(len(problem.caps)):
+        room = problem.caps[r] - state.loads[level, r]
+        constant += state.multipliers[level, r] * room
     return constant
 
 
@@ -178,6 +185,55 @@ def _step(problem: Any, state: Any, level: int, places: Any, wanted: float, boun
 
 
 @compiled
+def _overfill(problem: Any, state: Any, level: int, over: Any) -> float:
+    """Write by how much weights overfill rows, 0 for those that are not charged; return its square."""
+    norm = 0.0
+    for r in range(len(problem.caps)):
+        over[r] = state.loads[level, r] - problem.caps[r]
+        for i in range(state.n_candidates[level]):
+            feature = state.candidates[level, i]
+            over[r] += state.shares[level, feature] * problem.weights[feature, r]
+        if over[r] < 0.0 and state.multipliers[level, r] == 0.0:
+            over[r] = 0.0
+        norm += over[r] ** 2
+    return norm
+
+
+@compiled
+def set_out(problem: Problem, state: State) -> None:
+    """Find weights of the first level's candidates, and what it is to be charged for its rows.
+
+    The charges are those of the levels below it too.
+    """
+    level, share, since = state.level[0], 1.0, 0
+    places = np.empty(len(state.chosen) - level, np.int64)
+    over, best, lowest = np.zeros(len(problem.caps)), state.multipliers[level].copy(), np.inf
+    target = state.best_value[0] - state.value[level]
+    _halve(problem, state, level)
+    _weigh(problem, state, level)
+    for _ in range(_ROUNDS_OF_CHARGES):
+        nearest, is_moving, steps = np.inf, True, 0
+        while is_moving and steps < _STEPS_AT_FIRST:
+            bound = _constant(problem, state, level) + _promise(problem, state, level, places)
+            nearest, steps = min(nearest, bound), steps + 1
+            is_moving = _step(problem, state, level, places, np.inf, bound)
+        if nearest < lowest:
+            lowest, since = nearest, 0
+            write(best, state.multipliers[level])
+        else:
+            since += 1
+            if since > _IN_VAIN:
+                share, since = share / 2, 0
+        norm = _overfill(problem, state, level, over)
+        if norm == 0.0 or nearest < target:
+            break
+        for r in range(len(over)):
+            charged = state.multipliers[level, r] + share * (nearest - target) / norm * over[r]
+            state.multipliers[level, r] = max(0.0, charged)
+    write(state.multipliers[level], best)
+
+
+@compiled
 def _bounded(problem: Any, state: Any, level: int) -> int:
     """Bound what is left of a level, drop what is hopeless, and return the work."""
     n_open, steps = len(state.chosen) - level, 0
@@ -189,7 +245,7 @@ def _bounded(problem: Any, state: Any, level: int) -> int:
             _halve(problem, state, level)
             work += n * n
         _weigh(problem, state, level)
-        constant = _constant(state, level)
+        constant = _constant(problem, state, level)
         bound = constant + _promise(problem, state, level, places)
         work += 3 * n
         if bound < wanted:
@@ -244,6 +300,9 @@ def _descend(problem: Any, state: Any, level: int) -> int:
     _forget(problem, state, level, added)
     state.chosen[level] = added
     state.value[below] = state.value[level] + marginal
+    for r in range(len(problem.caps)):
+        state.loads[below, r] = state.loads[level, r] + problem.weights[added, r]
+        state.multipliers[below, r] = state.multipliers[level, r]
     state.ceilings[below] = state.ceilings[level]
     state.n_candidates[below] = n
     for i in range(n):
@@ -255,6 +314,8 @@ def _descend(problem: Any, state: Any, level: int) -> int:
     for i in range(n):
         feature = state.candidates[level, i]
         after[i] = state.marginals[level, i] - problem.costs[added, feature]
+        if not fits(problem, state, below, feature, len(state.chosen) - below):
+            after[i] = -np.inf
         if after[i] == -np.inf:
             _forget(problem, state, below, feature)
     for i in range(n):

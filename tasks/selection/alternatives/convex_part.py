@@ -55,6 +55,7 @@ class Convexity:
 
     def __init__(self) -> None:
         self.work = 0.0
+        self.allowed: dict[int, float] = {}
         self._features = np.empty(0, dtype=np.int64)
         self._part = np.empty((0, 0))
         self._directions: _Directions | None = None

@@ -109,7 +109,7 @@ def _promise_anew(problem: Any, state: Any, level: int, n_open: int) -> None:
 
 
 @compiled
-def _fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> bool:
+def fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> bool:
     """Return whether rows allow a candidate and, at their best, what is to follow it."""
     for r in range(len(problem.caps)):
         load = state.loads[level, r] + problem.weights[feature, r]
@@ -166,7 +166,7 @@ def _descend(problem: Any, state: Any, level: int, k: int, least: float) -> int:
             marginal -= problem.costs[added, feature]
             if marginal - state.losses[level, i] < least:
                 continue
-        if marginal == -np.inf or not _fits(problem, state, below, feature, n_open):
+        if marginal == -np.inf or not fits(problem, state, below, feature, n_open):
             continue
         state.candidates[below, n] = feature
         state.marginals[below, n] = marginal

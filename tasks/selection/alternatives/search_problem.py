@@ -21,6 +21,7 @@ from chaffinch.tasks.selection.alternatives.array_kernels import dominating
 from chaffinch.tasks.selection.alternatives.charging_kernels import charge
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.convex_part import Convexity
+from chaffinch.tasks.selection.alternatives.convex_kernels import set_out
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
 from chaffinch.tasks.selection.alternatives.starting_kernels import exchange, good_set
@@ -66,6 +67,7 @@ class Search:
     at_least: float
     work: float = 0.0
     n_improved: int = 0
+    kind: int = 0
 
     @property
     def is_convex(self) -> bool:
@@ -267,7 +269,7 @@ def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> 
         shares=np.zeros((k + 1, 0)),
         slopes=np.zeros((k + 1, 0)),
         halved=np.full(k + 1, math.inf),
-        ceilings=np.full(k + 1, math.inf),
+        ceilings=np.full(k + 1, -math.inf),
     )
     marginals = problem.gains.copy()
     form = Form(problem.gains)
@@ -332,24 +334,34 @@ def try_convex_part(found: Search, work: float, deadline: float | None) -> None:
     problem, state, convexity = found.problem, found.state, found.convexity
     fixed = state.chosen[: int(state.level[0])].copy()
     k = len(state.best) - len(fixed)
-    if not len(problem.costs) or len(problem.caps) or k < _LEAST_TO_CHOOSE:
+    if not len(problem.costs) or k < _LEAST_TO_CHOOSE:
         return
     places = np.setdiff1d(np.arange(len(problem.gains)), fixed)
     features = found.features[places]
     among = np.ix_(places, places)
-    convexity.work += work
     found.work += work
+    convexity.work += work
+    cost = _WORK_OF_STEPS * len(features) ** 3
     part = convexity.part(features)
-    enough = _WORK_OF_STEPS*len(features)**3 * (4*2**found.n_improved)
-    if (part is None and convexity.work > _WORK_OF_STEPS*len(features)**3) or found.work>enough:
-        found.n_improved+=1; found.work=0.
-        gains = problem.gains[places] - problem.costs[np.ix_(fixed, places)].sum(axis=0)
+    if found.is_convex:
+        is_worth = found.work > cost * 4 * 2**found.n_improved
+    elif part is None:
+        is_worth = convexity.work > 5 * cost
+    else:
+        is_worth = False
+        if found.work < convexity.allowed.get(found.kind, 0.0):
+            return
+    if is_worth:
+        charged = problem.weights[places] @ state.multipliers[len(fixed)]
+        gains = problem.gains[places] - problem.costs[np.ix_(fixed, places)].sum(axis=0) - charged
         convexity.improve(features, gains, problem.costs[among], k, deadline)
+        part = convexity.part(features)
+        found.n_improved += 1
     elif found.is_convex:
         return
-    part = convexity.part(features)
     if part is None:
         return
+    found.work = 0.0
     convex = np.zeros_like(problem.costs)
     convex[among] = 2 * part
     rests = problem.costs - convex
@@ -366,11 +378,15 @@ def _anew(found: Search, fixed: Integers) -> State:
     level, before = len(fixed), found.state
     k, n = len(before.best), len(found.problem.gains)
     anew = _first_level(found.problem, fixed, k, float(before.best_value[0]))
+    anew.multipliers[level] = before.multipliers[level]
     anew.ceilings[level] = open_bound(before)
     if before.best_value[0] > found.at_least:  # those that were written before are not met again
         anew.n_found[:] = before.n_found
     shares, slopes = np.zeros((2, k + 1, n))
-    return anew._replace(best=before.best, shares=shares, slopes=slopes)
+    anew = anew._replace(best=before.best, shares=shares, slopes=slopes)
+    if anew.n_candidates[level] >= k - level:
+        set_out(found.problem, anew)
+    return anew
 
 
 def open_bound(state: State) -> float:
