@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.convex_kernels import search_convex
+from chaffinch.tasks.selection.alternatives.convex_search import count_work, learn
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import search
@@ -36,7 +37,6 @@ from chaffinch.tasks.selection.alternatives.search_problem import (
     improve_by_swaps,
     open_bound,
     prepared,
-    try_convex_part,
 )
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Integers
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
@@ -46,8 +46,9 @@ __all__ = ["BestSets", "Found", "Limits", "best_set", "best_sets", "sets_within"
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
 _ROWS_OF_WORK = 32  # more rows are more work
 _FIRST_SETS = 1024
-_LONG = 25  # looks at the clock
 _SOON = 8  # looks at the clock: as long as a linear program takes
+_LONG = 25  # some tenths of a second
+_FEW = 500  # sets
 
 OnBetter = Callable[[tuple[int, ...]], None]
 
@@ -153,7 +154,7 @@ def best_set(
     if ended == DONE:
         tell()
     slack, best_value = found.problem.slack, float(found.state.best_value[0])
-    bound = -math.inf if ended == DONE else max(open_bound(found.state), best_value) + slack
+    bound = -math.inf if ended == DONE else max(open_bound(found), best_value) + slack
     if found.state.best[0] < 0:
         return Found(None, -math.inf, bound, ended == DONE)
     indices = found.best()
@@ -192,7 +193,7 @@ def sets_within(
     found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
     if found is None:
         return np.empty((0, k), dtype=np.int32), True
-    found.kind = 3
+    found.is_for_many = True
     room = min(most, _FIRST_SETS) + len(found.features)  # a search stops before it runs out
     sets = np.empty((room, k), dtype=np.int64)
     ended = _run(found, sets, deadline)
@@ -232,7 +233,7 @@ def best_sets(
     if found is None:
         return BestSets(np.empty((0, k), dtype=np.int32), least, complete=True, is_long=False)
     slack = found.problem.slack
-    found.kind = 1 if most <= 200 else 2
+    found.is_for_many = most > _FEW
     sets = np.empty((2 * most + len(found.features), k), dtype=np.int64)
     of_all = Form(found.problem.gains, found.problem.costs if len(found.problem.costs) else None)
     ended, pauses = FULL, 0
@@ -247,7 +248,7 @@ def best_sets(
         pauses += 1
         state = found.state
         known = sets[: int(state.n_found[0])]
-        if found.is_convex:  # begun anew, so that it may meet sets again
+        if found.n_begun:  # with a convex part, so that it may have met sets twice
             known = np.unique(np.sort(known, axis=1), axis=0)
         merits = worths(of_all, known)
         best = np.argsort(-merits, kind="stable")[:most]
@@ -259,7 +260,7 @@ def best_sets(
             state.best_value[0] = max(state.best_value[0], more)
     bound = max([least, *merits[best[:1]].tolist()])
     if ended != DONE:
-        bound = max(bound, open_bound(state))
+        bound = max(bound, open_bound(found))
     features = found.features[np.sort(sets[: len(best)], axis=1)].astype(np.int32)
     return BestSets(features, bound + slack, ended == DONE, is_long=pauses > _SOON)
 
@@ -277,8 +278,9 @@ def _run(
         kernel = search_convex if found.is_convex else search
         ended = kernel(found.problem, found.state, most_work, sets)
         if ended != PAUSED:
-            if ended==DONE and found.is_convex: found.convexity.allowed[found.kind]=found.work/4
+            if ended == DONE:
+                learn(found)
             return ended
         if (on_pause is not None and on_pause()) or is_late(deadline):
             return ended
-        try_convex_part(found, work, deadline)
+        count_work(found, work, deadline)

@@ -24,112 +24,22 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.array_kernels import insert, write
 from chaffinch.tasks.selection.alternatives.search_kernels import fits, is_before, settle, walk
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED, Problem, State
+from chaffinch.tasks.selection.alternatives.weight_kernels import (
+    constant,
+    forget,
+    halve,
+    overfill,
+    promise,
+    step,
+    weigh,
+)
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _FEW = 4  # features that a partial set lacks are looked for without the convex part
 _STEPS = 8  # towards better weights, each time a level is bounded
-_STEPS_AT_FIRST, _ROUNDS_OF_CHARGES = 20, 80
+_STEPS_AT_FIRST, _ROUNDS_OF_CHARGES = 60, 40
 _IN_VAIN = 3  # rounds without a lower bound, before charges change by half as much
 _FEWER = 0.7  # of the candidates are left: half sums are taken anew
-_CLOSE = 1e-9  # relative, of the best weights
-
-
-@compiled
-def _forget(problem: Any, state: Any, level: int, feature: int) -> None:
-    """Take a feature that is no candidate any more out of a level's weights."""
-    share = state.shares[level, feature]
-    state.shares[level, feature] = 0.0
-    if share == 0.0:
-        return
-    for i in range(state.n_candidates[level]):
-        other = state.candidates[level, i]
-        state.slopes[level, other] -= share * problem.convex[feature, other]
-
-
-@compiled
-def _weigh(problem: Any, state: Any, level: int) -> None:
-    """Make weights sum to what a level lacks; all alike if there are none."""
-    n, n_open, in_all = state.n_candidates[level], len(state.chosen) - level, 0.0
-    features = state.candidates[level, :n]
-    for feature in features:
-        in_all += state.shares[level, feature]
-    if in_all > 0.0:
-        for feature in features:
-            state.shares[level, feature] *= n_open / in_all
-            state.slopes[level, feature] *= n_open / in_all
-        return
-    for feature in features:
-        slope = 0.0
-        for other in features:
-            slope += problem.convex[other, feature]
-        state.shares[level, feature] = n_open / n
-        state.slopes[level, feature] = slope * n_open / n
-
-
-@compiled
-def _halve(problem: Any, state: Any, level: int) -> None:
-    """Take half of the smallest rests of pair costs among the candidates that are left."""
-    n, partners = state.n_candidates[level], len(state.chosen) - level - 1
-    nearest, is_left = np.empty(partners), np.zeros(len(problem.gains), np.bool_)
-    for i in range(n):
-        is_left[state.candidates[level, i]] = True
-    for i in range(n):
-        feature, filled = state.candidates[level, i], 0
-        for other in problem.partners[feature]:
-            if filled == partners:
-                break
-            if is_left[other]:
-                nearest[filled] = -problem.rests[feature, other] / 2
-                filled += 1
-        if filled < partners:
-            filled = 0
-            for j in range(n):
-                if j != i:
-                    rest = problem.rests[feature, state.candidates[level, j]]
-                    filled = insert(nearest, filled, partners, -rest / 2)
-        loss = 0.0
-        for half in nearest:
-            loss -= half
-        state.losses[level, i] = loss
-    state.halved[level] = n
-
-
-@compiled
-def _promise(problem: Any, state: Any, level: int, places: Any) -> float:
-    """Write what candidates promise, and the places of the best; return what these come to."""
-    n, filled, bound = state.n_candidates[level], 0, 0.0
-    for i in range(n):
-        feature = state.candidates[level, i]
-        promise = state.marginals[level, i] - state.losses[level, i]
-        promise += problem.convex[feature, feature] / 2 - state.slopes[level, feature]
-        for r in range(len(problem.caps)):
-            promise -= state.multipliers[level, r] * problem.weights[feature, r]
-        state.promises[level, i] = promise
-        if filled < len(places):
-            filled += 1
-        elif promise <= state.promises[level, places[-1]]:
-            continue
-        place = filled - 1
-        while place > 0 and state.promises[level, places[place - 1]] < promise:
-            places[place] = places[place - 1]
-            place -= 1
-        places[place] = i
-    for place in places:
-        bound += state.promises[level, place]
-    return bound
-
-
-@compiled
-def _constant(problem: Any, state: Any, level: int) -> float:
-    """Return s'Qs, and what the multipliers give for the room that is left in the rows."""
-    constant = 0.0
-    for i in range(state.n_candidates[level]):
-        feature = state.candidates[level, i]
-        constant += state.shares[level, feature] * state.slopes[level, feature] / 2
-    for r in range(len(problem.caps)):
-        room = problem.caps[r] - state.loads[level, r]
-        constant += state.multipliers[level, r] * room
-    return constant
 
 
 @compiled
@@ -138,10 +48,10 @@ def _drop(problem: Any, state: Any, level: int, bound: float, last: float, wante
     n, kept = state.n_candidates[level], 0
     is_hopeless = np.zeros(n, np.bool_)
     for i in range(n):
-        promise = state.promises[level, i]
-        is_hopeless[i] = promise < last and bound - last + promise < wanted
+        promised = state.promises[level, i]
+        is_hopeless[i] = promised < last and bound - last + promised < wanted
         if is_hopeless[i]:
-            _forget(problem, state, level, state.candidates[level, i])
+            forget(problem, state, level, state.candidates[level, i])
     for i in range(n):
         if not is_hopeless[i]:
             state.candidates[level, kept] = state.candidates[level, i]
@@ -153,55 +63,8 @@ def _drop(problem: Any, state: Any, level: int, bound: float, last: float, wante
 
 
 @compiled
-def _step(problem: Any, state: Any, level: int, places: Any, wanted: float, bound: float) -> bool:
-    """Move weights towards the best candidates; return False if it cannot make bounds hopeless."""
-    n, ahead = state.n_candidates[level], 0.0
-    for place in places:
-        ahead += state.promises[level, place]
-    slopes, gap, curvature = np.zeros(n), ahead, 0.0
-    for i in range(n):
-        gap -= state.shares[level, state.candidates[level, i]] * state.promises[level, i]
-    if bound - gap >= wanted or gap <= _CLOSE * abs(bound):
-        return False
-    for place in places:
-        feature = state.candidates[level, place]
-        for i in range(n):
-            slopes[i] += problem.convex[feature, state.candidates[level, i]]
-    for i in range(n):
-        feature = state.candidates[level, i]
-        share = state.shares[level, feature]
-        curvature += share * (state.slopes[level, feature] - 2 * slopes[i])
-    for place in places:
-        curvature += slopes[place]
-    length = 1.0 if curvature <= gap else gap / curvature
-    for i in range(n):
-        feature = state.candidates[level, i]
-        slope = state.slopes[level, feature]
-        state.slopes[level, feature] = slope + length * (slopes[i] - slope)
-        state.shares[level, feature] *= 1 - length
-    for place in places:
-        state.shares[level, state.candidates[level, place]] += length
-    return True
-
-
-@compiled
-def _overfill(problem: Any, state: Any, level: int, over: Any) -> float:
-    """Write by how much weights overfill rows, 0 for those that are not charged; return its square."""
-    norm = 0.0
-    for r in range(len(problem.caps)):
-        over[r] = state.loads[level, r] - problem.caps[r]
-        for i in range(state.n_candidates[level]):
-            feature = state.candidates[level, i]
-            over[r] += state.shares[level, feature] * problem.weights[feature, r]
-        if over[r] < 0.0 and state.multipliers[level, r] == 0.0:
-            over[r] = 0.0
-        norm += over[r] ** 2
-    return norm
-
-
-@compiled
 def set_out(problem: Problem, state: State) -> None:
-    """Find weights of the first level's candidates, and what it is to be charged for its rows.
+    """Find weights of the first level's candidates, its charges for rows, and a bound by them.
 
     The charges are those of the levels below it too.
     """
@@ -209,14 +72,14 @@ def set_out(problem: Problem, state: State) -> None:
     places = np.empty(len(state.chosen) - level, np.int64)
     over, best, lowest = np.zeros(len(problem.caps)), state.multipliers[level].copy(), np.inf
     target = state.best_value[0] - state.value[level]
-    _halve(problem, state, level)
-    _weigh(problem, state, level)
+    halve(problem, state, level)
+    weigh(problem, state, level)
     for _ in range(_ROUNDS_OF_CHARGES):
         nearest, is_moving, steps = np.inf, True, 0
         while is_moving and steps < _STEPS_AT_FIRST:
-            bound = _constant(problem, state, level) + _promise(problem, state, level, places)
+            bound = constant(problem, state, level) + promise(problem, state, level, places)
             nearest, steps = min(nearest, bound), steps + 1
-            is_moving = _step(problem, state, level, places, np.inf, bound)
+            is_moving = step(problem, state, level, places, np.inf, bound)
         if nearest < lowest:
             lowest, since = nearest, 0
             write(best, state.multipliers[level])
@@ -224,13 +87,20 @@ def set_out(problem: Problem, state: State) -> None:
             since += 1
             if since > _IN_VAIN:
                 share, since = share / 2, 0
-        norm = _overfill(problem, state, level, over)
+        norm = overfill(problem, state, level, over)
         if norm == 0.0 or nearest < target:
             break
+        size = 0.0
         for r in range(len(over)):
             charged = state.multipliers[level, r] + share * (nearest - target) / norm * over[r]
             state.multipliers[level, r] = max(0.0, charged)
+            size += state.multipliers[level, r] * problem.sizes[r]
+        if size > problem.most_charged:
+            for r in range(len(over)):
+                state.multipliers[level, r] *= problem.most_charged / size
     write(state.multipliers[level], best)
+    ceiling = state.value[level] + lowest + problem.margin
+    state.ceilings[level] = min(state.ceilings[level], ceiling)
 
 
 @compiled
@@ -242,20 +112,21 @@ def _bounded(problem: Any, state: Any, level: int) -> int:
     while state.n_candidates[level] >= n_open:
         n = state.n_candidates[level]
         if n < _FEWER * state.halved[level]:
-            _halve(problem, state, level)
+            halve(problem, state, level)
             work += n * n
-        _weigh(problem, state, level)
-        constant = _constant(problem, state, level)
-        bound = constant + _promise(problem, state, level, places)
-        work += 3 * n
+        weigh(problem, state, level)
+        bound = constant(problem, state, level) + promise(problem, state, level, places)
+        work += 10 * n + 200
         if bound < wanted:
             break
         if _drop(problem, state, level, bound, state.promises[level, places[-1]], wanted):
             continue
-        state.ceilings[level] = min(state.ceilings[level], state.value[level] + bound + problem.margin)
-        work += n * n_open
+        state.ceilings[level] = min(
+            state.ceilings[level], state.value[level] + bound + problem.margin
+        )
+        work += 2 * n * n_open + 200
         steps += 1
-        if steps > _STEPS or not _step(problem, state, level, places, wanted, bound):
+        if steps > _STEPS or not step(problem, state, level, places, wanted, bound):
             return int(work)
     state.n_candidates[level] = 0
     return int(work)
@@ -297,9 +168,10 @@ def _descend(problem: Any, state: Any, level: int) -> int:
     state.candidates[level, place] = state.candidates[level, n]
     state.marginals[level, place] = state.marginals[level, n]
     state.losses[level, place] = state.losses[level, n]
-    _forget(problem, state, level, added)
+    forget(problem, state, level, added)
     state.chosen[level] = added
     state.value[below] = state.value[level] + marginal
+    state.roundings[below] = state.roundings[level]
     for r in range(len(problem.caps)):
         state.loads[below, r] = state.loads[level, r] + problem.weights[added, r]
         state.multipliers[below, r] = state.multipliers[level, r]
@@ -317,7 +189,7 @@ def _descend(problem: Any, state: Any, level: int) -> int:
         if not fits(problem, state, below, feature, len(state.chosen) - below):
             after[i] = -np.inf
         if after[i] == -np.inf:
-            _forget(problem, state, below, feature)
+            forget(problem, state, below, feature)
     for i in range(n):
         if after[i] > -np.inf:
             state.candidates[below, kept] = state.candidates[level, i]
@@ -358,7 +230,7 @@ def search_convex(problem: Problem, state: State, most_work: int, found: Any) ->
         if state.n_candidates[level] < k - level or _is_beaten(problem, state, level, word):
             state.level[1] = level - 1
             continue
-        work += _descend(problem, state, level)
+        work += 4 * _descend(problem, state, level) + 500
         state.level[1] = level + 1
         if level + 1 == last:
             work += _begin(problem, state, last)

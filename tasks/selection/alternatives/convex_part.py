@@ -51,11 +51,16 @@ class Convexity:
     ----------
     work : float
         How much has been done in searches since the part was last made better.
+    patience : float
+        How much a search may do before the part is tried.
+    is_quicker : bool
+        Whether the last search that tried it came to its end with it.
     """
 
     def __init__(self) -> None:
         self.work = 0.0
-        self.allowed: dict[int, float] = {}
+        self.patience = 0.0
+        self.is_quicker = False
         self._features = np.empty(0, dtype=np.int64)
         self._part = np.empty((0, 0))
         self._directions: _Directions | None = None
@@ -107,7 +112,9 @@ def _first(n: int, k: int) -> _Directions:
     return _Directions(entries, np.zeros_like(entries))
 
 
-def _steps(target: Floats, is_allowed: Mask, k: int, at: _Directions, deadline: float | None) -> Floats:
+def _steps(
+    target: Floats, is_allowed: Mask, k: int, at: _Directions, deadline: float | None
+) -> Floats:
     """Take some steps; return the Q of the last."""
     n = len(target) - 1
     normal = np.concatenate([[k], -np.ones(n)]) / np.sqrt(k * k + n)
@@ -157,5 +164,5 @@ def _made_convex(matrix: Floats) -> Floats:
     matrix = (matrix + matrix.T) / 2
     n = len(matrix)
     lowest = float(np.linalg.eigvalsh(_within(matrix, np.full(n, 1 / np.sqrt(n))))[0])
-    rounding = 8 * n * _EPSILON * float(np.abs(matrix).max())
+    rounding = 8 * n * _EPSILON * float(np.linalg.norm(matrix))
     return matrix + (max(0.0, -lowest) + rounding) * np.eye(n)

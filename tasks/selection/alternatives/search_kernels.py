@@ -20,6 +20,7 @@ from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUS
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _STEPS = 3  # on each level
+_PER_STEP = 150  # looks at a candidate take as long as what comes with each step
 
 
 @compiled
@@ -200,9 +201,7 @@ def scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
 
 
 @compiled
-def walk(
-    problem: Any, state: Any, first: int, most_work: int, found: Any
-) -> tuple[int, int]:
+def walk(problem: Any, state: Any, first: int, most_work: int, found: Any) -> tuple[int, int]:
     """Look at what is left of a level and those below it; return how it ended, and the work."""
     k, work = len(state.chosen), 0
     word, costs, values = np.empty(k, np.int64), problem.costs, state.value
@@ -211,6 +210,7 @@ def walk(
     while state.level[1] >= first:
         if work > most_work:
             return PAUSED, work
+        work += _PER_STEP
         level = state.level[1]
         place, end, is_last = places[level], counts[level], level == k - 1
         base = values[level] + state.constant[level]

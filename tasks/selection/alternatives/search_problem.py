@@ -12,7 +12,7 @@ in some, and the k best of the rest; (a + 1) k in all, however many there are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from chaffinch.tasks.selection.alternatives.array_kernels import dominating
 from chaffinch.tasks.selection.alternatives.charging_kernels import charge
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.convex_part import Convexity
-from chaffinch.tasks.selection.alternatives.convex_kernels import set_out
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
 from chaffinch.tasks.selection.alternatives.starting_kernels import exchange, good_set
@@ -31,9 +30,6 @@ _STEPS, _WORK_OF_STEPS = 150, 30_000_000
 _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_TO_COMPARE = 4000  # features, each with each
 _NEIGHBOURS = 64  # that are looked through for those that are left, and then all that are
-_WORK_OF_STEPS = 10
-_LEAST_TO_CHOOSE = 5
-_ROUNDINGS = 4096  # that can add up on the way to a bound
 _ROOM = 2.0  # by how much multipliers may grow on the way
 
 
@@ -58,21 +54,58 @@ class Limits:
 
 @dataclass
 class Search:
-    """A search that is ready to go: features (n,) are what its arrays are about, in order."""
+    """A search that is ready to go.
+
+    Attributes
+    ----------
+    features : ndarray of int64, shape (n,)
+        What its arrays are about, in order.
+    problem : Problem
+    state : State
+    convexity : Convexity
+        Of its pair costs.
+    at_least : float
+        What it was asked for.
+    is_for_many : bool
+        Whether it is for so many sets that it is not their proof that takes the time.
+    other : tuple of Problem and State, or None
+        With a convex part of its pair costs if these are without, and the other way round.
+    work : dict of bool to float
+        What was done with a convex part, since it was last begun, and without.
+    n_begun : int
+        How often it was begun with a convex part.
+    is_declined : bool
+        Whether that was found not to be worth it.
+    """
 
     features: Integers
     problem: Problem
     state: State
     convexity: Convexity
     at_least: float
-    work: float = 0.0
-    n_improved: int = 0
-    kind: int = 0
+    is_for_many: bool = False
+    other: tuple[Problem, State] | None = None
+    work: dict[bool, float] = field(default_factory=lambda: {False: 0.0, True: 0.0})
+    n_begun: int = 0
+    is_declined: bool = False
 
     @property
     def is_convex(self) -> bool:
         """Whether it uses a convex part of its pair costs."""
         return len(self.problem.convex) > 0
+
+    def begin(self, problem: Problem, state: State) -> None:
+        """Go on with a convex part, from its beginning."""
+        if not self.is_convex:
+            self.other = self.problem, self.state
+        self.problem, self.state = problem, state
+        self.work[True], self.n_begun = 0.0, self.n_begun + 1
+
+    def turn(self) -> None:
+        """Go on the other way, where it was left."""
+        if self.other is not None:
+            here, (self.problem, self.state) = (self.problem, self.state), self.other
+            self.other = here
 
     def best(self) -> tuple[int, ...]:
         """Return the best set so far, which must be there, as indices of all features."""
@@ -169,7 +202,7 @@ def _problem(
     if form.pair_costs is not None:
         costs = np.ascontiguousarray(form.pair_costs[np.ix_(features, features)])
         if k > 1:
-            neighbours = _neighbours(costs, min(len(features) - 1, k + _NEIGHBOURS))
+            neighbours = nearest_by(costs, min(len(features) - 1, k + _NEIGHBOURS))
             smallest = np.take_along_axis(costs, neighbours[:, : k - 1], axis=1)
             nearest[:, 1:] = np.cumsum(smallest, axis=1) / 2
     return Problem(
@@ -194,7 +227,7 @@ def _problem(
     )
 
 
-def _neighbours(costs: Floats, most: int) -> Integers:
+def nearest_by(costs: Floats, most: int) -> Integers:
     """Return the features of the smallest pair costs with each, the smallest first."""
     without_own = costs.copy()
     np.fill_diagonal(without_own, np.inf)
@@ -223,7 +256,7 @@ def _started(
 ) -> tuple[Problem, State]:
     """Return the problem with its slack, and the state before the first candidate is added."""
     level = len(fixed)
-    state = _first_level(problem, fixed, k, at_least)
+    state = first_level(problem, fixed, k, at_least)
     size = _size(problem, k)
     problem = _with_slack(problem, state, 4 * k * size if len(problem.caps) else 0.0)
     if only_best:
@@ -247,7 +280,7 @@ def _take_back_charges(problem: Problem, state: State) -> None:
     state.promises[level, candidates] = state.marginals[level, candidates] - nearest
 
 
-def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> State:
+def first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> State:
     """Return the state with every candidate that rows and pair costs allow on its first level."""
     n, level, n_rows = len(problem.gains), len(fixed), len(problem.caps)
     state = State(
@@ -268,6 +301,7 @@ def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> 
         n_found=np.zeros(1, dtype=np.int64),
         shares=np.zeros((k + 1, 0)),
         slopes=np.zeros((k + 1, 0)),
+        roundings=np.zeros(k + 1),
         halved=np.full(k + 1, math.inf),
         ceilings=np.full(k + 1, -math.inf),
     )
@@ -321,76 +355,14 @@ def _take(problem: Problem, state: State, chosen: Integers, at_least: float) -> 
         state.best[:], state.best_value[0] = np.sort(chosen), value
 
 
-def try_convex_part(found: Search, work: float, deadline: float | None) -> None:
-    """Begin a search that takes long anew, by a convex part of its pair costs or a better one.
-
-    Parameters
-    ----------
-    found : Search
-    work : float
-        What it has done since this was last asked.
-    deadline : float or None
-    """
-    problem, state, convexity = found.problem, found.state, found.convexity
-    fixed = state.chosen[: int(state.level[0])].copy()
-    k = len(state.best) - len(fixed)
-    if not len(problem.costs) or k < _LEAST_TO_CHOOSE:
-        return
-    places = np.setdiff1d(np.arange(len(problem.gains)), fixed)
-    features = found.features[places]
-    among = np.ix_(places, places)
-    found.work += work
-    convexity.work += work
-    cost = _WORK_OF_STEPS * len(features) ** 3
-    part = convexity.part(features)
-    if found.is_convex:
-        is_worth = found.work > cost * 4 * 2**found.n_improved
-    elif part is None:
-        is_worth = convexity.work > 5 * cost
-    else:
-        is_worth = False
-        if found.work < convexity.allowed.get(found.kind, 0.0):
-            return
-    if is_worth:
-        charged = problem.weights[places] @ state.multipliers[len(fixed)]
-        gains = problem.gains[places] - problem.costs[np.ix_(fixed, places)].sum(axis=0) - charged
-        convexity.improve(features, gains, problem.costs[among], k, deadline)
-        part = convexity.part(features)
-        found.n_improved += 1
-    elif found.is_convex:
-        return
-    if part is None:
-        return
-    found.work = 0.0
-    convex = np.zeros_like(problem.costs)
-    convex[among] = 2 * part
-    rests = problem.costs - convex
-    partners = _neighbours(rests, problem.neighbours.shape[1])
-    margin = _ROUNDINGS * _EPSILON * len(state.best) ** 2 * float(np.abs(convex).max())
-    found.problem = problem._replace(
-        convex=convex, rests=rests, partners=partners, margin=margin
-    )
-    found.state = _anew(found, fixed)
-
-
-def _anew(found: Search, fixed: Integers) -> State:
-    """Return a state before the first candidate is added that knows what has been found."""
-    level, before = len(fixed), found.state
-    k, n = len(before.best), len(found.problem.gains)
-    anew = _first_level(found.problem, fixed, k, float(before.best_value[0]))
-    anew.multipliers[level] = before.multipliers[level]
-    anew.ceilings[level] = open_bound(before)
-    if before.best_value[0] > found.at_least:  # those that were written before are not met again
-        anew.n_found[:] = before.n_found
-    shares, slopes = np.zeros((2, k + 1, n))
-    anew = anew._replace(best=before.best, shares=shares, slopes=slopes)
-    if anew.n_candidates[level] >= k - level:
-        set_out(found.problem, anew)
-    return anew
-
-
-def open_bound(state: State) -> float:
+def open_bound(found: Search) -> float:
     """Return what no set can exceed that a search has not met yet; -inf when it is done."""
+    here = _open_bound(found.state)
+    return here if found.other is None else min(here, _open_bound(found.other[1]))
+
+
+def _open_bound(state: State) -> float:
+    """Return the same of one way to go on."""
     if state.shares.shape[1]:
         levels = state.ceilings[int(state.level[0]) : int(state.level[1]) + 1]
         return float(levels.max(initial=-math.inf))

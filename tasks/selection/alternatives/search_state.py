@@ -96,6 +96,8 @@ class State(NamedTuple):
     shares, slopes : ndarray, shape (k + 1, n) or (k + 1, 0)
         Of each feature: the point that the convex part is replaced by its tangent at, 0 for what is
         no candidate; and the slope there. Without a convex part they are empty.
+    roundings : ndarray, shape (k + 1,)
+        How many roundings the slopes of a level have gone through at the most.
     halved : ndarray, shape (k + 1,)
         With a convex part: how many candidates there were when half sums were last taken.
     ceilings : ndarray, shape (k + 1,)
@@ -119,5 +121,6 @@ class State(NamedTuple):
     n_found: Integers
     shares: Floats
     slopes: Floats
+    roundings: Floats
     halved: Floats
     ceilings: Floats
