@@ -47,7 +47,7 @@ _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
 _ROWS_OF_WORK = 32  # more rows are more work
 _FIRST_SETS = 1024
 _SOON = 8  # looks at the clock: as long as a linear program takes
-_LONG = 25  # some tenths of a second
+_LONG = 60  # some tenths of a second
 _FEW = 500  # sets
 
 OnBetter = Callable[[tuple[int, ...]], None]

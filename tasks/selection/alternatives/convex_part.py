@@ -30,7 +30,7 @@ from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.search_state import Integers
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
-_STEPS = 60  # at a time
+_STEPS = 120  # at a time
 _PENALTY, _LENGTH = 1.0, 1.6  # of what the two matrices differ by; of a step of the multipliers
 _HALVINGS = 50  # of an interval, to make weights sum to k
 _EPSILON = float(np.finfo(np.float64).eps)

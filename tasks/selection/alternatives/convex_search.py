@@ -31,8 +31,8 @@ from chaffinch.tasks.selection.alternatives.search_problem import (
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
 from chaffinch.tasks.selection.alternatives.weight_kernels import MOST_ROUNDINGS
 
-_WORK_OF_PART = 10  # times n**3: about what a search does in the time that a part takes
-_BEFORE_PART, _BEFORE_BETTER = 8, 4  # times that
+_WORK_OF_PART, _SMALL = 20, 3e5  # times n**3 + 3e5: what searches do in the time that a part takes
+_BEFORE_PART, _BEFORE_BETTER = 5, 3  # times that
 _TURNS = 4  # times as long are those with the part
 _SOON, _LATE = 0.25, 4  # times what the last search did
 _CLOSED = 0.9  # of what is open
@@ -52,7 +52,7 @@ def count_work(found: Search, work: float, deadline: float | None) -> None:
     if found.is_for_many and (found.is_declined or not convexity.is_quicker):
         return
     places = np.setdiff1d(np.arange(len(found.features)), fixed)
-    cost = _WORK_OF_PART * float(len(places)) ** 3
+    cost = _WORK_OF_PART * (float(len(places)) ** 3 + _SMALL)
     if found.is_convex:
         if found.work[True] > _BEFORE_BETTER * cost * 2**found.n_begun:
             _find_part(found, places, fixed, k, deadline)

@@ -368,7 +368,7 @@ def _open_bound(state: State) -> float:
         return float(levels.max(initial=-math.inf))
     bounds = [-math.inf]
     for level in range(int(state.level[0]), int(state.level[1]) + 1):
-        promises = state.promises[level, state.place[level] : state.n_candidates[level]]
+        promises = state.promises[level, max(0, state.place[level]) : state.n_candidates[level]]
         n_open = len(state.chosen) - level
         if len(promises) >= n_open:
             bounds.append(state.value[level] + state.constant[level] + promises[:n_open].sum())
