@@ -3,10 +3,10 @@
 Bach, arXiv 2307.11607v3, definition 5 (simultaneous search) and Algorithms 2 to 4 (greedy ones).
 Which way leads there depends on the quality, and on what else the sets must obey:
 
-| quality | exact search |
+| quality | exact search, `.py` |
 |---|---|
-| `Univariate`, neither constraints nor given sets | `multiplicities.py` and `balanced.py` |
-| `Univariate` with either, `FCBF`, `MRMR` | `price_and_enumerate.py` |
+| `Univariate`, neither constraints nor given sets | `in_turn`, `multiplicities`, `balanced` |
+| `Univariate` with either, `FCBF`, `MRMR` | `price_and_enumerate` |
 
 The greedy searches take `Univariate` alone, with neither.
 """
@@ -21,11 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives import (
-    balanced,
-    multiplicities,
-    price_and_enumerate,
-)
+from chaffinch.tasks.selection.alternatives import multiplicities, price_and_enumerate
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.designs import Designs, best_first
@@ -36,6 +32,7 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_depth_search,
     greedy_replacement,
 )
+from chaffinch.tasks.selection.alternatives.in_turn import best_by_values
 from chaffinch.tasks.selection.alternatives.narrowing import Narrowed, Outcome, capped
 from chaffinch.tasks.selection.alternatives.quality import (
     Form,
@@ -113,7 +110,9 @@ def best_together(
 
     def search(form: Form, constraints: Constraints, deadline: float | None) -> Solved:
         if is_alone:
-            return _by_values(form, k, n_sets, overlap, aggregate, constraints, deadline)
+            left = np.delete(np.arange(len(form.gains)), constraints.excluded)
+            solved = best_by_values(form.gains[left], k, n_sets, overlap, aggregate, deadline)
+            return solved if solved.sets is None else replace(solved, sets=left[solved.sets])
         by_form = price_and_enumerate.best_sum, price_and_enumerate.best_min
         return by_form[aggregate == "min"](
             form, k, n_sets, overlap, limits=limits, constraints=constraints, deadline=deadline
@@ -139,22 +138,6 @@ def best_together(
         in_order = best_first(designs.form, np.sort(solved.sets, axis=1))  # not as they were capped
         solved = replace(solved, sets=in_order, value=value, bound=max(value, solved.bound))
     return replace(solved, complete=False) if is_hidden else solved
-
-
-def _by_values(
-    form: Form,
-    k: int,
-    n_sets: int,
-    overlap: int,
-    aggregate: Aggregate,
-    constraints: Constraints,
-    deadline: float | None,
-) -> Solved:
-    """Return the best sets of features that are not excluded, by what each is worth."""
-    search = multiplicities.best_sum if aggregate == "sum" else balanced.best_min
-    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
-    solved = search(form.gains[left], k, n_sets, overlap, deadline=deadline)
-    return solved if solved.sets is None else replace(solved, sets=left[solved.sets])
 
 
 def greedily(
