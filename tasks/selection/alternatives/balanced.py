@@ -47,8 +47,12 @@ from chaffinch.tasks.selection.alternatives.feature_prices import (
     prices_of_uses,
     sets_in_budget,
 )
-from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing, in_order
-from chaffinch.tasks.selection.alternatives.multiplicities import NO_SETS, any_sets
+from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
+from chaffinch.tasks.selection.alternatives.multiplicities import (
+    NO_SETS,
+    any_sets,
+    in_order,
+)
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
@@ -73,26 +77,25 @@ _SWAPS = 1_000_000
 _MANY_PLACES = 42  # of as many a proof is not to be hoped for in moments
 _HOPES = (1.0, 1.0, 0.5, 0.25, 0.1)  # shares of what the bound leaves
 _DEARER = (4, 2, 8)  # times the price at which the best uses share what they may
-_OF_START = 0.2  # of the time, for other sets to start from than those that are known
 _LONGER, _OF_ALL_SETS = 5_000_000, 100_000_000  # swaps; of these each looks at all sets
 _OF_ANNEALING, _BEFORE_PRICES, _OF_PRICES = 0.6, 0.2, 0.75  # of the time that is left then
 
 
 def best_min(
-    values: Floats,
-    k: int,
-    n_sets: int,
-    largest_overlap: int,
-    *,
-    start: Sets | None = None,
-    deadline: float | None = None,
+    values: Floats, k: int, n_sets: int, largest_overlap: int, *, deadline: float | None = None
 ) -> Solved:
-    """Return the sets of which the worst is worth most; see `best_sum`.
+    """Return the sets of which the worst is worth most.
 
     Parameters
     ----------
-    values, k, n_sets, largest_overlap, start
-        See there.
+    values : ndarray, shape (n,)
+        What each feature is worth; any sign.
+    k : int in 1..n
+        The size of the sets.
+    n_sets : int, at least 1
+        m, how many sets.
+    largest_overlap : int in 0..k
+        K, how many features two of them may share.
     deadline : float, optional
         On the clock of `time.monotonic`; looked at every few milliseconds. Without one the search
         ends when it is proven, or when more than 200,000 sets would have to be looked at together.
@@ -104,7 +107,7 @@ def best_min(
     """
     check(values, k, n_sets, largest_overlap)
     values = np.asarray(values, dtype=np.float64)
-    return _Search(values, k, n_sets, largest_overlap, deadline).run(start)
+    return _Search(values, k, n_sets, largest_overlap, deadline).run()
 
 
 class _Search:
@@ -125,8 +128,7 @@ class _Search:
         self.worth = -1
         self.upper = int(self.units[:k].sum())
 
-    def run(self, start: Sets | None = None) -> Solved:
-        self._take(self.whole.places_of(start))
+    def run(self) -> Solved:
         if self.overlap == self.k:
             self._take(np.tile(np.arange(self.k), (self.n_sets, 1)))
         elif not self._start():
@@ -147,10 +149,9 @@ class _Search:
         worth = self.units.astype(np.float64)
         places: NDArray[np.integer] = greedy_balancing(worth, self.k, self.n_sets, self.overlap)
         if not len(places):
-            until = self.deadline if self.best is None else share_of_time(self.deadline, _OF_START)
-            found = any_sets(order, self.k, self.n_sets, self.overlap, until)
+            found = any_sets(order, self.k, self.n_sets, self.overlap, self.deadline)
             if found.sets is None:
-                return self.best is not None or not found.complete
+                return not found.complete
             places = found.sets
         self._take(places.astype(np.int64))
         return True
@@ -304,6 +305,6 @@ class _Search:
         return Question(worth, self.k, self.n_sets, self.n_pairs, target)
 
     def _take(self, places: Integers | Sets) -> None:
-        worth = int(self.units[places].sum(axis=1).min()) if len(places) else -1
+        worth = int(self.units[places].sum(axis=1).min())
         if worth > self.worth:
             self.best, self.worth = np.asarray(places, dtype=np.int64), worth

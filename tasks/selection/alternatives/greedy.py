@@ -17,7 +17,6 @@ equal values the lowest index comes first; of equal sums, the set that was begun
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from heapq import heappop, heapreplace
 from itertools import islice
@@ -138,13 +137,6 @@ def greedy_depth_search(
 def best_first(values: Floats) -> NDArray[np.int64]:
     """Return the features by value, the highest first, of equals the lowest index first."""
     return np.argsort(-np.asarray(values, dtype=np.float64), kind="stable")
-
-
-def in_order(values: Floats, sets: NDArray[np.integer]) -> Sets:
-    """Return sets with their indices sorted, the best first, of equals the first as a word."""
-    words = sorted(sorted(features) for features in sets.tolist())
-    words.sort(key=lambda word: -math.fsum(values[word]))
-    return np.array(words, dtype=np.int32)
 
 
 def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:

@@ -36,7 +36,7 @@ from chaffinch.tasks.selection.alternatives.by_prices import by_prices, is_price
 from chaffinch.tasks.selection.alternatives.deadlines import is_late, share_of_time
 from chaffinch.tasks.selection.alternatives.dealing import best_dealt_out
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
-from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing, in_order
+from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicity_kernels import search
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem, fresh_state
 from chaffinch.tasks.selection.alternatives.prefixes import bound_of_prefixes
@@ -69,13 +69,7 @@ NO_SETS = Solved(None, -math.inf, -math.inf, complete=True)
 
 
 def best_sum(
-    values: Floats,
-    k: int,
-    n_sets: int,
-    largest_overlap: int,
-    *,
-    start: Sets | None = None,
-    deadline: float | None = None,
+    values: Floats, k: int, n_sets: int, largest_overlap: int, *, deadline: float | None = None
 ) -> Solved:
     """Return the sets that are worth most in all.
 
@@ -89,8 +83,6 @@ def best_sum(
         m, how many sets.
     largest_overlap : int in 0..k
         K, how many features two of them may share.
-    start : ndarray of int32, shape (m, k), optional
-        A design that is known, as `in_turn.py` finds it.
     deadline : float, optional
         On the clock of `time.monotonic`; looked at every few milliseconds. Without one the search
         ends when it is proven, but for sets so many and large that it is not begun.
@@ -102,7 +94,7 @@ def best_sum(
     """
     check(values, k, n_sets, largest_overlap)
     values = np.asarray(values, dtype=np.float64)
-    return _Search(values, k, n_sets, largest_overlap, deadline, is_any_enough=False).run(start)
+    return _Search(values, k, n_sets, largest_overlap, deadline, is_any_enough=False).run()
 
 
 def any_sets(
@@ -130,13 +122,14 @@ class _Search:
         self.n_places = n_sets * k
         self.n_pairs = math.comb(n_sets, 2) * overlap
         self.scale = self.n_pairs + 1
-        n_best = min(len(values), self.n_places)
-        self.whole: WholeValues = whole_values(values, n_best, self.n_places * self.scale)
+        self.whole: WholeValues = whole_values(
+            values, min(len(values), self.n_places), self.n_places * self.scale
+        )
         self.rounding = self.whole.rounding(self.n_places)
         self.best: Integers | None = None  # places in the order of value, shape (m, k)
         self.worth = NONE
 
-    def run(self, start: Sets | None = None) -> Solved:
+    def run(self) -> Solved:
         units = self.whole.units
         uses = best_uses(units, self.n_sets, self.n_places, self.n_pairs, self.deadline)
         if uses is None:
@@ -144,7 +137,6 @@ class _Search:
         self._take(
             greedy_balancing(-np.arange(float(len(units))), self.k, self.n_sets, self.overlap)
         )
-        self._take(self.whole.places_of(start))
         bound, is_proven = self._improve(uses)
         if is_proven and self.best is None:
             return NO_SETS
@@ -308,3 +300,10 @@ class _Search:
         worth = int(self.whole.units[sets].sum()) if len(sets) else NONE
         if worth > self.worth:
             self.best, self.worth = np.asarray(sets, dtype=np.int64), worth
+
+
+def in_order(values: Floats, sets: Integers) -> Sets:
+    """Return sets with their indices sorted, the best first, of equals the first as a word."""
+    words = sorted(sorted(features) for features in sets.tolist())
+    words.sort(key=lambda word: -math.fsum(values[word]))
+    return np.array(words, dtype=np.int32)

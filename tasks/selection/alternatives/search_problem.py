@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.alternatives import starting_kernels as swaps
 from chaffinch.tasks.selection.alternatives.array_kernels import dominating
 from chaffinch.tasks.selection.alternatives.charging_kernels import charge
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
-from chaffinch.tasks.selection.alternatives.starting_kernels import exchange, good_set
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _STEPS, _WORK_OF_STEPS = 150, 30_000_000
@@ -273,7 +273,8 @@ def _try_good_set(problem: Problem, state: State, at_least: float) -> None:
     """Take a set found by exchange for the best so far, if it is worth enough."""
     chosen = np.zeros(len(state.best), dtype=np.int64)
     level = int(state.level[0])
-    if good_set(problem, state.chosen[:level], state.multipliers[level], chosen):
+    work_left = np.array([swaps.MOST_WORK])
+    if swaps.good_set(problem, state.chosen[:level], state.multipliers[level], chosen, work_left):
         _take(problem, state, chosen, at_least)
 
 
@@ -285,7 +286,8 @@ def improve_by_swaps(found: Search) -> None:
     fixed = state.chosen[: int(state.level[0])]  # nothing below the first level changes it
     chosen = np.concatenate([fixed, np.setdiff1d(state.best, fixed)])
     loads = problem.weights[chosen].sum(axis=0)
-    while exchange(problem, chosen, len(fixed), loads):
+    work_left = np.array([swaps.MOST_WORK])
+    while work_left[0] > 0 and swaps.exchange(problem, chosen, len(fixed), loads, work_left):
         continue
     _take(problem, state, chosen, math.inf)
 

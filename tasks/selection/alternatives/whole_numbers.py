@@ -43,15 +43,6 @@ class WholeValues:
     exponent: int
     error: float
 
-    def places_of(self, sets: NDArray[np.integer] | None) -> Integers:
-        """Return where the features of some sets (m, k) are in `order`; (0, 0) if not all are."""
-        if sets is None:
-            return np.empty((0, 0), dtype=np.int64)
-        places = np.full(max(sets.max(), self.order.max()) + 1, -1)
-        places[self.order] = np.arange(len(self.order))
-        found: Integers = places[sets]
-        return found if (found >= 0).all() else found[:0]
-
     def at_most(self, units: int, n_values: int) -> float:
         """Return a number that sums of so many values do not exceed if their units do not."""
         whole = units + math.ceil(self.error * n_values)
