@@ -186,7 +186,7 @@ def _neighbours(costs: Floats, most: int) -> Integers:
 def _with_slack(problem: Problem, state: State, most_charged: float) -> Problem:
     """Return the problem with the slack that multipliers up to a size ask for."""
     k, n_rows = len(state.best), len(problem.caps)
-    n_pairs = k * (k - 1) // 2
+    n_pairs = k * (k - 1) // 2 if len(problem.costs) else 0  # as many terms as are added up
     slack = 4 * _EPSILON * (k + n_pairs + n_rows + 8) * (_size(problem, k) + most_charged)
     return problem._replace(most_charged=most_charged, slack=slack)
 
