@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaffinch.tasks.selection.alternatives.array_kernels import largest_size, nearest_of
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.find import find_alternatives
+from chaffinch.tasks.selection.alternatives.quality import MRMR, Form
 from chaffinch.tasks.selection.alternatives.search_problem import Limits, prepared
 from chaffinch.tasks.selection.alternatives.starting_kernels import (
     MOST_WORK,
@@ -103,3 +106,34 @@ def test_large_sets_take_no_more_work_than_there_is(kind) -> None:
         search.problem, np.zeros(0, np.int64), np.zeros(len(search.problem.caps)), chosen, left
     )
     assert left[0] >= -2 * n_left * (k + 1 + n_rows)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 12), st.data())
+def test_the_cheapest_pairs_of_each_are_listed_first_the_smallest_cost(seed, n, data) -> None:
+    most = data.draw(st.integers(1, n - 1))
+    random = np.random.default_rng(seed)
+    costs = random.choice([-1.0, 0.0, 0.5, 2.0, np.inf], size=(n, n))
+    np.fill_diagonal(costs, 0.0)
+    for i, nearest in enumerate(nearest_of(costs, most).tolist()):
+        others = sorted((costs[i, j], j) for j in range(n) if j != i)
+        assert nearest == [j for _, j in others[:most]]
+    finite = costs[np.isfinite(costs)]
+    assert largest_size(costs) == np.abs(finite).max()
+    assert largest_size(np.zeros((0, 0))) == 0.0
+
+
+def test_a_wide_table_of_pairs_is_not_copied_again_and_again() -> None:
+    """What the quality itself makes of it, two tables for a moment, is the most there is."""
+    n = 800
+    random = np.random.default_rng(0)
+    quality = MRMR(random.random(n), random.random((n, n)))
+    asked = {"k": 20, "n_alternatives": 0, "tau": 1.0, "previous": [range(20)]}
+    find_alternatives(MRMR(quality.relevance[:30], quality.redundancy[:30, :30]), **asked)
+    tracemalloc.start()
+    try:
+        find_alternatives(quality, time_limit=0.01, **asked)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.8 * quality.redundancy.nbytes

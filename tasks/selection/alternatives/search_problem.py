@@ -18,7 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives import starting_kernels as swaps
-from chaffinch.tasks.selection.alternatives.array_kernels import dominating
+from chaffinch.tasks.selection.alternatives.array_kernels import (
+    dominating,
+    largest_size,
+    nearest_of,
+)
 from chaffinch.tasks.selection.alternatives.charging_kernels import charge
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -151,9 +155,12 @@ def _problem(
     costs = np.zeros((0, 0))
     neighbours = np.zeros((len(features), 0), dtype=np.int64)
     if form.pair_costs is not None:
-        costs = np.ascontiguousarray(form.pair_costs[np.ix_(features, features)])
+        costs = form.pair_costs
+        if len(features) < len(costs):
+            costs = costs[np.ix_(features, features)]
+        costs = np.ascontiguousarray(costs)
         if k > 1:
-            neighbours = _neighbours(costs, min(len(features) - 1, k + _NEIGHBOURS))
+            neighbours = nearest_of(costs, min(len(features) - 1, k + _NEIGHBOURS))
             smallest = np.take_along_axis(costs, neighbours[:, : k - 1], axis=1)
             nearest[:, 1:] = np.cumsum(smallest, axis=1) / 2
     return Problem(
@@ -174,27 +181,17 @@ def _problem(
     )
 
 
-def _neighbours(costs: Floats, most: int) -> Integers:
-    """Return the features of the smallest pair costs with each, the smallest first."""
-    without_own = costs.copy()
-    np.fill_diagonal(without_own, np.inf)
-    nearest = np.argpartition(without_own, most - 1, axis=1)[:, :most]
-    order = np.argsort(np.take_along_axis(without_own, nearest, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(nearest, order, axis=1)
-
-
-def _with_slack(problem: Problem, state: State, most_charged: float) -> Problem:
+def _with_slack(problem: Problem, state: State, size: float, most_charged: float) -> Problem:
     """Return the problem with the slack that multipliers up to a size ask for."""
     k, n_rows = len(state.best), len(problem.caps)
     n_pairs = k * (k - 1) // 2 if len(problem.costs) else 0  # as many terms as are added up
-    slack = 4 * _EPSILON * (k + n_pairs + n_rows + 8) * (_size(problem, k) + most_charged)
+    slack = 4 * _EPSILON * (k + n_pairs + n_rows + 8) * (size + most_charged)
     return problem._replace(most_charged=most_charged, slack=slack)
 
 
 def _size(problem: Problem, k: int) -> float:
     """Return what gains and pair costs of a set cannot exceed, whatever their signs."""
-    costs = problem.costs[np.isfinite(problem.costs)]
-    of_pairs = k * (k - 1) / 2 * float(np.abs(costs).max(initial=0.0))
+    of_pairs = k * (k - 1) / 2 * largest_size(problem.costs)
     return k * float(np.abs(problem.gains).max()) + of_pairs
 
 
@@ -205,7 +202,7 @@ def _started(
     level = len(fixed)
     state = _first_level(problem, fixed, k, at_least)
     size = _size(problem, k)
-    problem = _with_slack(problem, state, 4 * k * size if len(problem.caps) else 0.0)
+    problem = _with_slack(problem, state, size, 4 * k * size if len(problem.caps) else 0.0)
     if only_best:
         _try_good_set(problem, state, at_least)
     if len(problem.caps) and state.n_candidates[level] >= k - level:
@@ -213,7 +210,7 @@ def _started(
         charge(problem, state, level, min(_STEPS, 1 + _WORK_OF_STEPS // work_of_step))
         _take_back_charges(problem, state)
         charged = float(state.multipliers[level] @ problem.sizes)
-        problem = _with_slack(problem, state, _ROOM * charged + size)
+        problem = _with_slack(problem, state, size, _ROOM * charged + size)
         if only_best:
             _try_good_set(problem, state, at_least)
     return problem, state
