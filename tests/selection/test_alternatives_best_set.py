@@ -18,8 +18,9 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import search
-from chaffinch.tasks.selection.alternatives.search_problem import open_bound, prepared
+from chaffinch.tasks.selection.alternatives.search_problem import prepared
 from chaffinch.tasks.selection.alternatives.search_state import PAUSED
+from chaffinch.tasks.selection.alternatives.searching import open_bound
 from tests.selection import exhaustive
 
 LONG_AGO = 0.0

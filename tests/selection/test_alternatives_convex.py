@@ -18,7 +18,8 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.convex_part import Convexity
 from chaffinch.tasks.selection.alternatives.quality import Form
-from chaffinch.tasks.selection.alternatives.search_problem import open_bound, prepared
+from chaffinch.tasks.selection.alternatives.search_problem import prepared
+from chaffinch.tasks.selection.alternatives.searching import open_bound
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 from tests.selection import exhaustive
 
@@ -187,7 +188,7 @@ def test_a_long_search_may_end_with_any_sets(monkeypatch):
     whole = best_sets(form, 8, least, limits=Limits.none(40), most=50)
     some = best_sets(form, 8, least, limits=Limits.none(40), most=50, is_any_enough=True)
     assert (whole.complete, some.complete) == (True, False)
-    assert 0 < len(some.sets)
+    assert len(some.sets) > 0
     assert worths(form, some.sets).min() >= least
     assert some.bound >= whole.bound
     none = best_sets(form, 8, least + 1.0, limits=Limits.none(40), most=50, is_any_enough=True)

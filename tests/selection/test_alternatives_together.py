@@ -1,6 +1,8 @@
 """All at once: the paper's worked examples by the public call, against every design tried."""
 
+import itertools
 import math
+import time
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +15,7 @@ from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
 
 Q0 = (9, 8, 7, 3, 2, 1)
+SUMS = ("sum", "min")
 GREEDY = ("greedy_replacement", "greedy_balancing", "greedy_depth_search")
 
 
@@ -207,3 +210,48 @@ def test_of_sets_that_tie_for_the_smallest_but_for_rounding_none_is_called_best(
     )
     assert (found.status, found.total) == ("optimal", pytest.approx(1.1))
     assert {(one.status, round(one.bound, 9)) for one in found} == {("feasible", 1.6)}
+
+
+@pytest.mark.parametrize(
+    ("search", "aggregate"),
+    [*((one, None) for one in GREEDY), *(("simultaneous", one) for one in SUMS)],
+)
+def test_no_bound_is_above_what_as_many_of_the_best_set_are_worth(search, aggregate) -> None:
+    """However short the time: by a clock on which each look takes a second."""
+    values, looks = np.random.default_rng(0).random(500), itertools.count()
+    best = math.fsum(np.sort(values)[-10:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: float(next(looks)))
+        found = find_alternatives(
+            Univariate(values),
+            k=10,
+            n_alternatives=99,
+            tau=0.2,
+            search=search,
+            aggregate=aggregate,
+            time_limit=1.0,
+        )
+    most = best if aggregate == "min" else 100 * best
+    assert found.total <= found.bound <= most * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("aggregate", SUMS)
+def test_seconds_are_what_the_call_takes(aggregate) -> None:
+    """By a clock that moves when pairs of features are looked at, and by nothing else."""
+    clock = [0.0]
+
+    class Slow(MRMR):
+        def form(self, k):
+            clock[0] += 1.0
+            return super().form(k)
+
+    random = np.random.default_rng(1)
+    quality = Slow(random.random(9), random.random((9, 9)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: clock[0])
+        found = find_alternatives(
+            quality, k=3, n_alternatives=2, tau=0.5, search="simultaneous", aggregate=aggregate
+        )
+    assert found.status == "optimal"
+    assert found.seconds == clock[0] == 1.0
+    assert {one.seconds for one in found} == {1.0}

@@ -31,14 +31,9 @@ from chaffinch.tasks.selection.alternatives.convex_search import count_work, lea
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import search
-from chaffinch.tasks.selection.alternatives.search_problem import (
-    Limits,
-    Search,
-    improve_by_swaps,
-    open_bound,
-    prepared,
-)
+from chaffinch.tasks.selection.alternatives.search_problem import improve_by_swaps, prepared
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Integers
+from chaffinch.tasks.selection.alternatives.searching import Limits, Search, open_bound
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
 __all__ = ["BestSets", "Found", "Limits", "best_set", "best_sets", "sets_within"]

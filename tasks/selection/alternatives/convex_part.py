@@ -2,7 +2,7 @@
 
 To count each pair of a set at the cheapest that either of its features has is a weak bound where
 features are alike: the cheapest partners of a feature are not cheap with each other. With a matrix
-Q, and half of the rest R = costs - 2 Q counted so, the sum of pair costs of a set T of t features is
+Q, and the rest R = costs - 2 Q, the sum of the pair costs of a set T of t features is
 
     T'QT - sum over T of Q_jj + sum over pairs of T of R_ij,
 

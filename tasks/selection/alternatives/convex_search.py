@@ -7,31 +7,29 @@ a pair:
 - The part is found when searches of the same pair costs have done a few times what it costs.
 - Each search begins without it. Then the two ways take turns, the longer ones with the part; they
   know of the same best set, and what ends first ends both.
-- Where the last one ended with the part, the next search tries it soon; where it ended without, late.
+- If the last search ended with the part, the next tries it soon; if it ended without, late.
 - The part is made better for a search that, with it, has done many times what that costs; each time
   twice as many.
 - A search for many sets would find them twice. It goes on with the part, for good, if the last one
-  for few ended with it, and it closes nearly all that is open between the bound and what is wanted.
+  for few ended with it, and the part closes nearly all of what is open above what is wanted.
 
-So a search takes no more than a few times what the better way takes, and the same search always goes
-the same way, however long it takes.
+So a search takes no more than a few times what the better way takes, and what it does depends on no
+clock.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.array_kernels import nearest_of
 from chaffinch.tasks.selection.alternatives.convex_kernels import set_out
-from chaffinch.tasks.selection.alternatives.search_problem import (
-    Search,
-    first_level,
-    nearest_by,
-    open_bound,
-)
+from chaffinch.tasks.selection.alternatives.search_problem import first_level
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
+from chaffinch.tasks.selection.alternatives.searching import Search, open_bound
 from chaffinch.tasks.selection.alternatives.weight_kernels import MOST_ROUNDINGS
 
-_WORK_OF_PART, _SMALL = 20, 3e5  # times n**3 + 3e5: what searches do in the time that a part takes
+# A part takes as long as a search takes for so much, times n**3 + 3e5.
+_WORK_OF_PART, _SMALL = 20, 3e5
 _BEFORE_PART, _BEFORE_BETTER = 5, 3  # times that
 _TURNS = 4  # times as long are those with the part
 _SOON, _LATE = 0.25, 4  # times what the last search did
@@ -101,7 +99,7 @@ def _begin(found: Search, places: Integers, fixed: Integers) -> None:
     problem = found.problem._replace(
         convex=convex,
         rests=rests,
-        partners=nearest_by(rests, found.problem.neighbours.shape[1]),
+        partners=nearest_of(rests, found.problem.neighbours.shape[1]),
         margin=2 * MOST_ROUNDINGS * _EPSILON * k**2 * float(np.abs(convex).max()),
     )
     before, wanted = open_bound(found), float(found.state.best_value[0])

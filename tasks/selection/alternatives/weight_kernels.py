@@ -1,8 +1,8 @@
 """The weights at which the convex part of pair costs is replaced by its tangent, compiled.
 
 `convex_kernels.py` tells what they are for. A level's weights sum to the number of features that it
-lacks; their slopes, 2 Q s, are kept with them and changed as they change. How many roundings a slope
-can have gone through is counted, and slopes are taken anew before these add up to a margin.
+lacks; their slopes, 2 Q s, are kept with them and changed as they change. How many roundings these
+can have gone through is counted, and they are taken anew before roundings add up to a margin.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def step(problem: Any, state: Any, level: int, places: Any, wanted: float, bound
 
 @compiled
 def overfill(problem: Any, state: Any, level: int, over: Any) -> float:
-    """Write by how much weights overfill rows, 0 for those that are not charged; return its square."""
+    """Write by how much weights overfill rows, 0 where a row needs no charge; return its square."""
     norm = 0.0
     for r in range(len(problem.caps)):
         over[r] = state.loads[level, r] - problem.caps[r]
