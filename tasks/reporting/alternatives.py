@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,6 @@ from chaffinch.tasks.reporting.wording import NOTHING, interval, listed, number,
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_PROOF = {
-    "optimal": "the best there is",
-    "feasible": "not proven best",
-}
 _CURVES = 6  # more are not to be told apart
 _ROUNDING = 1e-12  # as a share of a bound: it is no difference in quality
 
@@ -69,11 +66,12 @@ def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
     """
     if _is_smallest_counted(alternatives):
         return ""
-    if one["status"] == "optimal" and _is_found_at_once(alternatives):
-        return "the best beside the others"  # there may be better ones beside the chosen set alone
-    if one["status"] == "feasible" and one["bound"] is not None:
-        return _short_of(one["quality"], one["bound"], "the best")
-    return _PROOF[one["status"]]
+    is_proven, best = one["status"] == "optimal", "the best"
+    if _is_found_at_once(alternatives):
+        best = "the best beside the others"  # there may be better ones beside the chosen set alone
+    elif is_proven:
+        best = "the best there is"
+    return best if is_proven else _unproven(one["quality"], one["bound"], best)
 
 
 def proof_of_all(alternatives: Mapping[str, Any]) -> str:
@@ -86,15 +84,18 @@ def proof_of_all(alternatives: Mapping[str, Any]) -> str:
     """
     if not alternatives["sets"]:
         return ""
-    is_proven = alternatives["status"] == "optimal"
-    if not _is_smallest_counted(alternatives):
-        is_known = is_proven and _is_found_at_once(alternatives)
-        return "No other such sets are worth more in all: proven" if is_known else ""
+    is_proven, bound = alternatives["status"] == "optimal", alternatives.get("bound")
+    qualities = [one["quality"] for one in alternatives["sets"]]
+    if _is_smallest_counted(alternatives):
+        if is_proven:
+            return "The worst of them is the best that it can be: proven"
+        return f"The worst of them is {_unproven(min(qualities), bound, 'the best it can be')}"
+    if not _is_found_at_once(alternatives):
+        return ""
     if is_proven:
-        return "The worst of them is the best that it can be: proven"
-    worst, bound = min(one["quality"] for one in alternatives["sets"]), alternatives.get("bound")
-    known = "not proven best" if bound is None else _short_of(worst, bound, "the best it can be")
-    return f"The worst of them is {known}"
+        return "No other such sets are worth more in all: proven"
+    known = _unproven(math.fsum(qualities), bound, "the best there can be")
+    return f"All together they are {known}"
 
 
 def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
@@ -102,11 +103,14 @@ def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
 
 
 def _is_found_at_once(alternatives: Mapping[str, Any]) -> bool:
-    return bool(alternatives["settings"].get("search") == "simultaneous")
+    asked = alternatives["settings"]
+    return bool(asked.get("search") == "simultaneous" and asked["number"] > 1)
 
 
-def _short_of(quality: float, bound: float, best: str) -> str:
+def _unproven(quality: float, bound: float | None, best: str) -> str:
     """Return how much better than a quality the best can be, by a bound that is no lower."""
+    if bound is None:
+        return "not proven best"
     if bound - quality <= _ROUNDING * abs(bound):
         return f"{best}, but for rounding"
     if quality >= 0 and bound > 0:

@@ -270,6 +270,45 @@ def test_what_a_set_may_lack_is_a_share_of_the_best_there_can_be(quality, bound,
     assert proof_of_all(worst) == f"The worst of them is {told}".replace(
         "the best", "the best it can be"
     )
+    at_once = {"search": "simultaneous", "aggregate": None, "number": 2}
+    by_sum = {"settings": at_once, "sets": [one, one], "status": "feasible"}
+    assert proof(by_sum, one) == told.replace("the best", "the best beside the others")
+    in_all = None if bound is None else 2 * bound
+    assert proof_of_all(by_sum | {"bound": in_all}) == f"All together they are {told}".replace(
+        "the best", "the best there can be"
+    ).replace("0.5", "1").replace("3", "6")
+    assert proof_of_all(by_sum | {"settings": at_once | {"search": "sequential"}}) == ""
+    alone = by_sum | {"settings": at_once | {"number": 1}, "sets": [one], "bound": bound}
+    assert (proof(alone, one), proof_of_all(alone)) == (told, "")  # there are no others
+
+
+def test_of_sets_at_once_that_time_stopped_it_is_told_what_all_lack_and_each_beside_the_others(
+    tmp_path,
+) -> None:
+    """Five sets of ten of 60 features by mRMR, of which no time proves anything."""
+    random = np.random.default_rng(0)
+    causes = random.normal(size=(200, 6))
+    X = causes[:, random.integers(6, size=60)] + random.normal(size=(200, 60))
+    data = pd.DataFrame(X, columns=[f"x{place}" for place in range(60)])
+    data["y"] = causes.sum(axis=1) + random.normal(size=200)
+    asked = {"number": 5, "tau": 0.8, "quality": "binned_mrmr", "search": "simultaneous"}
+    result = select(
+        data,
+        method="correlation",
+        n_features=10,
+        alternatives=AlternativeSettings(time_limit=1e-9, **asked),
+    )
+    found = result.alternatives
+    assert found["status"] == "feasible"
+    spare = found["bound"] - sum(one["quality"] for one in found["sets"])
+    for one in found["sets"]:
+        assert one["bound"] <= one["quality"] + spare + 1e-12
+        assert "short of the best beside the others" in proof(found, one)
+    page = result.report(tmp_path / "report.html").read_text()
+    told = proof_of_all(found)
+    assert told.startswith("All together they are at most ")
+    assert told.endswith(" short of the best there can be")
+    assert page.count(f"{told}.") == 1
 
 
 def test_where_the_worst_counts_the_proof_is_told_of_it_alone(tmp_path) -> None:

@@ -16,6 +16,7 @@ from typing import Literal, get_args
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Feature, indices_of
 from chaffinch.tasks.selection.alternatives.constraints_given import is_number
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.in_place import highest_worth
 from chaffinch.tasks.selection.alternatives.made_ready import make_ready
 from chaffinch.tasks.selection.alternatives.numbers_given import check_fits, in_short
 from chaffinch.tasks.selection.alternatives.quality import Quality
@@ -32,7 +33,6 @@ from chaffinch.tasks.selection.alternatives.together import (
     as_alternatives,
     best_together,
     greedily,
-    highest_worth,
     is_free,
 )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -36,6 +36,7 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_depth_search,
     greedy_replacement,
 )
+from chaffinch.tasks.selection.alternatives.in_place import bounds_in_place, highest_worth
 from chaffinch.tasks.selection.alternatives.narrowing import Narrowed, Outcome, capped
 from chaffinch.tasks.selection.alternatives.quality import (
     Form,
@@ -53,9 +54,6 @@ from chaffinch.tasks.selection.alternatives.sets import (
 from chaffinch.tasks.selection.vocabulary import Floats
 
 GreedyName = Literal["greedy_replacement", "greedy_balancing", "greedy_depth_search"]
-
-_ROUNDING = 1e-15  # of three operations
-_SAME = 1e-9  # what two sets differ by, relative to one, that are taken to be worth the same
 
 GREEDY: dict[GreedyName, Callable[[Floats, int, int, int], Sets]] = {
     "greedy_replacement": greedy_replacement,
@@ -213,43 +211,6 @@ def greedily(
     return Solved(sets if len(sets) else None, value, max(value, bound), complete=False)
 
 
-def _bounds_in_place(
-    worths: Sequence[float],
-    complete: bool,
-    aggregate: Aggregate,
-    highest: float,
-    rounding: float,
-) -> list[float]:
-    """Return what no set is worth more than in the place of each among the others.
-
-    In the best sum none can be better in its place; by the smallest, one that is worse than all
-    others by more than rounding cannot. Of any other it is known what no set at all can exceed.
-    """
-    if complete and aggregate == "sum":
-        return list(worths)
-    least, *others = [*sorted(worths), math.inf]
-    above = least + rounding + _SAME * abs(least)
-    is_known = complete and min(others, default=math.inf) > above
-    return [worth if is_known and worth == least else max(worth, highest) for worth in worths]
-
-
-def highest_worth(quality: Quality, k: int, constraints: Constraints) -> float:
-    """Return what no set of k features that are not excluded can exceed; inf if not known."""
-    if not isinstance(quality, QualityWithForm):
-        return math.inf
-    form = quality.form(k)
-    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
-    highest = math.fsum(np.sort(form.gains[left])[-k:])
-    if form.pair_costs is None or k < 2:
-        return highest
-    costs = form.pair_costs[np.ix_(left, left)][np.triu_indices(len(left), 1)]
-    least = float(costs.min(where=np.isfinite(costs), initial=math.inf))
-    if least == math.inf:
-        return highest
-    rest = math.comb(k, 2) * least
-    return highest - rest + _ROUNDING * (abs(highest) + abs(rest))
-
-
 def is_free(limits: Limits, constraints: Constraints) -> bool:
     """Return whether sets have to obey nothing but their distance from each other."""
     return not len(limits.at_most) and constraints == Constraints()
@@ -288,7 +249,7 @@ def as_alternatives(
         status = "infeasible" if solved.complete else "not_solved"
     sets = () if solved.sets is None else tuple(map(tuple, np.sort(solved.sets, axis=1).tolist()))
     worths = [quality.value(one) for one in sets]
-    bounds = _bounds_in_place(worths, solved.complete, aggregate, highest, solved.rounding)
+    bounds = bounds_in_place(worths, solved, n_asked, aggregate, highest)
     return Alternatives(
         sets=tuple(
             FeatureSet(
