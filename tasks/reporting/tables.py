@@ -207,9 +207,9 @@ def versions(content: ReportContent) -> Table:
 
 
 def seconds(content: ReportContent) -> Table:
-    """Return the duration of every stage and of all of them."""
+    """Return the duration of every stage before the report, and of all of them."""
     rows = [(_words(stage), f"{taken:,.2f}") for stage, taken in content.seconds.items()]
-    rows.append(("all stages", f"{sum(content.seconds.values()):,.2f}"))
+    rows.append(("all of these", f"{sum(content.seconds.values()):,.2f}"))
     columns: dict[str, Kind] = {"Stage": "text", "Seconds": "number"}
     return Table("Seconds per stage", columns, rows, len(rows) - 1)
 

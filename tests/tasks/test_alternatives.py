@@ -19,7 +19,7 @@ from chaffinch.tasks.reporting.alternatives import price_caption, proof, proof_o
 from chaffinch.tasks.reporting.missing_alternatives import why_missing
 from chaffinch.tasks.settings import SelectionSettings
 from tests.made_up import good_table
-from tests.tasks.made_up_report import made_up
+from tests.tasks.made_up_report import Page, made_up
 
 LINE = ModelSettings(name="linear", tuning="none")
 
@@ -338,6 +338,18 @@ def test_the_report_shows_them_side_by_side(found, tmp_path) -> None:
         assert f"{one['test_loss']:.4g}" in report
         assert ", ".join(one["features"]) in report
     assert report.count("the best there is") == 2
+
+
+def test_the_report_has_the_seconds_of_every_stage_before_it(tmp_path) -> None:
+    asked = AlternativeSettings(number=1, quality="mutual_information")
+    result = select(alternatives=asked, store=tmp_path)
+    records = [json.loads(path.read_bytes()) for path in (result.folder / "stages").iterdir()]
+    seconds = {one["stage"].replace("_", " "): one["seconds"] for one in records}
+    del seconds["write report"]
+    page = Page((result.folder / "report.html").read_bytes())
+    _, *each, (_, in_all) = page.tables["Seconds per stage"]
+    assert dict(each) == {stage: f"{taken:,.2f}" for stage, taken in seconds.items()}
+    assert float(in_all) == pytest.approx(sum(seconds.values()), abs=0.006)
 
 
 def test_where_the_quality_does_not_allow_the_chosen_set_it_has_none(tmp_path) -> None:
