@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.tasks.reporting.drawing import ACCENT, INK, MUTED, figure_of, markup
+from chaffinch.tasks.reporting.drawing import ACCENT, INK, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.tables import Kind, Table
 from chaffinch.tasks.reporting.wording import NOTHING, interval, listed, number, share
 
@@ -150,7 +151,7 @@ def overlaps(alternatives: Mapping[str, Any]) -> Table:
 
 
 def price_caption(alternatives: Mapping[str, Any]) -> str:
-    """Return what the chart of prices shows, and why curves end.
+    """Return what the chart of prices shows, which points are not proven, and why curves end.
 
     Parameters
     ----------
@@ -162,6 +163,10 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
     said = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
     said += "The line marks the tau asked for."
+    taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
+    if taus:
+        said += f" An open point, as at a tau of {listed(taus)}, is the best that was found within "
+        said += "the time limit, and not proven best."
     drawn = min(asked["number"], _CURVES)
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known
@@ -180,8 +185,16 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     return said
 
 
+def _are_open(asked: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
+    """Return whether each set drawn at a tau is unproven; at once, all of them or none is."""
+    n_drawn = min(len(price["qualities"]), _CURVES)
+    if asked["search"] == "simultaneous":
+        return [price.get("status") == "feasible"] * n_drawn
+    return [status == "feasible" for status in price["statuses"][:n_drawn]]
+
+
 def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
-    """Draw what each alternative is worth by tau; nothing where there is none at any.
+    """Draw what each alternative is worth by tau, open where it is not proven; None without any.
 
     Parameters
     ----------
@@ -209,18 +222,28 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
                 label=f"chosen set: {number(chosen)}",
             )
         for place in range(min(most, _CURVES)):
-            there = [
-                (price["tau"], price["qualities"][place])
-                for price in prices
-                if len(price["qualities"]) > place
-            ]
+            there = [price for price in prices if len(price["qualities"]) > place]
+            taus = [price["tau"] for price in there]
+            worths = [price["qualities"][place] for price in there]
+            are_open = [_are_open(alternatives["settings"], price)[place] for price in there]
+            alpha = 1 - 0.8 * place / _CURVES
             axes.plot(
-                *zip(*there, strict=True),
+                taus,
+                worths,
                 "o-",
                 color=ACCENT,
-                alpha=1 - 0.8 * place / _CURVES,
+                alpha=alpha,
                 markersize=4,
+                markevery=[not is_open for is_open in are_open],
                 label=f"set {place + 1}",
+            )
+            axes.plot(
+                list(compress(taus, are_open)),
+                list(compress(worths, are_open)),
+                "o",
+                markersize=5,
+                markerfacecolor=PAPER,
+                markeredgecolor=(ACCENT, alpha),
             )
         axes.axvline(asked, color=MUTED, linewidth=1, alpha=0.6)
         axes.set_xlim(0.05, 1.05)

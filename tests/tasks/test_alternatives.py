@@ -1,6 +1,7 @@
 """Alternatives in a run: sets that differ from the chosen one, retrained, scored and told."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
@@ -15,7 +16,7 @@ from chaffinch.tasks.alternative_settings import QualityName
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.alternatives import price_caption, proof, proof_of_all
+from chaffinch.tasks.reporting.alternatives import price_caption, price_chart, proof, proof_of_all
 from chaffinch.tasks.reporting.missing_alternatives import why_missing
 from chaffinch.tasks.settings import SelectionSettings
 from tests.made_up import good_table
@@ -201,20 +202,66 @@ def test_why_there_are_no_more_sets_is_told_with_what_makes_room(case, tmp_path)
     assert told in result.report(tmp_path / "report.html").read_text()
 
 
-def priced(counts, statuses, **asked):
-    """Alternatives with so many sets at each tau."""
+def priced(counts, statuses, of_sets=None, **asked):
+    """Alternatives with so many sets at each tau, proven one by one unless said otherwise."""
     settings = {"number": 2, "tau": 0.5, "quality": "relieff", "search": "sequential"} | asked
+    of_sets = of_sets or [["optimal"] * count for count in counts]
     prices = [
-        {"tau": (place + 1) / 10, "qualities": [1.0] * count, "status": status}
-        for place, (count, status) in enumerate(zip(counts, statuses, strict=True))
+        {
+            "tau": (place + 1) / 10,
+            "qualities": [1.0] * len(known),
+            "statuses": known,
+            "status": status,
+        }
+        for place, (known, status) in enumerate(zip(of_sets, statuses, strict=True))
     ]
-    return {"settings": settings, "prices": prices}
+    return {"settings": settings, "prices": prices, "chosen": {"quality": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("given", "n_open", "at"),
+    [
+        (priced([2, 2], ["optimal", "optimal"]), 0, None),
+        (priced([2, 1], ["optimal", "infeasible"]), 0, None),
+        (
+            priced(
+                [2, 2, 1],
+                ["optimal", "feasible", "not_solved"],
+                [["optimal", "optimal"], ["optimal", "feasible"], ["feasible"]],
+            ),
+            2,
+            "0.2, 0.3",
+        ),
+        # at once the sets are proven together, though one of them may be the best in its place
+        (
+            priced(
+                [2, 2],
+                ["optimal", "feasible"],
+                [["optimal", "feasible"], ["optimal", "feasible"]],
+                search="simultaneous",
+            ),
+            2,
+            "0.2",
+        ),
+        # the seventh is not drawn
+        (priced([7], ["feasible"], [["optimal"] * 6 + ["feasible"]], number=7), 0, None),
+    ],
+)
+def test_what_is_not_proven_at_a_price_is_an_open_point_and_told(given, n_open, at) -> None:
+    drawn = str(price_chart(given))
+    n_drawn = [min(6, len(price["qualities"])) for price in given["prices"]]
+    assert len(re.findall(r"<use [^>]*fill: var\(--paper\)", drawn)) == n_open
+    filled = re.findall(r"<use [^>]*fill: var\(--accent\)", drawn)
+    assert len(filled) == sum(n_drawn) - n_open + max(n_drawn)  # the legend has one for each curve
+    told = f"An open point, as at a tau of {at}, is the best that was found within the time limit,"
+    assert (told in price_caption(given)) == (n_open > 0)
+    assert ("open point" in price_caption(given)) == (n_open > 0)
 
 
 @pytest.mark.parametrize(
     ("given", "ends"),
     [
-        (priced([2, 2], ["optimal", "feasible"]), ""),
+        (priced([2, 2], ["optimal", "optimal"]), ""),
         (
             priced([2, 1], ["optimal", "infeasible"]),
             " A curve ends where it is proven that there is no such set.",
