@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -475,12 +476,32 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
 
 @pytest.mark.parametrize("given", [True, False, "3", 2.5, [1]])
 def test_a_number_of_alternatives_is_a_whole_number(given) -> None:
-    with pytest.raises(InputError) as error:
-        select(alternatives=given)
-    assert str(error.value) == (
-        "alternatives must be how many to find, or how to search for them, but is "
-        f"{given!r}; give a whole number or AlternativeSettings"
-    )
+    for ask in (select, partial(SelectionSettings, target="y")):
+        with pytest.raises(InputError) as error:
+            ask(alternatives=given)
+        assert str(error.value) == (
+            "alternatives must be how many to find, or how to search for them, but is "
+            f"{given!r}; give a whole number or AlternativeSettings"
+        )
+
+
+@pytest.mark.parametrize("given", [3, np.int64(3)])
+def test_settings_take_a_number_of_alternatives_as_select_does(given) -> None:
+    by_settings = SelectionSettings(target="y", alternatives=AlternativeSettings(number=3))
+    assert SelectionSettings(target="y", alternatives=given) == by_settings
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (0, "alternatives must be at least 1 but is 0"),
+        (1_001, "alternatives must be at most 1000 but is 1001"),
+    ],
+)
+def test_a_number_of_alternatives_has_the_same_bounds_wherever_it_is_given(given, message) -> None:
+    for ask in (select, partial(SelectionSettings, target="y")):
+        with pytest.raises(InputError, match=f"^{message}$"):
+            ask(alternatives=given)
 
 
 @pytest.mark.parametrize("given", [{}, {"tau": 0.5}])
