@@ -60,7 +60,8 @@ class FeatureSet:
         What it is worth; -inf for a set that is not there.
     bound : float
         Nothing in its place is worth more: given the sets before it, where they are searched for
-        one by one; given all others, where they are found at once. inf where nothing is known.
+        one by one; given all others, where they are found at once, by whatever is less: what no
+        set can be worth, or what the bound of all leaves. inf where nothing is known.
     status : "optimal", "feasible", "infeasible" or "not_solved"
         The best there is in its place, but for a billionth at most that rounding may hide; a set,
         with a bound; proven that there is none; none found, and not proven that there is none:

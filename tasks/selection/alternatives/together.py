@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -32,6 +32,7 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_depth_search,
     greedy_replacement,
 )
+from chaffinch.tasks.selection.alternatives.in_place import bounds_in_place, highest_worth
 from chaffinch.tasks.selection.alternatives.in_turn import best_by_values
 from chaffinch.tasks.selection.alternatives.narrowing import Narrowed, Outcome, capped
 from chaffinch.tasks.selection.alternatives.quality import (
@@ -51,9 +52,6 @@ from chaffinch.tasks.selection.vocabulary import Floats
 
 GreedyName = Literal["greedy_replacement", "greedy_balancing", "greedy_depth_search"]
 AtOnceName = GreedyName | Literal["simultaneous"]
-
-_ROUNDING = 1e-15  # of three operations
-_SAME = 1e-9  # what two sets differ by, relative to one, that are taken to be worth the same
 
 GREEDY: dict[GreedyName, Callable[[Floats, int, int, int], Sets]] = {
     "greedy_replacement": greedy_replacement,
@@ -131,7 +129,7 @@ def at_once(
         # that no set is worth more is known at no cost
         of_all = highest if aggregate == "min" else math.nextafter(n_sets * highest, math.inf)
         solved = replace(solved, bound=max(solved.value, min(solved.bound, of_all)))
-    sets = _each(solved, quality, designs.form, aggregate, highest)
+    sets = _each(solved, quality, designs.form, n_sets, aggregate, highest)
     status: Status = "optimal" if solved.complete else "feasible"
     if len(sets) < n_sets:
         status = "infeasible" if solved.complete else "not_solved"
@@ -213,54 +211,20 @@ def _greedily(name: GreedyName, designs: Designs, deadline: float | None) -> Sol
     return Solved(sets if len(sets) else None, value, max(value, bound), complete=False)
 
 
-def _bounds_in_place(
-    worths: Sequence[float],
-    complete: bool,
+def _each(
+    solved: Solved,
+    quality: Quality,
+    form: Form,
+    n_asked: int,
     aggregate: Aggregate,
     highest: float,
-    rounding: float,
-) -> list[float]:
-    """Return what no set is worth more than in the place of each among the others.
-
-    In the best sum none can be better in its place; by the smallest, one that is worse than all
-    others by more than rounding cannot. Of any other it is known what no set at all can exceed.
-    """
-    if complete and aggregate == "sum":
-        return list(worths)
-    least, *others = [*sorted(worths), math.inf]
-    above = least + rounding + _SAME * abs(least)
-    is_known = complete and min(others, default=math.inf) > above
-    return [worth if is_known and worth == least else max(worth, highest) for worth in worths]
-
-
-def highest_worth(form: Form, k: int, constraints: Constraints) -> float:
-    """Return what no set of k features that are not excluded can exceed."""
-    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
-    highest = math.fsum(np.sort(form.gains[left])[-k:])
-    if form.pair_costs is None or k < 2:
-        return highest
-    costs = form.pair_costs
-    if len(left) < len(costs):
-        costs = costs[np.ix_(left, left)]
-    n = len(left)
-    flat = np.ascontiguousarray(costs).reshape(-1)[:-1]
-    off_diagonal = flat.reshape(n - 1, n + 1)[:, 1:]  # n after each number of the diagonal
-    least = float(off_diagonal.min(initial=math.inf))
-    if least == math.inf:
-        return highest
-    rest = math.comb(k, 2) * least
-    return highest - rest + _ROUNDING * (abs(highest) + abs(rest))
-
-
-def _each(
-    solved: Solved, quality: Quality, form: Form, aggregate: Aggregate, highest: float
 ) -> list[FeatureSet]:
     """Return sets that were found at once, each with what is known of it."""
     if solved.sets is None:
         return []
     sets = list(map(tuple, np.sort(solved.sets, axis=1).tolist()))
     worths, names = [form.value(one) for one in sets], quality.names
-    bounds = _bounds_in_place(worths, solved.complete, aggregate, highest, solved.rounding)
+    bounds = bounds_in_place(worths, solved, n_asked, aggregate, highest)
     return [
         FeatureSet(
             features=one if names is None else tuple(names[j] for j in one),
