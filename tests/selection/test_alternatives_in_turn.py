@@ -121,3 +121,14 @@ def test_a_set_that_takes_too_much_work_is_what_is_best_by_then(monkeypatch) -> 
     shared = [len({*one} & {*other}) for one, other in combinations(found.tolist(), 2)]
     assert max(shared) <= 5
     assert sum(work) <= in_turn._WORK
+
+
+def test_where_the_best_leave_too_little_for_the_last_there_are_sets_all_the_same() -> None:
+    values, asked = exponential(18, 18), {"k": 8, "n_alternatives": 44, "tau": 0.5}
+    one_by_one = find_alternatives(Univariate(values), **asked)
+    assert (one_by_one.status, len(one_by_one)) == ("infeasible", 32)
+    at_once = find_alternatives(Univariate(values), search="simultaneous", **asked)
+    assert len(at_once) == 45
+    assert at_once.overlap()[~np.eye(45, dtype=bool)].max() <= 4
+    in_depth = find_alternatives(Univariate(values), search="greedy_depth_search", **asked)
+    assert in_depth.total <= at_once.total <= at_once.bound

@@ -310,3 +310,18 @@ def test_sets_of_many_features_by_their_values_are_proven(n, k):
     assert found[0].indices == tuple(sorted(in_order[:k].tolist()))
     assert found[1].indices == tuple(sorted(second.tolist()))
     assert found[2].quality <= found[1].quality
+
+
+def test_pairs_are_weighed_once_for_all_sets_of_a_size():
+    asked = []
+
+    class Counted(MRMR):
+        def form(self, k):
+            asked.append(k)
+            return super().form(k)
+
+    random = np.random.default_rng(0)
+    quality = Counted(random.random(12), random.random((12, 12)))
+    found = find_alternatives(quality, k=[3, 3, 3, 2, 2], n_alternatives=4, tau=0.5)
+    assert found.status == "optimal"
+    assert asked == [3, 2]

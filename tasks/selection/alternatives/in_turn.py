@@ -4,7 +4,7 @@ What is best for one set may leave little for the next, so that sets one after t
 proof; but they are a design, and are there where annealing finds none, or none as good. It does
 not begin with them: they share all they may, so that it would hardly leave them. None is searched
 for longer than for half of the work, and half of the time, that is left for all of them; what is
-best by then is kept.
+best by then is kept. Where they leave too little for the last ones, Greedy Depth Search is asked.
 
 Where two sets need not differ by more than one feature, any different sets will do: the m best,
 which are enumerated in the order of what they are worth. These are best by sum and by smallest.
@@ -25,7 +25,7 @@ from chaffinch.tasks.selection.alternatives.deadlines import (
     is_late,
     share_of_time,
 )
-from chaffinch.tasks.selection.alternatives.greedy import Sets, best_first
+from chaffinch.tasks.selection.alternatives.greedy import Sets, best_first, greedy_depth_search
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import search
 from chaffinch.tasks.selection.alternatives.search_problem import improve_by_swaps, prepared
@@ -37,6 +37,7 @@ from chaffinch.tasks.selection.vocabulary import Floats
 _SHARE = 0.25  # of the time
 _WORK, _WORK_BETWEEN_LOOKS = 1_000_000_000, 1_000_000  # where there is no limit to the time
 _STEPS, _WORK_OF_STEPS = 150, 30_000_000  # that look at all features and rows before a search
+_MOST_IN_DEPTH = 1_000_000  # sets that there are
 _MOST_NUMBERS = 2_000_000  # in the sets that are enumerated
 
 
@@ -70,6 +71,8 @@ def best_by_values(
         if solved is not None:
             return solved
     in_turn = sets_in_turn(values, k, n_sets, overlap, deadline)
+    if in_turn is None:
+        in_turn = _sets_in_depth(values, k, n_sets, overlap, deadline)
     find = multiplicities.best_sum if aggregate == "sum" else balanced.best_min
     solved = find(values, k, n_sets, overlap, deadline=deadline)
     if in_turn is None or solved.complete:
@@ -114,6 +117,22 @@ def sets_in_turn(
         has[one, list(found.best())] = True
         work_left -= work - _WORK_BETWEEN_LOOKS
     return kept[np.nonzero(has)[1]].reshape(n_sets, k).astype(np.int32)
+
+
+def _sets_in_depth(
+    values: Floats, k: int, n_sets: int, overlap: int, deadline: float | None
+) -> Sets | None:
+    """Return the first m sets as words, best features first, that differ enough from those before.
+
+    There are often more of these than of the best ones, as those of a code of constant weight.
+    None where there are too few, or too many sets to go through.
+    """
+    kept = np.sort(best_first(values)[: n_sets * k])
+    if math.comb(len(kept), k) > _MOST_IN_DEPTH:
+        return None
+    until = share_of_time(deadline, _SHARE)
+    found = greedy_depth_search(values[kept], k, n_sets, overlap, deadline=until)
+    return kept[found].astype(np.int32) if len(found) == n_sets else None
 
 
 def _best_different(

@@ -104,8 +104,9 @@ class Alternatives(Sequence[FeatureSet]):
         more may be bettered in its place, and is feasible; all are there, with a bound; proven
         that there are not as many as asked for, after those that are here; not all were found,
         which proves nothing: time was over, or a search without proofs got stuck. So do the greedy
-        ones where they have used up the features that they would add, and a climb where every set
-        on its way is worth -inf.
+        ones where they have used up the features that they would add, a climb where every set on
+        its way is worth -inf, and a simultaneous search of sets so many that it cannot go through
+        all of them, where it happened on none that differ as much.
     seconds : float
         How long it all took.
     aggregate : "sum" or "min"
