@@ -88,7 +88,7 @@ def set_out(problem: Problem, state: State) -> None:
             if since > _IN_VAIN:
                 share, since = share / 2, 0
         norm = overfill(problem, state, level, over)
-        if norm == 0.0 or nearest < target:
+        if norm == 0.0 or nearest < target or target == -np.inf:
             break
         size = 0.0
         for r in range(len(over)):
