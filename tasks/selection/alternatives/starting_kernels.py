@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.array_kernels import write
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
+from chaffinch.tasks.selection.masked_loss.ordering import stable_order
 from chaffinch.tasks.selection.vocabulary import Floats
 
 MOST_WORK = 20_000_000  # looks at a feature in place of another: some tens of milliseconds
@@ -32,7 +34,7 @@ def _orders(problem: Any, multipliers: Any) -> tuple[Any, Any]:
     for feature in range(len(charges)):
         for r in range(len(multipliers)):
             charges[feature] += multipliers[r] * problem.weights[feature, r]
-    return charges, np.argsort(charges - problem.gains, kind="mergesort")
+    return charges, stable_order(charges - problem.gains)
 
 
 @compiled
@@ -121,10 +123,13 @@ def exchange(
     adds, conflicts = _adding(problem, chosen)
     has_pairs = len(problem.costs) > 0
     work_left[0] -= len(adds) * (1 + k * has_pairs)
-    is_in = np.zeros(len(adds), np.bool_)
-    is_in[chosen] = True
+    is_in, losses = np.zeros(len(adds), np.bool_), np.empty(k - n_fixed)
+    for place in range(k):
+        is_in[chosen[place]] = True
+        if place >= n_fixed:
+            losses[place - n_fixed] = adds[chosen[place]]
     # what loses least first: without pair costs nothing after it gains as much
-    places = n_fixed + np.argsort(adds[chosen[n_fixed:]], kind="mergesort")
+    places = n_fixed + stable_order(losses)
     for feature in range(len(adds)):
         if is_in[feature] or conflicts[feature] > 1:
             continue
@@ -177,7 +182,7 @@ def good_set(
         Whether there is one: rows may stand in the way of a set that is made one by one.
     """
     loads = np.zeros(len(problem.caps))
-    chosen[: len(fixed)] = fixed
+    write(chosen[: len(fixed)], fixed)
     if not _fill(problem, multipliers, len(fixed), chosen, loads, work_left):
         return False
     for r in range(len(loads)):
