@@ -5,7 +5,7 @@ from typing import Any
 
 from chaffinch.tasks.reporting.alternatives import proof, proof_of_all, why_worthless
 from chaffinch.tasks.reporting.missing_alternatives import what_makes_room, why_missing
-from chaffinch.tasks.reporting.wording import counted
+from chaffinch.tasks.reporting.wording import counted, interval, number
 
 NAMES_SHOWN = 40
 
@@ -32,10 +32,12 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str) -> Iterator[str
     for known in filter(None, (proof_of_all(found), why_worthless(found))):
         yield f"  {known}."
     for place, one in enumerate(found["sets"], start=1):
-        ends = "" if one["interval"] is None else " [{:+.4g}, {:+.4g}]".format(*one["interval"])
+        difference = number(one["difference"], "+")
+        if one["interval"] is not None:
+            difference += f" {interval(one['interval'])}"
         known = proof(found, one)
         yield (
-            f"  {place}. test {loss_name} {one['test_loss']:.4g}, {one['difference']:+.4g}{ends} "
+            f"  {place}. test {loss_name} {one['test_loss']:.4g}, {difference} "
             f"to the chosen; quality {one['quality']:.4g}"
             f"{known and f', {known}'}"
         )

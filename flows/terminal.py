@@ -21,6 +21,7 @@ from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.catalog import is_unfinished_comparison, summary
 from chaffinch.tasks.comparing.result import ComparisonResult
 from chaffinch.tasks.log_context import ContextFilter
+from chaffinch.tasks.paired_bootstrap import difference_of, signed
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reporting.earlier_rows import made_of_earlier_rows, on_scales
 from chaffinch.tasks.result import SelectionResult
@@ -164,7 +165,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             f"{rows[part]:,}",
             f"{before:.4g}",
             f"{after:.4g}",
-            f"{after - before:+.4g}",
+            signed(difference_of(after, before)),
             style="bold" if part == "test" else None,
         )
     console.print(table)

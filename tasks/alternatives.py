@@ -19,7 +19,12 @@ from chaffinch.tasks.alternative_settings import AlternativeSettings
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.masking import mask_of, material_of
-from chaffinch.tasks.paired_bootstrap import Interval, paired_interval, resampling_units
+from chaffinch.tasks.paired_bootstrap import (
+    Interval,
+    difference_of,
+    paired_interval,
+    resampling_units,
+)
 from chaffinch.tasks.refitting import Refit
 from chaffinch.tasks.selection.alternatives.sets import FeatureSet
 from chaffinch.tasks.selection.alternatives.wrapper import Wrapper
@@ -198,4 +203,5 @@ def _score(scoring: _Scoring, mask: Mask) -> dict[str, Any]:
         seed=scoring.seed,
     )
     chosen_loss = loss(rows.y, scoring.chosen, rows.weight)
-    return {"test_loss": test_loss, "difference": test_loss - chosen_loss, "interval": interval}
+    difference = difference_of(test_loss, chosen_loss)
+    return {"test_loss": test_loss, "difference": difference, "interval": interval}

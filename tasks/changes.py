@@ -17,7 +17,7 @@ from chaffinch.tasks.former_fit import why_gone
 from chaffinch.tasks.ingestion import description_of
 from chaffinch.tasks.judging import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.masking import mask_of
-from chaffinch.tasks.paired_bootstrap import Interval, interval_in_words
+from chaffinch.tasks.paired_bootstrap import Interval, interval_in_words, signed
 from chaffinch.tasks.reselect_settings import Reselect
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.selection.vocabulary import Mask
@@ -170,7 +170,7 @@ def _sentence(
         f"with the new {_counted(new['n_features'])} the test loss "
         f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "
         f"{former['test_loss']:.4g} with {the_former}; difference "
-        f"{against['difference']:+.4g}, {interval}."
+        f"{signed(against['difference'])}, {interval}."
     )
     if judge.n_units < FEWEST_UNITS:
         return (

@@ -11,7 +11,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.paired_bootstrap import Interval, interval_in_words, paired_interval
+from chaffinch.tasks.paired_bootstrap import (
+    Interval,
+    difference_of,
+    interval_in_words,
+    paired_interval,
+    signed,
+)
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
 
@@ -28,7 +34,8 @@ class Comparison:
     Attributes
     ----------
     difference : float
-        Loss with the selected features less loss with all features; below 0 selection is better.
+        Loss with the selected features less loss with all features; below 0 selection is better,
+        and 0 where there is nothing but rounding between them.
     interval : (float, float) or None
         Of the difference; see `chaffinch.tasks.paired_bootstrap`. None of one unit.
     confidence : float
@@ -100,7 +107,7 @@ def compare(
     if constant_loss is not None and over_constant is not None:
         sentence += _beside_constant(after_loss, constant_loss, over_constant, n_units)
     return Comparison(
-        after_loss - before_loss,
+        difference_of(after_loss, before_loss),
         interval,
         _CONFIDENCE,
         n_units,
@@ -196,9 +203,10 @@ def _sentence(
     kept, total = int(mask.sum()), len(mask)
     if kept == total:
         return f"Selection does not help here: {_every(total)} was kept."
+    difference = signed(difference_of(after, before))
     measured = (
         f"with {kept} of {total} features the test loss ({loss_in_words(loss.name)}) is "
-        f"{after:.4g} against {before:.4g} with all; difference {after - before:+.4g}, "
+        f"{after:.4g} against {before:.4g} with all; difference {difference}, "
         f"{interval_in_words(interval, _CONFIDENCE)}."
     )
     if n_units < FEWEST_UNITS:
@@ -220,11 +228,11 @@ def _beside_constant(
     """Return how a loss compares to a constant's, if it is not shown to be below it."""
     if not is_no_better_than_constant(over_constant, n_units):
         return ""
+    less = signed(difference_of(loss, constant_loss))
     how = "is no better than" if over_constant[0] >= 0 else "is not shown to be better than"
     return (
         f" The model {how} a constant, which looks at no feature and has the loss "
-        f"{constant_loss:.4g}; difference {loss - constant_loss:+.4g}, {_CONFIDENCE:.0%} interval "
-        f"[{over_constant[0]:+.4g}, {over_constant[1]:+.4g}]."
+        f"{constant_loss:.4g}; difference {less}, {interval_in_words(over_constant, _CONFIDENCE)}."
     )
 
 

@@ -8,7 +8,12 @@ from typing import Any
 from chaffinch.storage.runs import StageRecord
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
-from chaffinch.tasks.paired_bootstrap import Interval, paired_interval, resampling_units
+from chaffinch.tasks.paired_bootstrap import (
+    Interval,
+    difference_of,
+    paired_interval,
+    resampling_units,
+)
 from chaffinch.tasks.refitting import Refit
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 from chaffinch.tasks.stage import Context
@@ -46,7 +51,10 @@ class Judge:
         return self.refit.loss(rows.y, prediction, rows.weight)
 
     def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
-        """Return how much lower or higher the first loss is, with its interval if there is one."""
+        """Return how much lower or higher the first loss is, with its interval if there is one.
+
+        What is rounding alone is 0.
+        """
         interval: Interval | None = paired_interval(
             self.refit.loss,
             self.refit.held_out,
@@ -56,7 +64,8 @@ class Judge:
             confidence=CONFIDENCE,
             seed=self.seed,
         )
-        return {"difference": self.loss(prediction) - self.loss(other), "interval": interval}
+        difference = difference_of(self.loss(prediction), self.loss(other))
+        return {"difference": difference, "interval": interval}
 
 
 def judge_of(

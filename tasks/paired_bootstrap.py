@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -86,6 +87,9 @@ def paired_interval(
 ) -> Interval | None:
     """Return the interval of the loss of `after` less that of `before`; None where one unit is all.
 
+    An end that is rounding alone is 0, as in `difference_of`: what differs by that differs in
+    nothing.
+
     Parameters
     ----------
     loss : Loss
@@ -104,18 +108,35 @@ def paired_interval(
     if not units.any():
         return None  # nothing varies from unit to unit
     rng = np.random.default_rng(seed)
-    if not loss.is_mean_over_rows:
-        difference = loss(rows.y, after, rows.weight) - loss(rows.y, before, rows.weight)
+    losses = [loss(rows.y, made, rows.weight) for made in (after, before)]
+    if loss.is_mean_over_rows:
+        sums, weights = _sums_of_units(loss, rows, before, after, units)
+        low, high = _interval_of_a_mean(sums, weights, confidence, rng)
+    else:
         spread = _resampled_scores(loss, rows, before, after, units, rng)
-        return _widened(difference, spread, int(units.max()) + 1, confidence)
-    return _interval_of_a_mean(*_sums_of_units(loss, rows, before, after, units), confidence, rng)
+        low, high = _widened(losses[0] - losses[1], spread, int(units.max()) + 1, confidence)
+    return _unless_rounding(low, losses), _unless_rounding(high, losses)
+
+
+def difference_of(loss: float, other: float) -> float:
+    """Return a loss less another; 0 where that is rounding alone, a 1e-12 of the larger or less."""
+    return _unless_rounding(loss - other, (loss, other))
+
+
+def _unless_rounding(difference: float, losses: Sequence[float]) -> float:
+    return 0.0 if abs(difference) <= _ROUNDING * max(map(abs, losses)) else difference
+
+
+def signed(difference: float) -> str:
+    """Return a difference to four significant digits with its sign, of which 0 has none."""
+    return f"{difference:+.4g}" if difference else "0"
 
 
 def interval_in_words(interval: Interval | None, confidence: float) -> str:
     """Return an interval as sentences tell it."""
     if interval is None:
         return "of one unit there is no interval"
-    return f"{confidence:.0%} interval [{interval[0]:+.4g}, {interval[1]:+.4g}]"
+    return f"{confidence:.0%} interval [{signed(interval[0])}, {signed(interval[1])}]"
 
 
 def paired_error(

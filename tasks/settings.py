@@ -14,7 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
-from chaffinch.tasks.alternative_settings import AlternativeSettings
+from chaffinch.tasks.alternative_settings import AlternativeSettings, alternatives_of
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.history_settings import (
     HistorySettings,
@@ -200,7 +200,7 @@ class SelectionSettings(Settings):
                 f"{given if value else 'alternatives have no number'}; say how many, as in "
                 "--alternatives 3, or by the number of AlternativeSettings"
             )
-        return value
+        return alternatives_of(value)
 
     @field_validator("shares")
     @classmethod

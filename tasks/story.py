@@ -104,11 +104,10 @@ def select_features(
             ]
         if settings.alternatives is not None:
             found = through(search_alternatives)(context, described, divided, trained, chosen)
-            told += [
-                through(score_alternatives)(
-                    context, described, divided, trained, chosen, retrained, found
-                )
-            ]
+            scored = through(score_alternatives)(
+                context, described, divided, trained, chosen, retrained, found
+            )
+            told += [found, scored]
         through(write_report)(
             context, described, divided, trained, eliminated, chosen, retrained, *told
         )

@@ -101,6 +101,7 @@ def paired_difference(
     is_constant = bool(np.ptp(differences) <= ROUNDING * largest)
     if is_constant or n < FEWEST_PAIRS:
         is_zero = is_constant and abs(mean) <= ROUNDING * largest
+        mean = 0.0 if is_zero else mean
         is_nothing = bool(is_zero and is_by_value and n >= FEWEST_PAIRS)
         return PairedDifference(mean, None, None, None, n, other, is_constant, is_nothing)
     error = standard_error(differences, test_share[both])

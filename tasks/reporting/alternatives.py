@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.tasks.reporting.drawing import ACCENT, INK, MUTED, figure_of, markup
+from chaffinch.tasks.reporting.drawing import ACCENT, INK, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.tables import Kind, Table
 from chaffinch.tasks.reporting.wording import NOTHING, interval, listed, number, share
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_PROOF = {
-    "optimal": "the best there is",
-    "feasible": "not proven best",
-}
 _CURVES = 6  # more are not to be told apart
 _ROUNDING = 1e-12  # as a share of a bound: it is no difference in quality
 
@@ -69,11 +67,12 @@ def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
     """
     if _is_smallest_counted(alternatives):
         return ""
-    if one["status"] == "optimal" and _is_found_at_once(alternatives):
-        return "the best beside the others"  # there may be better ones beside the chosen set alone
-    if one["status"] == "feasible" and one["bound"] is not None:
-        return _short_of(one["quality"], one["bound"], "the best")
-    return _PROOF[one["status"]]
+    is_proven, best = one["status"] == "optimal", "the best"
+    if _is_found_at_once(alternatives):
+        best = "the best beside the others"  # there may be better ones beside the chosen set alone
+    elif is_proven:
+        best = "the best there is"
+    return best if is_proven else _unproven(one["quality"], one["bound"], best)
 
 
 def proof_of_all(alternatives: Mapping[str, Any]) -> str:
@@ -86,15 +85,18 @@ def proof_of_all(alternatives: Mapping[str, Any]) -> str:
     """
     if not alternatives["sets"]:
         return ""
-    is_proven = alternatives["status"] == "optimal"
-    if not _is_smallest_counted(alternatives):
-        is_known = is_proven and _is_found_at_once(alternatives)
-        return "No other such sets are worth more in all: proven" if is_known else ""
+    is_proven, bound = alternatives["status"] == "optimal", alternatives.get("bound")
+    qualities = [one["quality"] for one in alternatives["sets"]]
+    if _is_smallest_counted(alternatives):
+        if is_proven:
+            return "The worst of them is the best that it can be: proven"
+        return f"The worst of them is {_unproven(min(qualities), bound, 'the best it can be')}"
+    if not _is_found_at_once(alternatives):
+        return ""
     if is_proven:
-        return "The worst of them is the best that it can be: proven"
-    worst, bound = min(one["quality"] for one in alternatives["sets"]), alternatives.get("bound")
-    known = "not proven best" if bound is None else _short_of(worst, bound, "the best it can be")
-    return f"The worst of them is {known}"
+        return "No other such sets are worth more in all: proven"
+    known = _unproven(math.fsum(qualities), bound, "the best there can be")
+    return f"All together they are {known}"
 
 
 def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
@@ -102,11 +104,14 @@ def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
 
 
 def _is_found_at_once(alternatives: Mapping[str, Any]) -> bool:
-    return bool(alternatives["settings"].get("search") == "simultaneous")
+    asked = alternatives["settings"]
+    return bool(asked.get("search") == "simultaneous" and asked["number"] > 1)
 
 
-def _short_of(quality: float, bound: float, best: str) -> str:
+def _unproven(quality: float, bound: float | None, best: str) -> str:
     """Return how much better than a quality the best can be, by a bound that is no lower."""
+    if bound is None:
+        return "not proven best"
     if bound - quality <= _ROUNDING * abs(bound):
         return f"{best}, but for rounding"
     if quality >= 0 and bound > 0:
@@ -146,7 +151,7 @@ def overlaps(alternatives: Mapping[str, Any]) -> Table:
 
 
 def price_caption(alternatives: Mapping[str, Any]) -> str:
-    """Return what the chart of prices shows, and why curves end.
+    """Return what the chart of prices shows, which points are not proven, and why curves end.
 
     Parameters
     ----------
@@ -158,6 +163,10 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
     said = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
     said += "The line marks the tau asked for."
+    taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
+    if taus:
+        said += f" An open point, as at a tau of {listed(taus)}, is the best that was found within "
+        said += "the time limit, and not proven best."
     drawn = min(asked["number"], _CURVES)
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known
@@ -176,8 +185,16 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     return said
 
 
+def _are_open(asked: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
+    """Return whether each set drawn at a tau is unproven; at once, all of them or none is."""
+    n_drawn = min(len(price["qualities"]), _CURVES)
+    if asked["search"] == "simultaneous":
+        return [price.get("status") == "feasible"] * n_drawn
+    return [status == "feasible" for status in price["statuses"][:n_drawn]]
+
+
 def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
-    """Draw what each alternative is worth by tau; nothing where there is none at any.
+    """Draw what each alternative is worth by tau, open where it is not proven; None without any.
 
     Parameters
     ----------
@@ -205,18 +222,28 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
                 label=f"chosen set: {number(chosen)}",
             )
         for place in range(min(most, _CURVES)):
-            there = [
-                (price["tau"], price["qualities"][place])
-                for price in prices
-                if len(price["qualities"]) > place
-            ]
+            there = [price for price in prices if len(price["qualities"]) > place]
+            taus = [price["tau"] for price in there]
+            worths = [price["qualities"][place] for price in there]
+            are_open = [_are_open(alternatives["settings"], price)[place] for price in there]
+            alpha = 1 - 0.8 * place / _CURVES
             axes.plot(
-                *zip(*there, strict=True),
+                taus,
+                worths,
                 "o-",
                 color=ACCENT,
-                alpha=1 - 0.8 * place / _CURVES,
+                alpha=alpha,
                 markersize=4,
+                markevery=[not is_open for is_open in are_open],
                 label=f"set {place + 1}",
+            )
+            axes.plot(
+                list(compress(taus, are_open)),
+                list(compress(worths, are_open)),
+                "o",
+                markersize=5,
+                markerfacecolor=PAPER,
+                markeredgecolor=(ACCENT, alpha),
             )
         axes.axvline(asked, color=MUTED, linewidth=1, alpha=0.6)
         axes.set_xlim(0.05, 1.05)

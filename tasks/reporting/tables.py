@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+from chaffinch.tasks.paired_bootstrap import difference_of
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.earlier_rows import as_used
 from chaffinch.tasks.reporting.purposes import purpose_of_each_part
@@ -78,7 +79,7 @@ def losses_by_part(content: ReportContent) -> Table:
             number(rows_of[part]),
             number(losses["all_features"]),
             number(losses["selected"]),
-            number(losses["selected"] - losses["all_features"], "+"),
+            number(difference_of(losses["selected"], losses["all_features"]), "+"),
             purpose.get(part, NOTHING),
         )
         for part, losses in content.contract["losses"].items()
@@ -207,9 +208,9 @@ def versions(content: ReportContent) -> Table:
 
 
 def seconds(content: ReportContent) -> Table:
-    """Return the duration of every stage and of all of them."""
+    """Return the duration of every stage before the report, and of all of them."""
     rows = [(_words(stage), f"{taken:,.2f}") for stage, taken in content.seconds.items()]
-    rows.append(("all stages", f"{sum(content.seconds.values()):,.2f}"))
+    rows.append(("all of these", f"{sum(content.seconds.values()):,.2f}"))
     columns: dict[str, Kind] = {"Stage": "text", "Seconds": "number"}
     return Table("Seconds per stage", columns, rows, len(rows) - 1)
 

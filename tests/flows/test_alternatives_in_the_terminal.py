@@ -6,6 +6,7 @@ import pandas as pd
 import chaffinch
 from chaffinch import AlternativeSettings, ModelSettings
 from chaffinch.flows.terminal import show
+from tests.tasks.made_up_report import Page
 
 
 def test_a_chosen_set_that_the_quality_does_not_allow_is_told(capsys) -> None:
@@ -30,6 +31,27 @@ def test_a_chosen_set_that_the_quality_does_not_allow_is_told(capsys) -> None:
         "room.\n  By fcbf the chosen set has no quality: one of its features makes another "
         "redundant, which it allows in no set.\n"
     ) in said
+
+
+def test_a_difference_that_is_rounding_alone_is_0_in_terminal_and_report(capsys, tmp_path) -> None:
+    """All other features are multiples of one, of which no line can tell one from the other."""
+    random = np.random.default_rng(0)
+    cause = random.normal(size=300)
+    table = pd.DataFrame({f"x{times}": times / 7 * cause for times in range(1, 6)})
+    result = chaffinch.select(
+        table.assign(y=cause + 0.1 * random.normal(size=300)),
+        "y",
+        method="correlation",
+        n_features=1,
+        model=ModelSettings(name="linear", tuning="none"),
+        alternatives=AlternativeSettings(number=4, quality="mutual_information"),
+    )
+    assert len(result.alternatives["sets"]) == 4
+    show(result, as_json=False)
+    assert capsys.readouterr().out.count(", 0 [0, 0] to the chosen;") == 4
+    page = Page(result.report(tmp_path / "report.html").read_bytes())
+    shown = [row[4:6] for row in page.tables["The sets"][2:]]
+    assert shown == [["0", "[0, 0]"]] * 4
 
 
 def test_where_the_worst_counts_the_proof_is_told_once(capsys) -> None:

@@ -48,6 +48,17 @@ def test_the_form_asks_for_data_settings_execution_promotion_and_limits_in_this_
         assert schema["properties"][name]["default"] is None
 
 
+def test_a_flow_takes_a_number_of_alternatives_for_settings_with_it():
+    by_number, by_settings = (
+        chaffinch.feature_selection.validate_parameters(
+            {"data": "table.csv", "settings": {"target": "price", "alternatives": given}}
+        )
+        for given in (2, {"number": 2})
+    )
+    assert by_number == by_settings
+    assert by_number["settings"].alternatives.number == 2
+
+
 @pytest.mark.parametrize("flow", FLOWS)
 def test_every_parameter_has_a_title_a_description_and_a_position(flow):
     schema = schema_of(flow)

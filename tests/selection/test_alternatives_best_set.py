@@ -18,8 +18,9 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import search
-from chaffinch.tasks.selection.alternatives.search_problem import open_bound, prepared
+from chaffinch.tasks.selection.alternatives.search_problem import prepared
 from chaffinch.tasks.selection.alternatives.search_state import PAUSED
+from chaffinch.tasks.selection.alternatives.searching import open_bound
 from tests.selection import exhaustive
 
 LONG_AGO = 0.0
@@ -166,7 +167,7 @@ def test_bounds_come_down_as_the_search_goes_on_and_always_hold():
     while ended == PAUSED:
         ended = search(found.problem, found.state, 50, nowhere)
         best_so_far = float(found.state.best_value[0])
-        bounds.append(max(open_bound(found.state), best_so_far))
+        bounds.append(max(open_bound(found), best_so_far))
         assert best_so_far - exhaustive.ROUNDING <= best.value <= bounds[-1] + exhaustive.ROUNDING
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[0] - bounds[-1] > 0.01

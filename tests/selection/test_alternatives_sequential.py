@@ -295,3 +295,33 @@ def test_cfs_of_numbers_that_lie_far_apart_is_proven_and_right(of_relevance, of_
         assert found.gap == 0
         best = max(quality.value(features) for features in itertools.combinations(range(9), 3))
         assert found[0].quality == pytest.approx(best, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1_000, 700), (10_000, 1_000)])
+def test_sets_of_many_features_by_their_values_are_proven(n, k):
+    """Beside the best k, a set has of these as many as it may, and the best of all others."""
+    values = np.random.default_rng(0).random(n)
+    found = find_alternatives(Univariate(values), k=k, n_alternatives=2, tau=0.2)
+    in_order = np.argsort(-values, kind="stable")
+    n_shared = round(0.8 * k)
+    second = np.concatenate([in_order[:n_shared], in_order[k : 2 * k - n_shared]])
+    assert [one.status for one in found] == ["optimal"] * 3
+    assert found.status == "optimal"
+    assert found[0].indices == tuple(sorted(in_order[:k].tolist()))
+    assert found[1].indices == tuple(sorted(second.tolist()))
+    assert found[2].quality <= found[1].quality
+
+
+def test_pairs_are_weighed_once_for_all_sets_of_a_size():
+    asked = []
+
+    class Counted(MRMR):
+        def form(self, k):
+            asked.append(k)
+            return super().form(k)
+
+    random = np.random.default_rng(0)
+    quality = Counted(random.random(12), random.random((12, 12)))
+    found = find_alternatives(quality, k=[3, 3, 3, 2, 2], n_alternatives=4, tau=0.5)
+    assert found.status == "optimal"
+    assert asked == [3, 2]

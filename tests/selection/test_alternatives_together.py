@@ -1,6 +1,8 @@
 """All at once: the paper's worked examples by the public call, against every design tried."""
 
+import itertools
 import math
+import time
 from itertools import combinations
 
 import numpy as np
@@ -10,9 +12,12 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
+from chaffinch.tasks.selection.alternatives.in_place import bounds_in_place
 from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.sets import Solved
 
 Q0 = (9, 8, 7, 3, 2, 1)
+SUMS = ("sum", "min")
 GREEDY = ("greedy_replacement", "greedy_balancing", "greedy_depth_search")
 
 
@@ -207,3 +212,108 @@ def test_of_sets_that_tie_for_the_smallest_but_for_rounding_none_is_called_best(
     )
     assert (found.status, found.total) == ("optimal", pytest.approx(1.1))
     assert {(one.status, round(one.bound, 9)) for one in found} == {("feasible", 1.6)}
+
+
+@pytest.mark.parametrize(
+    ("search", "aggregate"),
+    [*((one, None) for one in GREEDY), *(("simultaneous", one) for one in SUMS)],
+)
+def test_no_bound_is_above_what_as_many_of_the_best_set_are_worth(search, aggregate) -> None:
+    """However short the time: by a clock on which each look takes a second."""
+    values, looks = np.random.default_rng(0).random(500), itertools.count()
+    best = math.fsum(np.sort(values)[-10:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: float(next(looks)))
+        found = find_alternatives(
+            Univariate(values),
+            k=10,
+            n_alternatives=99,
+            tau=0.2,
+            search=search,
+            aggregate=aggregate,
+            time_limit=1.0,
+        )
+    most = best if aggregate == "min" else 100 * best
+    assert found.total <= found.bound <= most * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("aggregate", SUMS)
+def test_seconds_are_what_the_call_takes(aggregate) -> None:
+    """By a clock that moves when pairs of features are looked at, and by nothing else."""
+    clock = [0.0]
+
+    class Slow(MRMR):
+        def form(self, k):
+            clock[0] += 1.0
+            return super().form(k)
+
+    random = np.random.default_rng(1)
+    quality = Slow(random.random(9), random.random((9, 9)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: clock[0])
+        found = find_alternatives(
+            quality, k=3, n_alternatives=2, tau=0.5, search="simultaneous", aggregate=aggregate
+        )
+    assert found.status == "optimal"
+    assert found.seconds == clock[0] == 1.0
+    assert {one.seconds for one in found} == {1.0}
+
+
+@pytest.mark.parametrize("search", ["simultaneous", *GREEDY])
+@pytest.mark.parametrize("seed", range(8))
+def test_of_sets_by_sum_none_can_be_bettered_beyond_its_bound_and_that_of_all(seed, search) -> None:
+    """Each set of a search that had no time is compared with all that go with the others."""
+    random = np.random.default_rng(seed)
+    tenths = Univariate(random.integers(-9, 9, 8) / 10)  # whose sums are equal but for rounding
+    large = Univariate(random.integers(-9, 9, 8) * 1e15 + tenths.values)
+    of_pairs = MRMR(random.random(8), random.random((8, 8)) / 8)
+    for quality in (tenths, large) if search in GREEDY else (tenths, large, of_pairs):
+        found = find_alternatives(
+            quality, k=3, n_alternatives=2, tau=0.6, search=search, time_limit=1e-9
+        )
+        for one in found:
+            others = [other for other in found if other is not one]
+            best = max(
+                quality.value(features)
+                for features in combinations(range(8), 3)
+                if all(len({*other.indices} & {*features}) <= 1 for other in others)
+            )
+            assert one.quality <= best <= one.bound
+            if len(found) == 3:
+                spare = found.bound - sum(other.quality for other in others)
+                assert one.bound <= spare + 1e-12 * (abs(found.bound) + abs(spare))
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "bound", "highest", "bounds"),
+    [
+        ("sum", 20.0, 99.0, [9.0, 8.0, 5.0]),  # 1 more than 19
+        ("sum", 20.0, 8.5, [8.5, 8.0, 5.0]),
+        ("sum", 19.0, 99.0, [8.0, 7.0, 4.0]),
+        ("min", 6.0, 99.0, [99.0, 99.0, 6.0]),  # with another, the smallest is still that of 4
+        ("min", 6.0, 9.0, [9.0, 9.0, 6.0]),
+        ("min", 7.5, 99.0, [99.0, 99.0, 99.0]),  # in place of 4, one of 99 leaves 7 the smallest
+        ("min", 7.0, 99.0, [99.0, 99.0, 99.0]),
+    ],
+)
+def test_what_bounds_all_sets_bounds_each_beside_the_others(
+    aggregate, bound, highest, bounds
+) -> None:
+    worths = [8.0, 7.0, 4.0]
+    value = {"sum": 19.0, "min": 4.0}[aggregate]
+    solved = Solved(np.arange(9).reshape(3, 3), value, bound, complete=False)
+    found = bounds_in_place(worths, solved, 3, aggregate, highest)
+    assert found == pytest.approx(bounds, rel=1e-14)
+    assert all(one >= known for one, known in zip(found, worths, strict=True))
+
+
+def test_fewer_sets_than_were_asked_for_are_not_bounded_by_what_bounds_as_many() -> None:
+    solved = Solved(np.array([[0], [1]]), 15.0, 16.0, complete=False)
+    assert bounds_in_place([8.0, 7.0], solved, 3, "sum", 99.0) == [99.0, 99.0]
+
+
+def test_a_bound_of_all_that_is_rounded_leaves_room_for_what_that_hides() -> None:
+    """With 1.3 in place of 0.3 the sets are worth 1e16 + 2.3, of which a float holds 1e16 + 2."""
+    bound = math.fsum([1e16, 1.0, 1.3])
+    solved = Solved(np.arange(9).reshape(3, 3), 1e16, bound, complete=False)
+    assert bounds_in_place([1e16, 1.0, 0.3], solved, 3, "sum", math.inf)[2] >= 1.3

@@ -1,8 +1,10 @@
 """Alternatives in a run: sets that differ from the chosen one, retrained, scored and told."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -15,11 +17,11 @@ from chaffinch.tasks.alternative_settings import QualityName
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.alternatives import price_caption, proof, proof_of_all
+from chaffinch.tasks.reporting.alternatives import price_caption, price_chart, proof, proof_of_all
 from chaffinch.tasks.reporting.missing_alternatives import why_missing
 from chaffinch.tasks.settings import SelectionSettings
 from tests.made_up import good_table
-from tests.tasks.made_up_report import made_up
+from tests.tasks.made_up_report import Page, made_up
 
 LINE = ModelSettings(name="linear", tuning="none")
 
@@ -201,20 +203,66 @@ def test_why_there_are_no_more_sets_is_told_with_what_makes_room(case, tmp_path)
     assert told in result.report(tmp_path / "report.html").read_text()
 
 
-def priced(counts, statuses, **asked):
-    """Alternatives with so many sets at each tau."""
+def priced(counts, statuses, of_sets=None, **asked):
+    """Alternatives with so many sets at each tau, proven one by one unless said otherwise."""
     settings = {"number": 2, "tau": 0.5, "quality": "relieff", "search": "sequential"} | asked
+    of_sets = of_sets or [["optimal"] * count for count in counts]
     prices = [
-        {"tau": (place + 1) / 10, "qualities": [1.0] * count, "status": status}
-        for place, (count, status) in enumerate(zip(counts, statuses, strict=True))
+        {
+            "tau": (place + 1) / 10,
+            "qualities": [1.0] * len(known),
+            "statuses": known,
+            "status": status,
+        }
+        for place, (known, status) in enumerate(zip(of_sets, statuses, strict=True))
     ]
-    return {"settings": settings, "prices": prices}
+    return {"settings": settings, "prices": prices, "chosen": {"quality": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("given", "n_open", "at"),
+    [
+        (priced([2, 2], ["optimal", "optimal"]), 0, None),
+        (priced([2, 1], ["optimal", "infeasible"]), 0, None),
+        (
+            priced(
+                [2, 2, 1],
+                ["optimal", "feasible", "not_solved"],
+                [["optimal", "optimal"], ["optimal", "feasible"], ["feasible"]],
+            ),
+            2,
+            "0.2, 0.3",
+        ),
+        # at once the sets are proven together, though one of them may be the best in its place
+        (
+            priced(
+                [2, 2],
+                ["optimal", "feasible"],
+                [["optimal", "feasible"], ["optimal", "feasible"]],
+                search="simultaneous",
+            ),
+            2,
+            "0.2",
+        ),
+        # the seventh is not drawn
+        (priced([7], ["feasible"], [["optimal"] * 6 + ["feasible"]], number=7), 0, None),
+    ],
+)
+def test_what_is_not_proven_at_a_price_is_an_open_point_and_told(given, n_open, at) -> None:
+    drawn = str(price_chart(given))
+    n_drawn = [min(6, len(price["qualities"])) for price in given["prices"]]
+    assert len(re.findall(r"<use [^>]*fill: var\(--paper\)", drawn)) == n_open
+    filled = re.findall(r"<use [^>]*fill: var\(--accent\)", drawn)
+    assert len(filled) == sum(n_drawn) - n_open + max(n_drawn)  # the legend has one for each curve
+    told = f"An open point, as at a tau of {at}, is the best that was found within the time limit,"
+    assert (told in price_caption(given)) == (n_open > 0)
+    assert ("open point" in price_caption(given)) == (n_open > 0)
 
 
 @pytest.mark.parametrize(
     ("given", "ends"),
     [
-        (priced([2, 2], ["optimal", "feasible"]), ""),
+        (priced([2, 2], ["optimal", "optimal"]), ""),
         (
             priced([2, 1], ["optimal", "infeasible"]),
             " A curve ends where it is proven that there is no such set.",
@@ -270,6 +318,45 @@ def test_what_a_set_may_lack_is_a_share_of_the_best_there_can_be(quality, bound,
     assert proof_of_all(worst) == f"The worst of them is {told}".replace(
         "the best", "the best it can be"
     )
+    at_once = {"search": "simultaneous", "aggregate": None, "number": 2}
+    by_sum = {"settings": at_once, "sets": [one, one], "status": "feasible"}
+    assert proof(by_sum, one) == told.replace("the best", "the best beside the others")
+    in_all = None if bound is None else 2 * bound
+    assert proof_of_all(by_sum | {"bound": in_all}) == f"All together they are {told}".replace(
+        "the best", "the best there can be"
+    ).replace("0.5", "1").replace("3", "6")
+    assert proof_of_all(by_sum | {"settings": at_once | {"search": "sequential"}}) == ""
+    alone = by_sum | {"settings": at_once | {"number": 1}, "sets": [one], "bound": bound}
+    assert (proof(alone, one), proof_of_all(alone)) == (told, "")  # there are no others
+
+
+def test_of_sets_at_once_that_time_stopped_it_is_told_what_all_lack_and_each_beside_the_others(
+    tmp_path,
+) -> None:
+    """Five sets of ten of 60 features by mRMR, of which no time proves anything."""
+    random = np.random.default_rng(0)
+    causes = random.normal(size=(200, 6))
+    X = causes[:, random.integers(6, size=60)] + random.normal(size=(200, 60))
+    data = pd.DataFrame(X, columns=[f"x{place}" for place in range(60)])
+    data["y"] = causes.sum(axis=1) + random.normal(size=200)
+    asked = {"number": 5, "tau": 0.8, "quality": "binned_mrmr", "search": "simultaneous"}
+    result = select(
+        data,
+        method="correlation",
+        n_features=10,
+        alternatives=AlternativeSettings(time_limit=1e-9, **asked),
+    )
+    found = result.alternatives
+    assert found["status"] == "feasible"
+    spare = found["bound"] - sum(one["quality"] for one in found["sets"])
+    for one in found["sets"]:
+        assert one["bound"] <= one["quality"] + spare + 1e-12
+        assert "short of the best beside the others" in proof(found, one)
+    page = result.report(tmp_path / "report.html").read_text()
+    told = proof_of_all(found)
+    assert told.startswith("All together they are at most ")
+    assert told.endswith(" short of the best there can be")
+    assert page.count(f"{told}.") == 1
 
 
 def test_where_the_worst_counts_the_proof_is_told_of_it_alone(tmp_path) -> None:
@@ -299,6 +386,18 @@ def test_the_report_shows_them_side_by_side(found, tmp_path) -> None:
         assert f"{one['test_loss']:.4g}" in report
         assert ", ".join(one["features"]) in report
     assert report.count("the best there is") == 2
+
+
+def test_the_report_has_the_seconds_of_every_stage_before_it(tmp_path) -> None:
+    asked = AlternativeSettings(number=1, quality="mutual_information")
+    result = select(alternatives=asked, store=tmp_path)
+    records = [json.loads(path.read_bytes()) for path in (result.folder / "stages").iterdir()]
+    seconds = {one["stage"].replace("_", " "): one["seconds"] for one in records}
+    del seconds["write report"]
+    page = Page((result.folder / "report.html").read_bytes())
+    _, *each, (_, in_all) = page.tables["Seconds per stage"]
+    assert dict(each) == {stage: f"{taken:,.2f}" for stage, taken in seconds.items()}
+    assert float(in_all) == pytest.approx(sum(seconds.values()), abs=0.006)
 
 
 def test_where_the_quality_does_not_allow_the_chosen_set_it_has_none(tmp_path) -> None:
@@ -377,12 +476,32 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
 
 @pytest.mark.parametrize("given", [True, False, "3", 2.5, [1]])
 def test_a_number_of_alternatives_is_a_whole_number(given) -> None:
-    with pytest.raises(InputError) as error:
-        select(alternatives=given)
-    assert str(error.value) == (
-        "alternatives must be how many to find, or how to search for them, but is "
-        f"{given!r}; give a whole number or AlternativeSettings"
-    )
+    for ask in (select, partial(SelectionSettings, target="y")):
+        with pytest.raises(InputError) as error:
+            ask(alternatives=given)
+        assert str(error.value) == (
+            "alternatives must be how many to find, or how to search for them, but is "
+            f"{given!r}; give a whole number or AlternativeSettings"
+        )
+
+
+@pytest.mark.parametrize("given", [3, np.int64(3)])
+def test_settings_take_a_number_of_alternatives_as_select_does(given) -> None:
+    by_settings = SelectionSettings(target="y", alternatives=AlternativeSettings(number=3))
+    assert SelectionSettings(target="y", alternatives=given) == by_settings
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (0, "alternatives must be at least 1 but is 0"),
+        (1_001, "alternatives must be at most 1000 but is 1001"),
+    ],
+)
+def test_a_number_of_alternatives_has_the_same_bounds_wherever_it_is_given(given, message) -> None:
+    for ask in (select, partial(SelectionSettings, target="y")):
+        with pytest.raises(InputError, match=f"^{message}$"):
+            ask(alternatives=given)
 
 
 @pytest.mark.parametrize("given", [{}, {"tau": 0.5}])

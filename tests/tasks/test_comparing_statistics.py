@@ -116,6 +116,7 @@ def test_losses_that_are_the_same_throughout_are_shown_to_differ_by_nothing() ->
     ):
         found = paired_difference(other[:n] + change, other[:n], np.full(n, 0.5))
         assert found.is_nothing == is_nothing
+        assert found.mean == (pytest.approx(change, rel=1e-6) if change > 1e-12 else 0.0)
         verdict = "does not help" if is_nothing else "cannot tell"
         assert verdict_on(found, None, is_all=False) == verdict
         (over_constant,) = over_constants([found])

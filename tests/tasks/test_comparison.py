@@ -52,6 +52,38 @@ def test_equal_predictions_cannot_be_told_apart() -> None:
     assert "saves 1 column:" in result.sentence
 
 
+def test_predictions_that_differ_by_rounding_alone_are_equal() -> None:
+    """Each error is less by its last digit: no row says anything else."""
+    before = np.random.default_rng(0).normal(size=50)
+    after = np.nextafter(before, 0)
+    for units in (None, np.arange(50) // 2):
+        result = _compare(before, after, units=units, constant=before)
+        assert (result.difference, result.interval) == (0.0, (0.0, 0.0))
+        assert result.over_constant == (0.0, 0.0)
+        assert result.sentence.count("difference 0, 95% interval [0, 0].") == 2
+    helped = _compare(before, (1 - 1e-9) * before)  # little, but in every row
+    assert helped.verdict == "helps"
+
+
+def test_a_score_that_differs_by_rounding_alone_is_the_same() -> None:
+    """The score of predictions near 1, of which one moves by its last digit."""
+    y = np.linspace(0.5, 1.5, 40)
+    before = y + np.random.default_rng(0).normal(scale=0.1, size=40)
+    after = np.nextafter(before, y)
+    loss = Loss("r2", "regression")
+    assert loss(y, before, None) != loss(y, after, None)
+    ends = paired_interval(
+        loss,
+        Rows(np.zeros((40, 1)), y),
+        before,
+        after,
+        resampling_units(40),
+        confidence=0.95,
+        seed=0,
+    )
+    assert ends == (0.0, 0.0)
+
+
 def test_keeping_every_feature_is_said_plainly() -> None:
     same = np.ones(10)
     result = _compare(same, same, mask=(True, True))

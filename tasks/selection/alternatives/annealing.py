@@ -43,6 +43,8 @@ def annealed_designs(
     rules, m, k = designs.constraints, designs.n_sets, designs.k
     fixed, excluded = rules.included, rules.excluded
     is_unknown = rules.groups or rules.costs is not None or rules.max_sets_per_feature is not None
+    if is_late(deadline):  # before costs are copied
+        return
     if is_unknown or m * k < _MANY_PLACES or len(fixed) >= min(k, designs.overlap + 1):
         return
     pool = np.setdiff1d(np.arange(designs.n_features), [*fixed, *excluded])

@@ -31,10 +31,14 @@ _SHARE_ABOVE = 0.05  # of what is between a cap that is proven and one that is g
 
 
 def one_after_another(designs: Designs, deadline: float | None) -> Sets:
-    """Return sets, shape (m', k), m' <= m, each the best that goes with those before it."""
+    """Return sets, shape (m', k), m' <= m, each a good one that goes with those before it.
+
+    Each is the best, unless that takes long.
+    """
     chosen: list[tuple[int, ...]] = []
     while len(chosen) < designs.n_sets and not (chosen and is_far_too_late(deadline)):
-        found = best_beside(designs, np.array(chosen, dtype=np.int32), deadline)
+        others = np.array(chosen, dtype=np.int32)
+        found = best_beside(designs, others, deadline, is_any_enough=True)
         if found.indices is None:
             break
         chosen.append(found.indices)
@@ -42,9 +46,14 @@ def one_after_another(designs: Designs, deadline: float | None) -> Sets:
 
 
 def best_beside(
-    designs: Designs, others: Sets, deadline: float | None, at_least: float = -math.inf
+    designs: Designs,
+    others: Sets,
+    deadline: float | None,
+    at_least: float = -math.inf,
+    *,
+    is_any_enough: bool = False,
 ) -> Found:
-    """Return the best set that goes with others, shape (r, k) or (0,)."""
+    """Return the best set that goes with others, shape (r, k) or (0,); see `best_set`."""
     has = np.zeros((len(others), designs.n_features), dtype=bool)
     if len(others):
         has[np.arange(len(others))[:, None], others] = True
@@ -66,6 +75,7 @@ def best_beside(
         constraints=replace(constraints, must_exclude=tuple(sorted(excluded))),
         at_least=at_least,
         deadline=deadline,
+        is_any_enough=is_any_enough,
     )
 
 

@@ -26,17 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.convex_kernels import search_convex
+from chaffinch.tasks.selection.alternatives.convex_search import count_work, learn
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_kernels import search
-from chaffinch.tasks.selection.alternatives.search_problem import (
-    Limits,
-    Search,
-    improve_by_swaps,
-    open_bound,
-    prepared,
-)
+from chaffinch.tasks.selection.alternatives.search_problem import improve_by_swaps, prepared
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Integers
+from chaffinch.tasks.selection.alternatives.searching import Limits, Search, open_bound
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
 __all__ = ["BestSets", "Found", "Limits", "best_set", "best_sets", "sets_within"]
@@ -45,6 +42,8 @@ _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
 _ROWS_OF_WORK = 32  # more rows are more work
 _FIRST_SETS = 1024
 _SOON = 8  # looks at the clock: as long as a linear program takes
+_LONG = 60  # some tenths of a second
+_FEW = 500  # sets
 
 OnBetter = Callable[[tuple[int, ...]], None]
 
@@ -103,6 +102,7 @@ def best_set(
     at_least: float = -math.inf,
     deadline: float | None = None,
     on_better: OnBetter | None = None,
+    is_any_enough: bool = False,
 ) -> Found:
     """Return the best set of k features.
 
@@ -124,6 +124,8 @@ def best_set(
         Called with the set that the search begins with, with the best so far every few
         milliseconds, and with the best. A search that is given more time calls it with the same
         sets in the same order, and then with more.
+    is_any_enough : bool
+        Whether a search that is long may stop, not complete, as soon as it has found any set.
     """
     found = prepared(form, k, limits, constraints or Constraints(), at_least, only_best=True)
     if found is None:
@@ -133,16 +135,21 @@ def best_set(
         if on_better is not None and found.state.best[0] >= 0:
             on_better(found.best())
 
-    def improve() -> None:
+    pauses = 0
+
+    def improve() -> bool:
+        nonlocal pauses
+        pauses += 1
         improve_by_swaps(found)
         tell()
+        return is_any_enough and pauses > _LONG and bool(found.state.best[0] >= 0)
 
     tell()
     ended = _run(found, np.empty((0, k), dtype=np.int64), deadline, improve)
     if ended == DONE:
         tell()
     slack, best_value = found.problem.slack, float(found.state.best_value[0])
-    bound = -math.inf if ended == DONE else max(open_bound(found.state), best_value) + slack
+    bound = -math.inf if ended == DONE else max(open_bound(found), best_value) + slack
     if found.state.best[0] < 0:
         return Found(None, -math.inf, bound, ended == DONE)
     indices = found.best()
@@ -181,6 +188,7 @@ def sets_within(
     found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
     if found is None:
         return np.empty((0, k), dtype=np.int32), True
+    found.is_for_many = True
     room = min(most, _FIRST_SETS) + len(found.features)  # a search stops before it runs out
     sets = np.empty((room, k), dtype=np.int64)
     ended = _run(found, sets, deadline)
@@ -201,6 +209,7 @@ def best_sets(
     constraints: Constraints | None = None,
     most: int,
     deadline: float | None = None,
+    is_any_enough: bool = False,
 ) -> BestSets:
     """Return the best sets of k features that are worth `least`, as many as asked for or fewer.
 
@@ -212,26 +221,33 @@ def best_sets(
         Finite.
     most : int
         How many; of those that are worth the same as the last, any.
+    is_any_enough : bool
+        Whether a search that is long may stop, not complete, as soon as it has found any.
     """
     found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
     if found is None:
         return BestSets(np.empty((0, k), dtype=np.int32), least, complete=True, is_long=False)
-    state, slack = found.state, found.problem.slack
+    slack = found.problem.slack
+    found.is_for_many = most > _FEW
     sets = np.empty((2 * most + len(found.features), k), dtype=np.int64)
     of_all = Form(found.problem.gains, found.problem.costs if len(found.problem.costs) else None)
     ended, pauses = FULL, 0
 
-    def count() -> None:
+    def is_enough() -> bool:
         nonlocal pauses
         pauses += 1
+        return is_any_enough and pauses > _LONG and bool(found.state.n_found[0] > 0)
 
     while ended == FULL:
-        ended = _run(found, sets, deadline, count)
-        count()
-        n_found = int(state.n_found[0])
-        merits = worths(of_all, sets[:n_found])
+        ended = _run(found, sets, deadline, is_enough)
+        pauses += 1
+        state = found.state
+        known = sets[: int(state.n_found[0])]
+        if found.n_begun:  # with a convex part, so that it may have met sets twice
+            known = np.unique(np.sort(known, axis=1), axis=0)
+        merits = worths(of_all, known)
         best = np.argsort(-merits, kind="stable")[:most]
-        sets[: len(best)] = sets[best]
+        sets[: len(best)] = known[best]
         state.n_found[0] = len(best)
         if len(best) == most:
             # of sets that are worth the same there may be more than can be looked at
@@ -239,7 +255,7 @@ def best_sets(
             state.best_value[0] = max(state.best_value[0], more)
     bound = max([least, *merits[best[:1]].tolist()])
     if ended != DONE:
-        bound = max(bound, open_bound(state))
+        bound = max(bound, open_bound(found))
     features = found.features[np.sort(sets[: len(best)], axis=1)].astype(np.int32)
     return BestSets(features, bound + slack, ended == DONE, is_long=pauses > _SOON)
 
@@ -248,16 +264,18 @@ def _run(
     found: Search,
     sets: Integers,
     deadline: float | None,
-    on_pause: Callable[[], None] | None = None,
+    on_pause: Callable[[], bool] | None = None,
 ) -> int:
-    """Search until it is done, there is no room for more sets, or it is too late."""
+    """Search until it is done, there is no room for more sets, it is enough, or too late."""
     work = 1 + _WORK_BETWEEN_LOOKS // (1 + len(found.problem.caps) // _ROWS_OF_WORK)
     most_work = 0 if is_late(deadline) else work  # none still makes a bound
     while True:
-        ended = search(found.problem, found.state, most_work, sets)
+        kernel = search_convex if found.is_convex else search
+        ended = kernel(found.problem, found.state, most_work, sets)
         if ended != PAUSED:
+            if ended == DONE:
+                learn(found)
             return ended
-        if on_pause is not None:
-            on_pause()
-        if is_late(deadline):
+        if (on_pause is not None and on_pause()) or is_late(deadline):
             return ended
+        count_work(found, work, deadline)

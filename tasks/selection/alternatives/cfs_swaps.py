@@ -7,8 +7,8 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.quality import CFS
-from chaffinch.tasks.selection.alternatives.search_problem import Limits
 from chaffinch.tasks.selection.alternatives.search_state import Integers
+from chaffinch.tasks.selection.alternatives.searching import Limits
 from chaffinch.tasks.selection.vocabulary import Floats
 
 

@@ -31,9 +31,15 @@ def best_charged(designs: Designs, prices: Prices, deadline: float | None) -> Fo
 
 
 def best_charged_sets(
-    designs: Designs, prices: Prices, least: float, most: int, deadline: float | None
+    designs: Designs,
+    prices: Prices,
+    least: float,
+    most: int,
+    deadline: float | None,
+    *,
+    is_any_enough: bool = False,
 ) -> BestSets:
-    """Return the best charged sets, up to `most`, that are worth `least`.
+    """Return the best charged sets, up to `most`, that are worth `least`; see `best_sets`.
 
     Without a cap and with features and pairs priced alone.
     """
@@ -45,6 +51,7 @@ def best_charged_sets(
         constraints=designs.constraints,
         most=most,
         deadline=deadline,
+        is_any_enough=is_any_enough,
     )
 
 

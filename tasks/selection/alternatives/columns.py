@@ -45,15 +45,18 @@ class FoundSets(NamedTuple):
     is_in_time : bool
     is_long : bool
         Whether it takes more work than the linear program does.
+    is_whole : bool
+        Whether it came to its end.
     """
 
     highest: float
     sets: Sets
     is_in_time: bool
     is_long: bool
+    is_whole: bool = True
 
 
-Find = Callable[[Prices, float], FoundSets]
+Find = Callable[[Prices, float, bool], FoundSets]
 
 
 def close(
@@ -73,7 +76,8 @@ def close(
     bound : Bound
         The one so far.
     find : function
-        From prices, and what a charged set must be worth to matter.
+        From prices, what a charged set must be worth to matter, and whether a search that is long
+        may end as soon as there is any.
     floor : float
         A bound below this is as good as any.
     share_left : float
@@ -88,6 +92,7 @@ def close(
     """
     designs, before = master.designs, bound.value
     one_apart: OneApart | None = None
+    is_any_enough = True
     proof = share_of_time(master.deadline, _TIME_BEFORE_PROOF)
     for _ in range(_MOST_ROUNDS):
         solution = master.solve()
@@ -101,7 +106,7 @@ def close(
             least = level + _ABOVE * designs.magnitude
             if master.add(one_apart.better(prices, master.sets, least, _PER_ROUND)):
                 continue
-        found = find(prices, level)
+        found = find(prices, level, is_any_enough)
         if found.is_long and one_apart is None:
             one_apart = OneApart(designs)
         new = Bound.of(designs, prices, found.highest)
@@ -109,20 +114,30 @@ def close(
         if not found.is_in_time or bound.value <= floor:
             break
         left = new.value - solution.value
-        is_close = left <= _CLOSE * max(abs(new.value), designs.magnitude)
+        is_close = math.inf > left and left <= _CLOSE * max(abs(new.value), designs.magnitude)
         is_close = is_close or left <= share_left * (before - new.value)
-        if is_close or not master.add(found.sets):
+        if is_close:
             return bound, solution
+        is_new = master.add(found.sets)
+        if not (is_new or found.is_whole):  # what is known came out above the level by rounding
+            is_any_enough = False
+        elif not is_new:
+            return bound, solution
+        else:
+            is_any_enough = True
     return bound, None
 
 
 def searched(designs: Designs, deadline: float | None) -> Find:
     """Return how to find sets where features and pairs are priced: by looking for the best."""
 
-    def find(prices: Prices, level: float) -> FoundSets:
+    def find(prices: Prices, level: float, is_any_enough: bool) -> FoundSets:
         least = max(level, -designs.penalty) + _ABOVE * designs.magnitude
-        found = best_charged_sets(designs, prices, least, _PER_ROUND, deadline)
-        return FoundSets(found.bound, found.sets, found.complete, found.is_long)
+        found = best_charged_sets(
+            designs, prices, least, _PER_ROUND, deadline, is_any_enough=is_any_enough
+        )
+        is_in_time = found.complete or not is_late(deadline)
+        return FoundSets(found.bound, found.sets, is_in_time, found.is_long, found.complete)
 
     return find
 
@@ -130,7 +145,7 @@ def searched(designs: Designs, deadline: float | None) -> Find:
 def enumerated(designs: Designs, deadline: float | None) -> Find:
     """Return how to find sets with a cap or larger subsets priced: among all that are worth it."""
 
-    def find(prices: Prices, level: float) -> FoundSets:
+    def find(prices: Prices, level: float, _: bool) -> FoundSets:
         least = level + _CLOSE * designs.magnitude / (2 * designs.n_sets)
         sets, is_all = charged_within(designs, prices, least, _MOST_ENUMERATED, deadline)
         charged = Known(designs, sets).charged(prices)
@@ -144,7 +159,7 @@ def enumerated(designs: Designs, deadline: float | None) -> Find:
 def listed(known: Known) -> Find:
     """Return how to find sets among known ones."""
 
-    def find(prices: Prices, level: float) -> FoundSets:
+    def find(prices: Prices, level: float, _: bool) -> FoundSets:
         charged = known.charged(prices)
         best = np.argsort(-charged, kind="stable")[:_PER_ROUND]
         sets = known.sets[best[charged[best] >= level]]

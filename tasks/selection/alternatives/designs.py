@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.alternatives.array_kernels import largest_size
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -119,8 +120,7 @@ class Designs:
         """What the terms of a set's worth are in all, in absolute value; 1 if that is 0."""
         of_set = self.k * float(np.abs(self.form.gains).max(initial=0.0))
         if self.form.pair_costs is not None:
-            costs = np.abs(self.form.pair_costs)
-            of_set += math.comb(self.k, 2) * float(costs.max(where=np.isfinite(costs), initial=0.0))
+            of_set += math.comb(self.k, 2) * largest_size(self.form.pair_costs)
         return of_set or 1.0
 
     @property

@@ -6,7 +6,6 @@ Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection",
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -27,14 +26,7 @@ from chaffinch.tasks.selection.alternatives.sets import (
     overall_status,
 )
 from chaffinch.tasks.selection.alternatives.sizes_given import sizes_of
-from chaffinch.tasks.selection.alternatives.together import (
-    GREEDY,
-    as_alternatives,
-    best_together,
-    greedily,
-    highest_worth,
-    is_free,
-)
+from chaffinch.tasks.selection.alternatives.together import AtOnceName, at_once
 
 SearchName = Literal[
     "sequential",
@@ -250,7 +242,7 @@ class _Asked:
         )
 
     def at_once(
-        self, sizes: Sequence[int], search: SearchName, aggregate: Aggregate
+        self, sizes: Sequence[int], search: AtOnceName, aggregate: Aggregate
     ) -> Alternatives:
         """Return all sets as one search finds them; ValueError if it does not suit."""
         if len(sizes) > _MOST_AT_ONCE:
@@ -268,28 +260,17 @@ class _Asked:
         overlap = largest_overlap(k, k, apart.tau, apart.dissimilarity)
         if self.time_limit is not None and search == "simultaneous":
             make_ready(self.quality, find_alternatives, search=search, aggregate=aggregate)
-        start = time.monotonic()
-        deadline = None if self.time_limit is None else start + self.time_limit
-        if search in GREEDY:
-            free = is_free(limits, self.constraints)
-            solved = greedily(
-                search, self.quality, k, len(sizes), overlap, is_free=free, deadline=deadline
-            )
-        else:
-            solved = best_together(
-                self.quality,
-                k,
-                len(sizes),
-                overlap,
-                aggregate=aggregate,
-                limits=limits,
-                constraints=self.constraints,
-                deadline=deadline,
-            )
-        seconds = time.monotonic() - start
-        highest = highest_worth(self.quality, k, self.constraints)
-        return as_alternatives(
-            solved, self.quality, len(sizes), seconds, aggregate, apart.dissimilarity, highest
+        return at_once(
+            self.quality,
+            k,
+            len(sizes),
+            overlap,
+            search=search,
+            aggregate=aggregate,
+            dissimilarity=apart.dissimilarity,
+            limits=limits,
+            constraints=self.constraints,
+            time_limit=self.time_limit,
         )
 
 

@@ -25,6 +25,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from chaffinch.tasks.selection.alternatives.array_kernels import largest_size
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
@@ -144,7 +145,7 @@ class Narrowed(Generic[Result]):
         gain = float(np.abs(self.form.gains[is_open]).max(initial=0.0))
         if costs is None:
             return gain, 0.0
-        return gain, _largest_of(costs if is_open.all() else costs[np.ix_(is_open, is_open)])
+        return gain, largest_size(costs if is_open.all() else costs[np.ix_(is_open, is_open)])
 
     def _is_uneven(self) -> bool:
         """Return whether a number is of another order of magnitude than gains usually are.
@@ -153,7 +154,7 @@ class Narrowed(Generic[Result]):
         """
         largest = float(np.abs(self.form.gains).max())
         if self.form.pair_costs is not None:
-            largest = max(largest, _largest_of(self.form.pair_costs))
+            largest = max(largest, largest_size(self.form.pair_costs))
         return largest > _UNEVEN * self._usual()
 
     def _size(self) -> float:
@@ -251,14 +252,6 @@ def capped(form: Form, k: int, n_sets: int, most_uses: int, constraints: Constra
     cap = most - worst
     cap += 8 * k * k * _EPSILON * (abs(most) + abs(worst) + abs(lowest) + abs(highest))
     return replace(form, gains=np.minimum(form.gains, cap))
-
-
-def _largest_of(costs: Floats) -> float:
-    """Return the largest finite cost in absolute value, 0 if there is none, without a copy."""
-    highest, lowest = costs.max(initial=0.0), costs.min(initial=0.0)
-    if not np.isfinite(highest):  # pairs that are forbidden; to look for them takes far longer
-        highest = costs.max(where=np.isfinite(costs), initial=0.0)
-    return float(max(highest, -lowest))
 
 
 def _terms(form: Form, features: Sequence[int]) -> float:

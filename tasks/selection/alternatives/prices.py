@@ -85,7 +85,7 @@ class Prices:
             one, other = pairs.subsets.T
             costs[one, other] += share * pairs.prices
             costs[other, one] += share * pairs.prices
-        return Form(form.gains - share * self.layers[0].prices, costs)
+        return Form(form.gains - share * self.layers[0].prices, costs, form.convexity)
 
     def per_pair_of_sets(self, designs: Designs) -> float:
         """Return what two sets pay at most for what they share."""

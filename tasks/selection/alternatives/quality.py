@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from chaffinch.tasks.selection.alternatives.convex_part import Convexity
 from chaffinch.tasks.selection.alternatives.numbers_given import (
     as_floats,
     check_names,
@@ -44,10 +45,13 @@ class Form:
         Finite.
     pair_costs : ndarray of float64, shape (n, n), or None
         Symmetric with a zero diagonal; inf where two features must not be together.
+    convexity : Convexity
+        What searches have found out of these pair costs, with or without some that are added.
     """
 
     gains: Floats
     pair_costs: Floats | None = None
+    convexity: Convexity = field(default_factory=Convexity, compare=False, repr=False)
 
     def value(self, features: Collection[int]) -> float:
         """Return what a set of indices is worth, rounded once; -inf if two are in conflict."""

@@ -20,10 +20,11 @@ from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUS
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 _STEPS = 3  # on each level
+_PER_STEP = 150  # looks at a candidate take as long as what comes with each step
 
 
 @compiled
-def _is_before(word: Any, best: Any) -> bool:
+def is_before(word: Any, best: Any) -> bool:
     """Sort a set; return whether it comes before a sorted one as a word, or there is none."""
     for i in range(1, len(word)):
         place, feature = i, word[i]
@@ -109,7 +110,7 @@ def _promise_anew(problem: Any, state: Any, level: int, n_open: int) -> None:
 
 
 @compiled
-def _fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> bool:
+def fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> bool:
     """Return whether rows allow a candidate and, at their best, what is to follow it."""
     for r in range(len(problem.caps)):
         load = state.loads[level, r] + problem.weights[feature, r]
@@ -119,7 +120,7 @@ def _fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> bo
 
 
 @compiled
-def _settle(problem: Any, state: Any, level: int, n_open: int) -> int:
+def settle(problem: Any, state: Any, level: int, n_open: int) -> int:
     """Drop what is hopeless on a new level and order the rest; return the work."""
     work, is_new, n_steps = 0, True, _STEPS if n_open > 1 and len(problem.caps) else 0
     while state.n_candidates[level] >= n_open:
@@ -166,14 +167,14 @@ def _descend(problem: Any, state: Any, level: int, k: int, least: float) -> int:
             marginal -= problem.costs[added, feature]
             if marginal - state.losses[level, i] < least:
                 continue
-        if marginal == -np.inf or not _fits(problem, state, below, feature, n_open):
+        if marginal == -np.inf or not fits(problem, state, below, feature, n_open):
             continue
         state.candidates[below, n] = feature
         state.marginals[below, n] = marginal
         state.promises[below, n] = marginal - state.losses[level, i]
         n += 1
     state.n_candidates[below] = n
-    return _settle(problem, state, below, n_open)
+    return settle(problem, state, below, n_open)
 
 
 @compiled
@@ -183,7 +184,7 @@ def _bound(promises: Any, n_open: int, base: float) -> float:
 
 
 @compiled
-def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
+def scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
     """Look at every set that lacks one feature: keep the best one, or write all that will do."""
     for i in range(state.n_candidates[level]):
         best, worth = state.best_value[0], state.value[level] + state.marginals[level, i]
@@ -194,35 +195,30 @@ def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
         if len(found):
             write(found[state.n_found[0]], word)
             state.n_found[0] += 1
-        elif _is_before(word, state.best) or worth > best + problem.slack:
+        elif is_before(word, state.best) or worth > best + problem.slack:
             write(state.best, word)
             state.best_value[0] = max(best, worth)
 
 
 @compiled
-def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
-    """Search on, for the best set or, where `found` has room, for all that are worth enough.
-
-    Returns `DONE`, `PAUSED` after about `most_work` looks at a candidate or a pair, or `FULL` if
-    `found`, of shape (most, k), may not hold the sets, unsorted, that come next.
-    """
-    k, first, work = len(state.chosen), state.level[0], 0
+def walk(problem: Any, state: Any, first: int, most_work: int, found: Any) -> tuple[int, int]:
+    """Look at what is left of a level and those below it; return how it ended, and the work."""
+    k, work = len(state.chosen), 0
     word, costs, values = np.empty(k, np.int64), problem.costs, state.value
     candidates, marginals, losses = state.candidates, state.marginals, state.losses
     places, counts = state.place, state.n_candidates
-    if state.place[first] < 0:
-        work += _settle(problem, state, first, k - first)
     while state.level[1] >= first:
         if work > most_work:
-            return PAUSED
+            return PAUSED, work
+        work += _PER_STEP
         level = state.level[1]
         place, end, is_last = places[level], counts[level], level == k - 1
         base = values[level] + state.constant[level]
         bound = _bound(state.promises[level, place:end], k - level, base)
         if is_last:
             if 0 < len(found) < state.n_found[0] + state.n_candidates[level]:
-                return FULL
-            _scan(problem, state, level, found, word)
+                return FULL, work
+            scan(problem, state, level, found, word)
         if is_last or bound == -np.inf or bound < state.best_value[0] - problem.slack:
             state.level[1] = level - 1
             if level > first:
@@ -230,7 +226,7 @@ def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
             continue
         if state.best[0] >= 0 and bound <= state.best_value[0] + problem.slack:
             _write_first(state, level, word)
-            if not _is_before(word, state.best):
+            if not is_before(word, state.best):
                 _pass(problem, state, level)
                 continue
         least = -np.inf
@@ -250,4 +246,17 @@ def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
                 continue
         work += _descend(problem, state, level, k, least)
         state.level[1] = level + 1
-    return DONE
+    return DONE, work
+
+
+@compiled
+def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
+    """Search on, for the best set or, where `found` has room, for all that are worth enough.
+
+    Returns `DONE`, `PAUSED` after about `most_work` looks at a candidate or a pair, or `FULL` if
+    `found`, of shape (most, k), may not hold the sets, unsorted, that come next.
+    """
+    first = state.level[0]
+    if state.place[first] < 0:
+        settle(problem, state, first, len(state.chosen) - first)
+    return walk(problem, state, first, most_work, found)[0]

@@ -12,17 +12,21 @@ in some, and the k best of the rest; (a + 1) k in all, however many there are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.array_kernels import dominating
+from chaffinch.tasks.selection.alternatives import starting_kernels as swaps
+from chaffinch.tasks.selection.alternatives.array_kernels import (
+    dominating,
+    largest_size,
+    nearest_of,
+)
 from chaffinch.tasks.selection.alternatives.charging_kernels import charge
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
-from chaffinch.tasks.selection.alternatives.starting_kernels import exchange, good_set
+from chaffinch.tasks.selection.alternatives.searching import Limits, Search
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _STEPS, _WORK_OF_STEPS = 150, 30_000_000
@@ -30,38 +34,6 @@ _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_TO_COMPARE = 4000  # features, each with each
 _NEIGHBOURS = 64  # that are looked through for those that are left, and then all that are
 _ROOM = 2.0  # by how much multipliers may grow on the way
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How many features a set may share with each of some given sets.
-
-    Attributes
-    ----------
-    sets : ndarray of bool, shape (r, n)
-    at_most : ndarray of int64, shape (r,)
-    """
-
-    sets: Mask
-    at_most: Integers
-
-    @classmethod
-    def none(cls, n_features: int) -> Limits:
-        """Return no limits over n features."""
-        return cls(np.zeros((0, n_features), dtype=bool), np.zeros(0, dtype=np.int64))
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search that is ready to go: features (n,) are what its arrays are about, in order."""
-
-    features: Integers
-    problem: Problem
-    state: State
-
-    def best(self) -> tuple[int, ...]:
-        """Return the best set so far, which must be there, as indices of all features."""
-        return tuple(self.features[self.state.best].tolist())
 
 
 def prepared(
@@ -91,7 +63,8 @@ def prepared(
     if dominates and len(features) <= _MOST_TO_COMPARE:
         matrix = dominating(problem.gains, _packed(limits.sets[:, features]))
         problem = problem._replace(dominates=matrix)
-    return Search(features, *_started(problem, fixed, k, at_least, only_best=only_best))
+    started = _started(problem, fixed, k, at_least, only_best=only_best)
+    return Search(features, *started, form.convexity, at_least)
 
 
 def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask, Mask]:
@@ -151,9 +124,12 @@ def _problem(
     costs = np.zeros((0, 0))
     neighbours = np.zeros((len(features), 0), dtype=np.int64)
     if form.pair_costs is not None:
-        costs = np.ascontiguousarray(form.pair_costs[np.ix_(features, features)])
+        costs = form.pair_costs
+        if len(features) < len(costs):
+            costs = costs[np.ix_(features, features)]
+        costs = np.ascontiguousarray(costs)
         if k > 1:
-            neighbours = _neighbours(costs, min(len(features) - 1, k + _NEIGHBOURS))
+            neighbours = nearest_of(costs, min(len(features) - 1, k + _NEIGHBOURS))
             smallest = np.take_along_axis(costs, neighbours[:, : k - 1], axis=1)
             nearest[:, 1:] = np.cumsum(smallest, axis=1) / 2
     return Problem(
@@ -171,30 +147,24 @@ def _problem(
         sizes=np.abs(caps[matters]) + np.abs(sums[:, matters, k]).max(axis=0),
         most_charged=0.0,
         slack=0.0,
+        convex=np.zeros((0, 0)),
+        rests=np.zeros((0, 0)),
+        partners=np.zeros((0, 0), dtype=np.int64),
+        margin=0.0,
     )
 
 
-def _neighbours(costs: Floats, most: int) -> Integers:
-    """Return the features of the smallest pair costs with each, the smallest first."""
-    without_own = costs.copy()
-    np.fill_diagonal(without_own, np.inf)
-    nearest = np.argpartition(without_own, most - 1, axis=1)[:, :most]
-    order = np.argsort(np.take_along_axis(without_own, nearest, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(nearest, order, axis=1)
-
-
-def _with_slack(problem: Problem, state: State, most_charged: float) -> Problem:
+def _with_slack(problem: Problem, state: State, size: float, most_charged: float) -> Problem:
     """Return the problem with the slack that multipliers up to a size ask for."""
     k, n_rows = len(state.best), len(problem.caps)
-    n_pairs = k * (k - 1) // 2
-    slack = 4 * _EPSILON * (k + n_pairs + n_rows + 8) * (_size(problem, k) + most_charged)
+    n_pairs = k * (k - 1) // 2 if len(problem.costs) else 0  # as many terms as are added up
+    slack = 4 * _EPSILON * (k + n_pairs + n_rows + 8) * (size + most_charged)
     return problem._replace(most_charged=most_charged, slack=slack)
 
 
 def _size(problem: Problem, k: int) -> float:
     """Return what gains and pair costs of a set cannot exceed, whatever their signs."""
-    costs = problem.costs[np.isfinite(problem.costs)]
-    of_pairs = k * (k - 1) / 2 * float(np.abs(costs).max(initial=0.0))
+    of_pairs = k * (k - 1) / 2 * largest_size(problem.costs)
     return k * float(np.abs(problem.gains).max()) + of_pairs
 
 
@@ -203,9 +173,9 @@ def _started(
 ) -> tuple[Problem, State]:
     """Return the problem with its slack, and the state before the first candidate is added."""
     level = len(fixed)
-    state = _first_level(problem, fixed, k, at_least)
+    state = first_level(problem, fixed, k, at_least)
     size = _size(problem, k)
-    problem = _with_slack(problem, state, 4 * k * size if len(problem.caps) else 0.0)
+    problem = _with_slack(problem, state, size, 4 * k * size if len(problem.caps) else 0.0)
     if only_best:
         _try_good_set(problem, state, at_least)
     if len(problem.caps) and state.n_candidates[level] >= k - level:
@@ -213,7 +183,7 @@ def _started(
         charge(problem, state, level, min(_STEPS, 1 + _WORK_OF_STEPS // work_of_step))
         _take_back_charges(problem, state)
         charged = float(state.multipliers[level] @ problem.sizes)
-        problem = _with_slack(problem, state, _ROOM * charged + size)
+        problem = _with_slack(problem, state, size, _ROOM * charged + size)
         if only_best:
             _try_good_set(problem, state, at_least)
     return problem, state
@@ -227,7 +197,7 @@ def _take_back_charges(problem: Problem, state: State) -> None:
     state.promises[level, candidates] = state.marginals[level, candidates] - nearest
 
 
-def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> State:
+def first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> State:
     """Return the state with every candidate that rows and pair costs allow on its first level."""
     n, level, n_rows = len(problem.gains), len(fixed), len(problem.caps)
     state = State(
@@ -246,6 +216,11 @@ def _first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> 
         best=np.full(k, -1),
         best_value=np.array([at_least]),
         n_found=np.zeros(1, dtype=np.int64),
+        shares=np.zeros((k + 1, 0)),
+        slopes=np.zeros((k + 1, 0)),
+        roundings=np.zeros(k + 1),
+        halved=np.full(k + 1, math.inf),
+        ceilings=np.full(k + 1, -math.inf),
     )
     marginals = problem.gains.copy()
     form = Form(problem.gains)
@@ -273,7 +248,8 @@ def _try_good_set(problem: Problem, state: State, at_least: float) -> None:
     """Take a set found by exchange for the best so far, if it is worth enough."""
     chosen = np.zeros(len(state.best), dtype=np.int64)
     level = int(state.level[0])
-    if good_set(problem, state.chosen[:level], state.multipliers[level], chosen):
+    work_left = np.array([swaps.MOST_WORK])
+    if swaps.good_set(problem, state.chosen[:level], state.multipliers[level], chosen, work_left):
         _take(problem, state, chosen, at_least)
 
 
@@ -285,7 +261,8 @@ def improve_by_swaps(found: Search) -> None:
     fixed = state.chosen[: int(state.level[0])]  # nothing below the first level changes it
     chosen = np.concatenate([fixed, np.setdiff1d(state.best, fixed)])
     loads = problem.weights[chosen].sum(axis=0)
-    while exchange(problem, chosen, len(fixed), loads):
+    work_left = np.array([swaps.MOST_WORK])
+    while work_left[0] > 0 and swaps.exchange(problem, chosen, len(fixed), loads, work_left):
         continue
     _take(problem, state, chosen, math.inf)
 
@@ -295,14 +272,3 @@ def _take(problem: Problem, state: State, chosen: Integers, at_least: float) -> 
     value = Form(problem.gains, problem.costs if len(problem.costs) else None).value(chosen)
     if value > state.best_value[0] or (state.best[0] < 0 and value >= at_least):
         state.best[:], state.best_value[0] = np.sort(chosen), value
-
-
-def open_bound(state: State) -> float:
-    """Return what no set can exceed that a search has not met yet; -inf when it is done."""
-    bounds = [-math.inf]
-    for level in range(int(state.level[0]), int(state.level[1]) + 1):
-        promises = state.promises[level, state.place[level] : state.n_candidates[level]]
-        n_open = len(state.chosen) - level
-        if len(promises) >= n_open:
-            bounds.append(state.value[level] + state.constant[level] + promises[:n_open].sum())
-    return float(max(bounds))

@@ -40,6 +40,14 @@ class Problem(NamedTuple):
         Multipliers times these sizes sum to no more.
     slack : float
         More than rounding can add up to.
+    convex : ndarray, shape (n, n) or (0, 0)
+        Twice the part Q of the pair costs that `convex_part.py` tells of.
+    rests : ndarray, shape (n, n) or (0, 0)
+        What pair costs are beside it.
+    partners : ndarray of int64, shape (n, l) or (0, 0)
+        Candidates of the smallest rests with each, the smallest first.
+    margin : float
+        More than rounding can add up to in bounds that are made with it.
     """
 
     gains: Floats
@@ -54,6 +62,10 @@ class Problem(NamedTuple):
     sizes: Floats
     most_charged: float
     slack: float
+    convex: Floats
+    rests: Floats
+    partners: Integers
+    margin: float
 
 
 class State(NamedTuple):
@@ -81,6 +93,15 @@ class State(NamedTuple):
         What is looked for must be worth as much.
     n_found : ndarray of int64, shape (1,)
         How many sets have been written out.
+    shares, slopes : ndarray, shape (k + 1, n) or (k + 1, 0)
+        Of each feature: the point that the convex part is replaced by its tangent at, 0 for what is
+        no candidate; and the slope there. Without a convex part they are empty.
+    roundings : ndarray, shape (k + 1,)
+        How many roundings the slopes of a level have gone through at the most.
+    halved : ndarray, shape (k + 1,)
+        With a convex part: how many candidates there were when half sums were last taken.
+    ceilings : ndarray, shape (k + 1,)
+        With a convex part: no set exceeds it that is still to come on a level.
     """
 
     chosen: Integers
@@ -98,3 +119,8 @@ class State(NamedTuple):
     best: Integers
     best_value: Floats
     n_found: Integers
+    shares: Floats
+    slopes: Floats
+    roundings: Floats
+    halved: Floats
+    ceilings: Floats

@@ -103,15 +103,17 @@ def one_by_one(
     before = _Before(previous, quality.n_features)
     used = np.zeros(quality.n_features, dtype=np.int64)
     left = math.inf if time_limit is None else time_limit
-    is_first = True
+    is_first, form, size = True, None, 0
     for k in sizes:
         start = time.monotonic()
+        if isinstance(quality, QualityWithForm) and k != size:  # of wide tables it takes long
+            form, size = quality.form(k), k
         deadline = None if left == math.inf else start + left
         if is_far_too_late(deadline) and not is_first:
             found = Found(None, -math.inf, math.inf, complete=False)
         else:
             rules = _without_worn_out(constraints, used)
-            found = _best(quality, k, before.limits(apart, k), rules, deadline)
+            found = _best(quality, form, k, before.limits(apart, k), rules, deadline)
         is_first = False
         seconds = time.monotonic() - start
         left -= seconds
@@ -123,14 +125,19 @@ def one_by_one(
 
 
 def _best(
-    quality: Quality, k: int, limits: Limits, constraints: Constraints, deadline: float | None
+    quality: Quality,
+    form: Form | None,
+    k: int,
+    limits: Limits,
+    constraints: Constraints,
+    deadline: float | None,
 ) -> Found:
     """Return the best set by whatever suits the quality."""
     is_worn_out = bool({*constraints.included} & {*constraints.excluded})
     if is_worn_out or quality.n_features - len(constraints.must_exclude) < k:
         return Found(None, -math.inf, -math.inf, complete=True)
-    if isinstance(quality, QualityWithForm):
-        return _best_by_form(quality.form(k), k, limits, constraints, deadline)
+    if form is not None:
+        return _best_by_form(form, k, limits, constraints, deadline)
     if isinstance(quality, CFS):
         return best_cfs_set(quality, k, limits=limits, constraints=constraints, deadline=deadline)
     if isinstance(quality, Wrapper):

@@ -60,7 +60,8 @@ class FeatureSet:
         What it is worth; -inf for a set that is not there.
     bound : float
         Nothing in its place is worth more: given the sets before it, where they are searched for
-        one by one; given all others, where they are found at once. inf where nothing is known.
+        one by one; given all others, where they are found at once, by whatever is less: what no
+        set can be worth, or what the bound of all leaves. inf where nothing is known.
     status : "optimal", "feasible", "infeasible" or "not_solved"
         The best there is in its place, but for a billionth at most that rounding may hide; a set,
         with a bound; proven that there is none; none found, and not proven that there is none:
@@ -103,8 +104,9 @@ class Alternatives(Sequence[FeatureSet]):
         more may be bettered in its place, and is feasible; all are there, with a bound; proven
         that there are not as many as asked for, after those that are here; not all were found,
         which proves nothing: time was over, or a search without proofs got stuck. So do the greedy
-        ones where they have used up the features that they would add, and a climb where every set
-        on its way is worth -inf.
+        ones where they have used up the features that they would add, a climb where every set on
+        its way is worth -inf, and a simultaneous search of sets so many that it cannot go through
+        all of them, where it happened on none that differ as much.
     seconds : float
         How long it all took.
     aggregate : "sum" or "min"

@@ -3,10 +3,10 @@
 Bach, arXiv 2307.11607v3, definition 5 (simultaneous search) and Algorithms 2 to 4 (greedy ones).
 Which way leads there depends on the quality, and on what else the sets must obey:
 
-| quality | exact search |
+| quality | exact search, `.py` |
 |---|---|
-| `Univariate`, neither constraints nor given sets | `multiplicities.py` and `balanced.py` |
-| `Univariate` with either, `FCBF`, `MRMR` | `price_and_enumerate.py` |
+| `Univariate`, neither constraints nor given sets | `in_turn`, `multiplicities`, `balanced` |
+| `Univariate` with either, `FCBF`, `MRMR` | `price_and_enumerate` |
 
 The greedy searches take `Univariate` alone, with neither.
 """
@@ -15,17 +15,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives import (
-    balanced,
-    multiplicities,
-    price_and_enumerate,
-)
+from chaffinch.tasks.selection.alternatives import multiplicities, price_and_enumerate
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.designs import Designs, best_first
@@ -36,6 +32,8 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_depth_search,
     greedy_replacement,
 )
+from chaffinch.tasks.selection.alternatives.in_place import bounds_in_place, highest_worth
+from chaffinch.tasks.selection.alternatives.in_turn import best_by_values
 from chaffinch.tasks.selection.alternatives.narrowing import Narrowed, Outcome, capped
 from chaffinch.tasks.selection.alternatives.quality import (
     Form,
@@ -53,9 +51,7 @@ from chaffinch.tasks.selection.alternatives.sets import (
 from chaffinch.tasks.selection.vocabulary import Floats
 
 GreedyName = Literal["greedy_replacement", "greedy_balancing", "greedy_depth_search"]
-
-_ROUNDING = 1e-15  # of three operations
-_SAME = 1e-9  # what two sets differ by, relative to one, that are taken to be worth the same
+AtOnceName = GreedyName | Literal["simultaneous"]
 
 GREEDY: dict[GreedyName, Callable[[Floats, int, int, int], Sets]] = {
     "greedy_replacement": greedy_replacement,
@@ -64,56 +60,112 @@ GREEDY: dict[GreedyName, Callable[[Floats, int, int, int], Sets]] = {
 }
 
 
-def best_together(
+def at_once(
     quality: Quality,
     k: int,
     n_sets: int,
     overlap: int,
     *,
+    search: AtOnceName,
     aggregate: Aggregate,
+    dissimilarity: Dissimilarity,
     limits: Limits,
     constraints: Constraints,
-    deadline: float | None,
-) -> Solved:
-    """Return the sets that are best in all, proven as far as time allows.
+    time_limit: float | None,
+) -> Alternatives:
+    """Return the sets that one search finds, each with what is known of it.
 
     Parameters
     ----------
     quality : Univariate, FCBF or MRMR
-        Over n features.
+        Over n features; for the greedy searches univariate.
     k : int in 1..n
         The size of the sets.
     n_sets : int, at least 1
         m, how many.
     overlap : int in 0..k - 1
         How many features two of them may share.
+    search : str
+        Which: see `find_alternatives`.
     aggregate : "sum" or "min"
         What is to be greatest: the sum of their qualities, or the smallest.
+    dissimilarity : "dice" or "jaccard"
+        What is to differ.
     limits : Limits
         On what each may share with given sets.
     constraints : Constraints
         Checked, with indices for names.
-    deadline : float or None
-        On the clock of `time.monotonic`.
+    time_limit : float or None
+        In seconds.
 
     Raises
     ------
     ValueError
-        If the quality is none of these.
+        If the search does not suit the quality, the constraints or the given sets.
     """
-    if not isinstance(quality, QualityWithForm):
+    start = time.monotonic()
+    deadline = None if time_limit is None else start + time_limit
+    if not isinstance(quality, QualityWithForm if search == "simultaneous" else Univariate):
+        kinds = "Univariate, FCBF or MRMR" if search == "simultaneous" else "Univariate"
+        others = "sequential" if search == "simultaneous" else "sequential or simultaneous"
         raise ValueError(
-            "search simultaneous needs a quality that is Univariate, FCBF or MRMR but is "
-            f"{type(quality).__name__}; use sequential"
+            f"search {search} needs a quality that is {kinds} but is {type(quality).__name__}; "
+            f"use {others}"
         )
-    is_alone = isinstance(quality, Univariate) and is_free(limits, constraints)
+    is_free = not len(limits.at_most) and constraints == Constraints()
+    if search != "simultaneous" and not is_free:
+        raise ValueError(
+            f"search {search} knows neither constraints nor previous sets; use sequential or "
+            "simultaneous"
+        )
     designs = Designs.checked(quality.form(k), k, n_sets, overlap, limits, constraints)
+    highest = highest_worth(designs.form, k, constraints)
+    if search == "simultaneous":
+        is_alone = is_free and isinstance(quality, Univariate)
+        solved = _best_together(designs, highest, aggregate, deadline, is_alone=is_alone)
+    else:
+        solved = _greedily(search, designs, deadline)
+    if not solved.complete:
+        # that no set is worth more is known at no cost
+        of_all = highest if aggregate == "min" else math.nextafter(n_sets * highest, math.inf)
+        solved = replace(solved, bound=max(solved.value, min(solved.bound, of_all)))
+    sets = _each(solved, quality, designs.form, n_sets, aggregate, highest)
+    status: Status = "optimal" if solved.complete else "feasible"
+    if len(sets) < n_sets:
+        status = "infeasible" if solved.complete else "not_solved"
+    seconds = time.monotonic() - start
+    return Alternatives(
+        sets=tuple(replace(one, seconds=seconds) for one in sets),
+        total=solved.value,
+        bound=solved.value if solved.complete else solved.bound,
+        status=status,
+        seconds=seconds,
+        aggregate=aggregate,
+        dissimilarity=dissimilarity,
+    )
+
+
+def _best_together(
+    designs: Designs,
+    highest: float,
+    aggregate: Aggregate,
+    deadline: float | None,
+    *,
+    is_alone: bool,
+) -> Solved:
+    """Return the sets that are best in all, proven as far as time allows.
+
+    `is_alone`: of univariate worth, with neither constraints nor given sets.
+    """
+    k, n_sets, overlap, limits = designs.k, designs.n_sets, designs.overlap, designs.limits
     counts = math.fsum if aggregate == "sum" else min
-    others = (n_sets - 1) * highest_worth(quality, k, constraints)
+    others = (n_sets - 1) * highest
 
     def search(form: Form, constraints: Constraints, deadline: float | None) -> Solved:
         if is_alone:
-            return _by_values(form, k, n_sets, overlap, aggregate, constraints, deadline)
+            left = np.delete(np.arange(len(form.gains)), constraints.excluded)
+            solved = best_by_values(form.gains[left], k, n_sets, overlap, aggregate, deadline)
+            return solved if solved.sets is None else replace(solved, sets=left[solved.sets])
         by_form = price_and_enumerate.best_sum, price_and_enumerate.best_min
         return by_form[aggregate == "min"](
             form, k, n_sets, overlap, limits=limits, constraints=constraints, deadline=deadline
@@ -132,7 +184,9 @@ def best_together(
             return form
         return capped(form, k, n_sets, designs.most_uses(1), constraints)
 
-    narrowed = Narrowed(designs.form, k, limits, constraints, search, outcome_of, lowered, counts)
+    narrowed = Narrowed(
+        designs.form, k, limits, designs.constraints, search, outcome_of, lowered, counts
+    )
     solved, is_hidden = narrowed.run(deadline, time.monotonic())
     if solved.sets is not None:
         value = counts([designs.form.value(one) for one in solved.sets.tolist()])
@@ -141,170 +195,44 @@ def best_together(
     return replace(solved, complete=False) if is_hidden else solved
 
 
-def _by_values(
-    form: Form,
-    k: int,
-    n_sets: int,
-    overlap: int,
-    aggregate: Aggregate,
-    constraints: Constraints,
-    deadline: float | None,
-) -> Solved:
-    """Return the best sets of features that are not excluded, by what each is worth."""
-    search = multiplicities.best_sum if aggregate == "sum" else balanced.best_min
-    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
-    solved = search(form.gains[left], k, n_sets, overlap, deadline=deadline)
-    return solved if solved.sets is None else replace(solved, sets=left[solved.sets])
+def _greedily(name: GreedyName, designs: Designs, deadline: float | None) -> Solved:
+    """Return the sets of univariate worth that a greedy search finds, fewer where it stops early.
 
-
-def greedily(
-    name: GreedyName,
-    quality: Quality,
-    k: int,
-    n_sets: int,
-    overlap: int,
-    *,
-    is_free: bool,
-    deadline: float | None,
-) -> Solved:
-    """Return the sets that a greedy search finds, fewer where it stops early.
-
-    Parameters
-    ----------
-    name : str
-        Which search.
-    quality : Univariate
-    k, n_sets, overlap : int
-        See `best_together`.
-    is_free : bool
-        Whether there are neither constraints nor given sets.
-    deadline : float or None
-        On the clock of `time.monotonic`; only Greedy Depth Search can take long.
-
-    Returns
-    -------
-    Solved
-        The bound is on the sum of as many sets as are asked for.
-
-    Raises
-    ------
-    ValueError
-        If the quality is not univariate, or there are constraints or given sets.
+    The bound is on the sum of as many sets as are asked for.
     """
-    if not isinstance(quality, Univariate):
-        raise ValueError(
-            f"search {name} needs a quality that is Univariate but is {type(quality).__name__}; "
-            "use sequential or simultaneous"
-        )
-    if not is_free:
-        raise ValueError(
-            f"search {name} knows neither constraints nor previous sets; use sequential or "
-            "simultaneous"
-        )
+    values, asked = designs.form.gains, (designs.k, designs.n_sets, designs.overlap)
     if name == "greedy_depth_search":
-        sets = greedy_depth_search(quality.values, k, n_sets, overlap, deadline=deadline)
+        sets = greedy_depth_search(values, *asked, deadline=deadline)
     else:
-        sets = GREEDY[name](quality.values, k, n_sets, overlap)
-    value = float(sum(quality.value(one) for one in sets.tolist())) if len(sets) else -np.inf
+        sets = GREEDY[name](values, *asked)
+    value = float(sum(designs.form.value(one) for one in sets.tolist())) if len(sets) else -np.inf
     # a search that is late before it begins still knows a bound
-    bound = multiplicities.best_sum(
-        quality.values, k, n_sets, overlap, deadline=time.monotonic()
-    ).bound
+    bound = multiplicities.best_sum(values, *asked, deadline=time.monotonic()).bound
     return Solved(sets if len(sets) else None, value, max(value, bound), complete=False)
 
 
-def _bounds_in_place(
-    worths: Sequence[float],
-    complete: bool,
-    aggregate: Aggregate,
-    highest: float,
-    rounding: float,
-) -> list[float]:
-    """Return what no set is worth more than in the place of each among the others.
-
-    In the best sum none can be better in its place; by the smallest, one that is worse than all
-    others by more than rounding cannot. Of any other it is known what no set at all can exceed.
-    """
-    if complete and aggregate == "sum":
-        return list(worths)
-    least, *others = [*sorted(worths), math.inf]
-    above = least + rounding + _SAME * abs(least)
-    is_known = complete and min(others, default=math.inf) > above
-    return [worth if is_known and worth == least else max(worth, highest) for worth in worths]
-
-
-def highest_worth(quality: Quality, k: int, constraints: Constraints) -> float:
-    """Return what no set of k features that are not excluded can exceed; inf if not known."""
-    if not isinstance(quality, QualityWithForm):
-        return math.inf
-    form = quality.form(k)
-    left = np.delete(np.arange(len(form.gains)), constraints.excluded)
-    highest = math.fsum(np.sort(form.gains[left])[-k:])
-    if form.pair_costs is None or k < 2:
-        return highest
-    costs = form.pair_costs[np.ix_(left, left)][np.triu_indices(len(left), 1)]
-    least = float(costs.min(where=np.isfinite(costs), initial=math.inf))
-    if least == math.inf:
-        return highest
-    rest = math.comb(k, 2) * least
-    return highest - rest + _ROUNDING * (abs(highest) + abs(rest))
-
-
-def is_free(limits: Limits, constraints: Constraints) -> bool:
-    """Return whether sets have to obey nothing but their distance from each other."""
-    return not len(limits.at_most) and constraints == Constraints()
-
-
-def as_alternatives(
+def _each(
     solved: Solved,
     quality: Quality,
+    form: Form,
     n_asked: int,
-    seconds: float,
     aggregate: Aggregate,
-    dissimilarity: Dissimilarity,
     highest: float,
-) -> Alternatives:
-    """Return sets that were found at once, each with what is known of it.
-
-    Parameters
-    ----------
-    solved : Solved
-        What was found.
-    quality : Quality
-        By which.
-    n_asked : int
-        How many sets were asked for.
-    seconds : float
-        How long it took.
-    aggregate : "sum" or "min"
-        What their worth in all is.
-    dissimilarity : "dice" or "jaccard"
-        What is to differ.
-    highest : float
-        No set is worth more.
-    """
-    status: Status = "optimal" if solved.complete else "feasible"
-    if solved.sets is None or len(solved.sets) < n_asked:
-        status = "infeasible" if solved.complete else "not_solved"
-    sets = () if solved.sets is None else tuple(map(tuple, np.sort(solved.sets, axis=1).tolist()))
-    worths = [quality.value(one) for one in sets]
-    bounds = _bounds_in_place(worths, solved.complete, aggregate, highest, solved.rounding)
-    return Alternatives(
-        sets=tuple(
-            FeatureSet(
-                features=one if quality.names is None else tuple(quality.names[j] for j in one),
-                indices=one,
-                quality=worth,
-                bound=bound,
-                status="optimal" if bound == worth else "feasible",
-                seconds=seconds,
-            )
-            for one, worth, bound in zip(sets, worths, bounds, strict=True)
-        ),
-        total=solved.value,
-        bound=solved.value if solved.complete else solved.bound,
-        status=status,
-        seconds=seconds,
-        aggregate=aggregate,
-        dissimilarity=dissimilarity,
-    )
+) -> list[FeatureSet]:
+    """Return sets that were found at once, each with what is known of it."""
+    if solved.sets is None:
+        return []
+    sets = list(map(tuple, np.sort(solved.sets, axis=1).tolist()))
+    worths, names = [form.value(one) for one in sets], quality.names
+    bounds = bounds_in_place(worths, solved, n_asked, aggregate, highest)
+    return [
+        FeatureSet(
+            features=one if names is None else tuple(names[j] for j in one),
+            indices=one,
+            quality=worth,
+            bound=bound,
+            status="optimal" if bound == worth else "feasible",
+            seconds=math.nan,
+        )
+        for one, worth, bound in zip(sets, worths, bounds, strict=True)
+    ]
