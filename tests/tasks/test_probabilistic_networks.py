@@ -307,7 +307,7 @@ ZEROS = r"from the start, as by register_buffer\('memory', torch.zeros\(\({}\)\)
         ),
         (forgetting, torch.zeros(1), "removes 'memory'; let it stay"),
         (attached, torch.zeros(2), "gives buffer 'memory' a gradient; store it detached"),
-        (thawing, None, "takes parameter 'inner.0.bias' its gradient; set requires_grad before"),
+        (thawing, None, "stops training parameter 'inner.0.bias'; set requires_grad before"),
         (making_a_parameter, None, r"makes parameter 'late', \(2,\) .*, anew; make it in __init__"),
     ],
 )
@@ -452,7 +452,10 @@ def removing(own):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (freezing, r"takes parameter 'inner.4.bias' its .* 6; set requires_grad before the search"),
+        (
+            freezing,
+            r"stops training parameter 'inner.4.bias' at .* 6; set requires_grad before the",
+        ),
         (unfreezing, r"gives parameter 'inner.0.bias' a gradient, .* and set requires_grad before"),
         (adding, r"gives parameter 'extra.weight' a gradient, or makes it anew at .*; make it bef"),
         (replacing, r"gives parameter 'inner.4.bias' a gradient, or makes it anew at .*; make it"),

@@ -128,7 +128,7 @@ class ModuleTraining:
         if there is None:
             said, remedy = f"removes {what}", "let it stay"
         elif there is before.get(name):
-            said = f"takes {what} its gradient"
+            said = f"stops training {what}"
         else:
             said, remedy = (
                 f"gives {what} a gradient, or makes it anew",

@@ -188,7 +188,7 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
     if now is None:
         said, remedy = f"removes {name!r}", "let it stay"
     elif was is not None and was[:2] == now[:2]:
-        said = f"{'gives' if now[2] else 'takes'} {what} {'a' if now[2] else 'its'} gradient"
+        said = f"gives {what} a gradient" if now[2] else f"stops training {what}"
         remedy = "set requires_grad before the search" if is_parameter else "store it detached"
     else:
         said = f"makes {what}, {_written(now)}, {f'of {_written(was)}' if was else 'anew'}"
