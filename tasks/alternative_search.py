@@ -79,6 +79,10 @@ class Search:
         alone = {"number": number, "search": "sequential", "aggregate": None}
         return replace(self, asked=self.asked.model_copy(update=alone))
 
+    def by_no_pairs(self) -> Search:
+        """Return the same search where no two features are too much for one set."""
+        return replace(self, quality=Univariate(np.zeros(self.quality.n_features)))
+
 
 def missing_of(
     search: Search, found: Alternatives, prices: Sequence[Mapping[str, Any]]
@@ -114,10 +118,8 @@ def missing_of(
         remedies.append("fewer_kept")
     if _have_smaller_sets_room(search):
         remedies.append("fewer_features")
-    if isinstance(search.quality, FCBF):
-        by_none = replace(search, quality=Univariate(np.zeros(search.quality.n_features)))
-        if finds_more(by_none, tau):
-            remedies.append("another_quality")
+    if isinstance(search.quality, FCBF) and finds_more(search.by_no_pairs(), tau):
+        remedies.append("another_quality")
     return {"reason": _reason(search, n_found, is_one_there=is_one_there), "remedies": remedies}
 
 
@@ -129,9 +131,13 @@ def _reason(search: Search, n_found: int, *, is_one_there: bool) -> Reason:
         return "all_kept"
     if is_one_there:
         return "at_once"
-    if search.one_by_one(n_found + 1).sets(_LEAST_TAU).status != "infeasible":
+    one_more = search.one_by_one(n_found + 1)
+    if one_more.sets(_LEAST_TAU).status != "infeasible":
         return "tau"
-    return "redundant" if isinstance(search.quality, FCBF) else "no_more"
+    is_by_pairs = isinstance(search.quality, FCBF)
+    if is_by_pairs and one_more.by_no_pairs().sets(_LEAST_TAU).status != "infeasible":
+        return "redundant"
+    return "no_more"
 
 
 def _have_smaller_sets_room(search: Search) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaffinch.tasks.selection.alternatives import together, whole_numbers
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.in_place import bounds_in_place
@@ -317,3 +318,18 @@ def test_a_bound_of_all_that_is_rounded_leaves_room_for_what_that_hides() -> Non
     bound = math.fsum([1e16, 1.0, 1.3])
     solved = Solved(np.arange(9).reshape(3, 3), 1e16, bound, complete=False)
     assert bounds_in_place([1e16, 1.0, 0.3], solved, 3, "sum", math.inf)[2] >= 1.3
+
+
+@pytest.mark.parametrize("aggregate", SUMS)
+def test_where_there_is_no_room_for_two_nothing_is_searched(aggregate, monkeypatch) -> None:
+    monkeypatch.setattr(together, "_best_together", None)
+    asked = {"k": 7, "n_alternatives": 1, "search": "simultaneous", "aggregate": aggregate}
+    found = find_alternatives(Univariate(np.arange(10.0)), tau=0.6, **asked)  # 14 - 2 > 10
+    assert (found.status, len(found)) == ("infeasible", 0)
+
+
+def test_sums_of_very_many_sets_are_given_up_rather_than_waited_for() -> None:
+    whole = np.random.default_rng(0).integers(0, 10, 2000)
+    assert whole_numbers.sums_of_sets(whole, 500, 200_000) is None
+    few = sorted({sum(three) for three in combinations(whole[:12].tolist(), 3)})
+    assert whole_numbers.sums_of_sets(whole[:12], 3, 200_000).tolist() == few

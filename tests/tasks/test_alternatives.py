@@ -185,6 +185,11 @@ IMPOSSIBLE = {
         {"number": 8},
         "1 of the sets asked for is not there: there is no further possible set of 1 feature.",
     ),
+    "no more of one by fcbf": (
+        {"n_features": 1, "method": "correlation"},
+        {"number": 8, "quality": "fcbf"},
+        "1 of the sets asked for is not there: there is no further possible set of 1 feature.",
+    ),
     "no more": (
         {"n_features": 7, "method": "correlation"},
         {"number": 8, "tau": 0.1},

@@ -120,7 +120,9 @@ def at_once(
         )
     designs = Designs.checked(quality.form(k), k, n_sets, overlap, limits, constraints)
     highest = highest_worth(designs.form, k, constraints)
-    if search == "simultaneous":
+    if search == "simultaneous" and n_sets > 1 and 2 * k - overlap > designs.n_features:
+        solved = Solved(None, -math.inf, -math.inf, complete=True)  # there is no room for two
+    elif search == "simultaneous":
         is_alone = is_free and isinstance(quality, Univariate)
         solved = _best_together(designs, highest, aggregate, deadline, is_alone=is_alone)
     else:

@@ -20,6 +20,7 @@ Integers = NDArray[np.int64]
 
 _BITS = 61  # of a sum, so that it is less than a quarter of what 64 bits hold
 _MOST_BITS_OF_VALUE = 52
+_LOOKS_OF_A_CALL, _MOST_LOOKS = 2_000, 50_000_000  # at a sum: some tenths of a second
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,15 @@ class WholeValues:
 def sums_of_sets(units: Integers, k: int, most: int) -> Integers | None:
     """Return all that sets of k of some whole numbers come to, ascending.
 
-    None if there are more than `most` of these sums, or of those of fewer numbers.
+    None if there are more than `most` of these sums, or of those of fewer numbers, or if it takes
+    more than some tenths of a second to find them.
     """
-    sums = [np.zeros(1, dtype=np.int64)] + [np.zeros(0, dtype=np.int64)] * k
+    sums, n_looks = [np.zeros(1, dtype=np.int64)] + [np.zeros(0, dtype=np.int64)] * k, 0
     for unit in units:
         for size in range(k, 0, -1):
+            n_looks += _LOOKS_OF_A_CALL + len(sums[size])
+            if n_looks > _MOST_LOOKS:
+                return None
             sums[size] = np.union1d(sums[size], sums[size - 1] + unit)
             if len(sums[size]) > most:
                 return None
