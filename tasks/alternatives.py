@@ -6,7 +6,7 @@ They are searched for once the features are chosen and scored, and change nothin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ from chaffinch.tasks.workers import InProcess
 
 _TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 _CONFIDENCE = 0.95
+# The one that is asked for, one for each price, and why there are no more.
+_N_SEARCHES = 1 + len(_TAUS) + 1
 
 
 @stage
@@ -49,22 +51,24 @@ def search_alternatives(
     """Find sets that differ from the chosen one and each other, and what that costs by tau."""
     asked = _asked(context)
     mask = mask_of(chosen)
-    material = material_of(context, described, divided, trained, "search_alternatives")
+    progress = _Progress(context)
+    material = replace(
+        material_of(context, described, divided, trained, "search_alternatives"),
+        on_progress=progress.measured,
+    )
     with said_to_the_user():
         quality = quality_of(asked.quality, material, context.store)
         search = Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
+        progress.searched(0)
         found = search.sets(asked.tau)
+        progress.searched(1)
         chosen_quality = quality.value(search.chosen)
         # A climb scores a set once for all tau, and its engine asks the workers where they are
         # sooner done: it stays here.
         pricing = InProcess() if isinstance(quality, Wrapper) else context.workers
-        prices = pricing.map(
-            _price,
-            search,
-            _TAUS,
-            lambda done, total: context.on_progress("search_alternatives", done, total),
-        )
+        prices = pricing.map(_price, search, _TAUS, lambda done, total: progress.searched(1 + done))
         missing = missing_of(search, found, prices)
+        progress.searched(_N_SEARCHES)
     writer.result = {
         "chosen_quality": _if_known(chosen_quality),
         "sets": [_as_json(one) for one in found],
@@ -137,6 +141,26 @@ def score_alternatives(
         "prices": found.result["prices"],
     }
     writer.write("alternatives.json", to_json(writer.result))
+
+
+class _Progress:
+    """Tells of a search for alternatives as a whole, whose parts know of themselves alone."""
+
+    def __init__(self, context: Context) -> None:
+        self._on_progress = context.on_progress
+        self._n_measured = 0
+
+    def measured(self, done: int, total: int) -> None:
+        """Tell of the quality, where it is measured part by part: the searches are to come."""
+        self._n_measured = total
+        self._tell(done)
+
+    def searched(self, done: int) -> None:
+        """Tell how many of the searches are done."""
+        self._tell(self._n_measured + done)
+
+    def _tell(self, done: int) -> None:
+        self._on_progress("search_alternatives", done, self._n_measured + _N_SEARCHES)
 
 
 @dataclass(frozen=True)

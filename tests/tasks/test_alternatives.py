@@ -122,6 +122,27 @@ def test_whoever_computes_finds_the_same(found, tmp_path) -> None:
     assert again.alternatives == found.alternatives
 
 
+@pytest.mark.parametrize(("quality", "n_measured"), [("mrmr", 8), ("permutation", 8), ("fcbf", 0)])
+def test_progress_has_the_searches_in_it_and_is_whole_only_when_all_are_done(
+    quality, n_measured
+) -> None:
+    told: list[tuple[int, int]] = []
+    select(
+        alternatives=AlternativeSettings(number=1, quality=quality),
+        on_progress=lambda step, *items: (
+            told.append(items) if step == "search_alternatives" else None
+        ),
+    )
+    begun, *between, ended = told
+    assert (begun, ended) == ((0, 1), (1, 1))
+    n_items = n_measured + 12  # the search asked for, ten prices, and why there are no more
+    assert {total for _, total in between} == {n_items}
+    done = [n for n, _ in between]
+    assert done == sorted(done)
+    assert set(done) >= set(range(1, n_items + 1))
+    assert done.index(n_items) == len(done) - 1
+
+
 def test_what_must_be_kept_is_in_every_set() -> None:
     result = select(alternatives=2, n_features=3, keep=["a3"])
     assert len(result.alternatives["sets"]) == 2
