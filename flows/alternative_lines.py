@@ -3,15 +3,20 @@
 from collections.abc import Iterator
 from typing import Any
 
-from chaffinch.tasks.reporting.alternatives import proof, proof_of_all, why_worthless
+from chaffinch.tasks.reporting.alternatives import (
+    proof,
+    proof_of_all,
+    why_undecided,
+    why_worthless,
+)
 from chaffinch.tasks.reporting.missing_alternatives import what_makes_room, why_missing
 from chaffinch.tasks.reporting.wording import counted, interval, number
 
 NAMES_SHOWN = 40
 
 
-def lines_of_alternatives(found: dict[str, Any], loss_name: str) -> Iterator[str]:
-    """Yield what there is and what is lacking, and then two lines for each set.
+def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -> Iterator[str]:
+    """Yield what there is and what is lacking, two lines for each set, and if they decide nothing.
 
     Parameters
     ----------
@@ -19,6 +24,8 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str) -> Iterator[str
         As in ``alternatives.json``.
     loss_name : str
         In words.
+    n_units : int
+        Rows, groups or blocks of time of the test part.
     """
     asked = found["settings"]
     n_found, n_asked = len(found["sets"]), asked["number"]
@@ -42,3 +49,5 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str) -> Iterator[str
             f"{known and f', {known}'}"
         )
         yield f"     {', '.join(one['features'][:NAMES_SHOWN])}"
+    if undecided := why_undecided(found, n_units):
+        yield f"  {undecided}."

@@ -177,7 +177,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         if line:
             console.print(Text(line), soft_wrap=True)
     if result.alternatives is not None:
-        for line in lines_of_alternatives(result.alternatives, loss_in_words(contract["loss"])):
+        n_units, loss_name = contract["comparison"]["units"], loss_in_words(contract["loss"])
+        for line in lines_of_alternatives(result.alternatives, loss_name, n_units):
             console.print(Text(line), soft_wrap=True)
     if result.changes is not None:
         for line in lines_of_changes(result.changes):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -110,7 +110,9 @@ def _measured(measure: str, rows: Rows, material: Material) -> tuple[Floats, Flo
     if measure == "binned mutual information":
         of_pairs = binned_information_of_pairs(rows, material.schema)
         return binned_information(rows, material.schema), of_pairs
-    relevance = scores_of("mutual_information", material)
+    # one column beside those of all pairs, whose progress is told: it would count twice
+    unheard = replace(material, on_progress=lambda done, total: None)
+    relevance = scores_of("mutual_information", unheard)
     return relevance, _information_of_pairs(rows, material)
 
 

@@ -6,7 +6,7 @@ They are searched for once the features are chosen and scored, and change nothin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from chaffinch.tasks.paired_bootstrap import (
     resampling_units,
 )
 from chaffinch.tasks.refitting import Refit
-from chaffinch.tasks.selection.alternatives.sets import FeatureSet
+from chaffinch.tasks.selection.alternatives.sets import Alternatives, FeatureSet
 from chaffinch.tasks.selection.alternatives.wrapper import Wrapper
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 from chaffinch.tasks.stage import Context, stage
@@ -49,22 +49,30 @@ def search_alternatives(
     """Find sets that differ from the chosen one and each other, and what that costs by tau."""
     asked = _asked(context)
     mask = mask_of(chosen)
-    material = material_of(context, described, divided, trained, "search_alternatives")
+    others = [tau for tau in _TAUS if tau != asked.tau]
+    # what is asked for, one for each other price, and why there are no more
+    progress = _Progress(context, n_searches=1 + len(others) + 1)
+    material = replace(
+        material_of(context, described, divided, trained, "search_alternatives"),
+        on_progress=progress.measured,
+    )
     with said_to_the_user():
         quality = quality_of(asked.quality, material, context.store)
         search = Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
+        progress.searched(0)
         found = search.sets(asked.tau)
+        progress.searched(1)
         chosen_quality = quality.value(search.chosen)
         # A climb scores a set once for all tau, and its engine asks the workers where they are
         # sooner done: it stays here.
         pricing = InProcess() if isinstance(quality, Wrapper) else context.workers
-        prices = pricing.map(
-            _price,
-            search,
-            _TAUS,
-            lambda done, total: context.on_progress("search_alternatives", done, total),
+        prices = list(
+            pricing.map(_price, search, others, lambda done, _: progress.searched(1 + done))
         )
+        if asked.tau in _TAUS:  # found already: within a time limit twice may not be the same
+            prices.insert(_TAUS.index(asked.tau), _told(asked.tau, found))
         missing = missing_of(search, found, prices)
+        progress.searched(1 + len(others) + 1)
     writer.result = {
         "chosen_quality": _if_known(chosen_quality),
         "sets": [_as_json(one) for one in found],
@@ -139,6 +147,26 @@ def score_alternatives(
     writer.write("alternatives.json", to_json(writer.result))
 
 
+class _Progress:
+    """Tells of a search for alternatives as a whole, whose parts know of themselves alone."""
+
+    def __init__(self, context: Context, n_searches: int) -> None:
+        self._on_progress, self._n_searches = context.on_progress, n_searches
+        self._n_measured = 0
+
+    def measured(self, done: int, total: int) -> None:
+        """Tell of the quality, where it is measured part by part: the searches are to come."""
+        self._n_measured = total
+        self._tell(done)
+
+    def searched(self, done: int) -> None:
+        """Tell how many of the searches are done."""
+        self._tell(self._n_measured + done)
+
+    def _tell(self, done: int) -> None:
+        self._on_progress("search_alternatives", done, self._n_measured + self._n_searches)
+
+
 @dataclass(frozen=True)
 class _Scoring:
     """What the scores of all alternatives have in common."""
@@ -179,7 +207,11 @@ def _if_known(value: float) -> float | None:
 
 
 def _price(search: Search, tau: float) -> dict[str, Any]:
-    sets = search.sets(tau)
+    return _told(tau, search.sets(tau))
+
+
+def _told(tau: float, sets: Alternatives) -> dict[str, Any]:
+    """Return what a price curve has of the sets at a tau."""
     return {
         "tau": tau,
         "qualities": [one.quality for one in sets],

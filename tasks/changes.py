@@ -12,7 +12,7 @@ import numpy as np
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs import StageRecord, StageWriter
-from chaffinch.tasks.comparison import FEWEST_UNITS, is_decisive
+from chaffinch.tasks.comparison import is_decisive, too_few_units
 from chaffinch.tasks.former_fit import why_gone
 from chaffinch.tasks.ingestion import description_of
 from chaffinch.tasks.judging import CONFIDENCE, Judge, judge_of, predicted
@@ -172,11 +172,8 @@ def _sentence(
         f"{former['test_loss']:.4g} with {the_former}; difference "
         f"{signed(against['difference'])}, {interval}."
     )
-    if judge.n_units < FEWEST_UNITS:
-        return (
-            f"The test part has too little to compare by, {judge.n_units} where {FEWEST_UNITS} "
-            f"rows, groups or blocks of time are needed, so that no verdict is possible: {measured}"
-        )
+    if lacking := too_few_units(judge.n_units):
+        return f"{lacking}, so that no verdict is possible: {measured}"
     return {
         "change": f"Change to the new set: {measured}",
         "keep the former set": f"{keep}, the new one is worse: {measured}",

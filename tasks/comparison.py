@@ -186,6 +186,22 @@ def _verdict(
     return "cannot tell" if is_no_better_than_constant(over_constant, n_units) else "helps"
 
 
+def too_few_units(n_units: int) -> str:
+    """Return that a test part has too little to compare by; nothing where it has enough.
+
+    Parameters
+    ----------
+    n_units : int
+        Number of things resampled: rows, groups, or blocks of time.
+    """
+    if n_units >= FEWEST_UNITS:
+        return ""
+    return (
+        f"The test part has too little to compare by, {n_units} where {FEWEST_UNITS} rows, groups "
+        "or blocks of time are needed"
+    )
+
+
 def is_decisive(interval: Interval, n_units: int) -> bool:
     """Return whether an interval lies wholly on one side of zero, and enough units made it."""
     return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
@@ -209,11 +225,8 @@ def _sentence(
         f"{after:.4g} against {before:.4g} with all; difference {difference}, "
         f"{interval_in_words(interval, _CONFIDENCE)}."
     )
-    if n_units < FEWEST_UNITS:
-        return (
-            f"The test part has too little to compare by, {n_units} where {FEWEST_UNITS} rows, "
-            f"groups or blocks of time are needed, so that no verdict is possible: {measured}"
-        )
+    if lacking := too_few_units(n_units):
+        return f"{lacking}, so that no verdict is possible: {measured}"
     return {
         "helps": f"Selection helps: {measured}",
         "does not help": f"Selection does not help here: {measured}",

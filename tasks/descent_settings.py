@@ -10,6 +10,7 @@ from chaffinch.tasks.setting_fields import (
     Cluster,
     Count,
     Settings,
+    WorkerCount,
     check_workers_needed,
     setting,
 )
@@ -116,7 +117,7 @@ class SharingSettings(Settings):
         "none: this process alone; local: worker processes on this machine; or the address of a "
         "Dask scheduler such as tcp://host:8786, whose workers read the file themselves.",
     )
-    workers: Count | None = setting(
+    workers: WorkerCount | None = setting(
         None, 1, "Workers", "Worker processes of a local cluster. By default one per core."
     )
 

@@ -8,6 +8,7 @@ from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -82,13 +83,27 @@ _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
 def _local_none_or_an_address(value: Any) -> Any:
     if not isinstance(value, str) or not re.search(_CLUSTER, value):
         raise ValueError(
-            "cluster must be local, none or a scheduler's address such as tcp://host:8786 "
+            "cluster must be 'local', 'none' or a scheduler's address such as tcp://host:8786 "
             f"but is {in_one_line(value)}"
         )
     return value
 
 
 Cluster = Annotated[str, BeforeValidator(_local_none_or_an_address), Field(pattern=_CLUSTER)]
+
+
+def _one_at_least(workers: int) -> int:
+    if workers < 1:
+        raise ValueError(
+            f"workers must be at least 1 but is {workers}; for this process alone, leave it out "
+            "and set cluster to 'none'"
+        )
+    return workers
+
+
+WorkerCount = Annotated[
+    int, AfterValidator(_one_at_least), WithJsonSchema({"type": "integer", "minimum": 1})
+]
 
 
 def check_workers_needed(cluster: str, workers: int | None) -> None:

@@ -36,9 +36,9 @@ from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
 from chaffinch.tasks.setting_fields import (
     Cluster,
-    Count,
     Settings,
     StorePath,
+    WorkerCount,
     check_workers_needed,
     setting,
 )
@@ -298,7 +298,7 @@ class ExecutionSettings(Settings):
         "local: worker processes on this machine; none: this process alone; or the address of a "
         "Dask scheduler such as tcp://host:8786.",
     )
-    workers: Count | None = setting(
+    workers: WorkerCount | None = setting(
         None, 2, "Workers", "Worker processes of a local cluster. By default one per core."
     )
 

@@ -262,7 +262,7 @@ WORDS = [
     bad("task", "task must be 'auto', 'regression' or 'classification' but is 'ranking'",
         task="ranking"),
     bad("baseline", "baseline must be 'mean', 'median' or 'zero' but is 'mode'", baseline="mode"),
-    bad("cluster", "cluster must be local, none or a scheduler's address such as "
+    bad("cluster", "cluster must be 'local', 'none' or a scheduler's address such as "
         "tcp://host:8786 but is 'locall'", cluster="locall", at_command=True),
     bad("text as a number of workers", "workers must be a whole number but is 'many'",
         workers="many"),
@@ -288,7 +288,8 @@ NUMBERS = [
     bad("many folds", "folds must be at most 20 but is 21", folds=21),
     bad("seed below", "seed must be at least 0 but is -1", seed=-1, at_command=True),
     bad("seed above", "seed must be at most 4294967295 but is 4294967296", seed=2**32),
-    bad("no workers", "workers must be at least 1 but is 0", workers=0, at_command=True),
+    bad("no workers", "workers must be at least 1 but is 0; for this process alone, leave it out "
+        "and set cluster to 'none'", workers=0, at_command=True),
     bad("workers of nobody", "workers must be left out unless cluster is local, whose processes "
         "they are, but is 2 with cluster none; leave it out, or set cluster to local",
         cluster="none", workers=2, at_command=True),

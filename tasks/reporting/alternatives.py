@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.tasks.comparison import too_few_units
 from chaffinch.tasks.reporting.drawing import ACCENT, INK, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.tables import Kind, Table
 from chaffinch.tasks.reporting.wording import NOTHING, interval, listed, number, share
@@ -97,6 +98,25 @@ def proof_of_all(alternatives: Mapping[str, Any]) -> str:
         return "No other such sets are worth more in all: proven"
     known = _unproven(math.fsum(qualities), bound, "the best there can be")
     return f"All together they are {known}"
+
+
+def why_undecided(alternatives: Mapping[str, Any], n_units: int) -> str:
+    """Return that the test part is too small for the intervals; nothing where it is not.
+
+    Parameters
+    ----------
+    alternatives : mapping
+        As in ``alternatives.json``.
+    n_units : int
+        Rows, groups or blocks of time of the test part.
+    """
+    lacking = too_few_units(n_units)
+    if not (lacking and alternatives["sets"]):
+        return ""
+    # of one unit there is no interval
+    has_intervals = any(one["interval"] is not None for one in alternatives["sets"])
+    what = "intervals" if has_intervals else "differences"
+    return f"{lacking}, so that these {what} decide nothing"
 
 
 def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:

@@ -127,7 +127,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "why_one_candidate": why_one_candidate(content),
         "alternatives": None
         if content.alternatives is None
-        else _alternatives(content.alternatives, test["selected"]),
+        else _alternatives(content.alternatives, test["selected"], comparison["units"]),
         "changes": None if content.changes is None else _changes(content),
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
@@ -157,7 +157,7 @@ def _meaning(verdict: str, n_units: int, *, is_all: bool, is_useless: bool) -> s
     return _TOO_FEW_UNITS if n_units < FEWEST_UNITS else _MEANING[verdict]
 
 
-def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any]:
+def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) -> dict[str, Any]:
     """Return what the section on alternatives names."""
     settings = found["settings"]
     n_missing = settings["number"] - len(found["sets"])
@@ -166,6 +166,7 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float) -> dict[str, Any
         "dissimilarity": settings["dissimilarity"].capitalize(),
         "quality": settings["quality"],
         "sets": alternatives.sets_found(found, chosen_loss),
+        "why_undecided": alternatives.why_undecided(found, n_units),
         "n_missing": n_missing,
         "proof_of_all": alternatives.proof_of_all(found),
         "nothing": None if found["sets"] else nothing_found(found),

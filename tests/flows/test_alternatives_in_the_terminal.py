@@ -2,9 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import chaffinch
 from chaffinch import AlternativeSettings, ModelSettings
+from chaffinch.flows.alternative_lines import lines_of_alternatives
 from chaffinch.flows.terminal import show
 from tests.tasks.made_up_report import Page
 
@@ -72,3 +74,51 @@ def test_where_the_worst_counts_the_proof_is_told_once(capsys) -> None:
     assert "mutual_information:\n  The worst of them is the best that it can be: proven.\n" in said
     for worth in worths:
         assert f"quality {worth:.4g}\n" in said
+
+
+DECIDES_NOTHING = (
+    "The test part has too little to compare by, 19 where 20 rows, groups or blocks of time are "
+    "needed, so that these intervals decide nothing."
+)
+
+
+@pytest.mark.parametrize(("n_rows", "n_units"), [(127, 19), (134, 20)])
+def test_intervals_of_too_few_test_rows_are_said_to_decide_nothing(
+    n_rows, n_units, capsys, tmp_path
+) -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(n_rows, 4)), columns=list("abcd"))
+    result = chaffinch.select(
+        table.assign(y=table["a"] + random.normal(size=n_rows)),
+        "y",
+        method="correlation",
+        n_features=1,
+        model=ModelSettings(name="linear", tuning="none"),
+        alternatives=AlternativeSettings(number=2, quality="mutual_information"),
+    )
+    assert result.comparison["units"] == n_units
+    assert None not in [one["interval"] for one in result.alternatives["sets"]]
+    show(result, as_json=False)
+    said = capsys.readouterr().out
+    text = Page(result.report(tmp_path / "report.html").read_bytes()).text
+    is_too_small = n_units < 20
+    last = ", ".join(result.alternatives["sets"][-1]["features"])
+    assert (f"     {last}\n  {DECIDES_NOTHING}\n" in said) == is_too_small
+    assert ("decide nothing" in said) == is_too_small
+    assert (DECIDES_NOTHING in text) == is_too_small
+    assert ("An interval that holds zero says" in text) != is_too_small
+
+
+def test_of_one_unit_the_differences_decide_nothing_as_there_are_no_intervals() -> None:
+    one = {"test_loss": 1.0, "difference": 0.1, "interval": None, "features": ["a"], "bound": 1.0}
+    found = {
+        "settings": {"number": 1, "tau": 0.5, "quality": "mrmr", "aggregate": None},
+        "chosen": {"quality": 1.0},
+        "status": "optimal",
+        "sets": [{**one, "quality": 1.0, "status": "optimal"}],
+    }
+    *_, last = lines_of_alternatives(found, "squared error", 1)
+    assert last == (
+        "  The test part has too little to compare by, 1 where 20 rows, groups or blocks of time "
+        "are needed, so that these differences decide nothing."
+    )

@@ -13,6 +13,7 @@ import pytest
 
 import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
+from chaffinch.tasks.alternative_search import Search
 from chaffinch.tasks.alternative_settings import QualityName
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.over_dask import OverDask
@@ -122,6 +123,27 @@ def test_whoever_computes_finds_the_same(found, tmp_path) -> None:
     assert again.alternatives == found.alternatives
 
 
+@pytest.mark.parametrize(("quality", "n_measured"), [("mrmr", 8), ("permutation", 8), ("fcbf", 0)])
+def test_progress_has_the_searches_in_it_and_is_whole_only_when_all_are_done(
+    quality, n_measured
+) -> None:
+    told: list[tuple[int, int]] = []
+    select(
+        alternatives=AlternativeSettings(number=1, quality=quality),
+        on_progress=lambda step, *items: (
+            told.append(items) if step == "search_alternatives" else None
+        ),
+    )
+    begun, *between, ended = told
+    assert (begun, ended) == ((0, 1), (1, 1))
+    n_items = n_measured + 11  # the search asked for, nine other prices, why there are no more
+    assert {total for _, total in between} == {n_items}
+    done = [n for n, _ in between]
+    assert done == sorted(done)
+    assert set(done) >= set(range(1, n_items + 1))
+    assert done.index(n_items) == len(done) - 1
+
+
 def test_what_must_be_kept_is_in_every_set() -> None:
     result = select(alternatives=2, n_features=3, keep=["a3"])
     assert len(result.alternatives["sets"]) == 2
@@ -206,6 +228,21 @@ def test_why_there_are_no_more_sets_is_told_with_what_makes_room(case, tmp_path)
     result = select(alternatives=asked, **options)
     assert result.alternatives["status"] == "infeasible"
     assert told in result.report(tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("tau", [0.5, 0.55])
+def test_what_is_asked_for_is_searched_for_once_and_is_its_own_price(tau, monkeypatch) -> None:
+    """Within a time limit two searches for the same may find different sets."""
+    seen, sets = [], Search.sets
+    monkeypatch.setattr(Search, "sets", lambda search, at: (seen.append(at), sets(search, at))[1])
+    found = select(alternatives=AlternativeSettings(number=2, tau=tau), n_features=3).alternatives
+    assert seen.count(tau) == 1
+    taus = [price["tau"] for price in found["prices"]]
+    assert taus == [tenths / 10 for tenths in range(1, 11)]
+    if tau in taus:
+        price = found["prices"][taus.index(tau)]
+        assert price["qualities"] == [one["quality"] for one in found["sets"]]
+        assert price["status"] == found["status"]
 
 
 def priced(counts, statuses, of_sets=None, **asked):
