@@ -139,13 +139,12 @@ def test_a_part_is_known_of_the_features_that_it_was_found_for():
 
 
 def test_a_better_part_brings_the_bound_down_to_near_the_best():
-    form, places = alike(40, seed=1), np.arange(40)
+    form = alike(40, seed=1)
     best = best_set(form, 8, limits=Limits.none(40)).value
     found = prepared(form, 8, Limits.none(40), Constraints(), best, only_best=False)
     bounds = [open_bound(found)]
     for _ in range(4):
-        convex_search._find_part(found, places, places[:0], 8, None)
-        convex_search._begin(found, places, places[:0])
+        convex_search.begin_now(found)
         bounds.append(open_bound(found))
     assert best <= bounds[-1] < bounds[1]
     assert bounds[1] - best < (bounds[0] - best) / 5

@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import chaffinch
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
+from chaffinch.tasks.selection.alternatives import branch_and_bound, convex_search
 from chaffinch.tasks.selection.alternatives.made_ready import make_ready
 
 def compiled():
@@ -25,6 +26,7 @@ random = np.random.default_rng(0)
 values, pairs = random.uniform(size=20), random.uniform(size=(20, 20)) / 4
 quality = chaffinch.Univariate(values) if kind == "Univariate" else chaffinch.MRMR(values, pairs)
 make_ready(quality, find_alternatives, **asked)
+convex_search._BEFORE_PART, branch_and_bound._WORK_BETWEEN_LOOKS = 0, 1  # as in a long search
 before = compiled()
 sizes = {"k": int(k), "n_alternatives": int(n_alternatives)}
 found = find_alternatives(quality, **sizes, tau=0.5, time_limit=60, **asked)
@@ -36,9 +38,9 @@ print(found.status, len(before) > 0, compiled() - before)
     "asked",
     [
         ("Univariate", "sequential", "", 5, 3),
-        ("MRMR", "sequential", "", 5, 3),
+        ("MRMR", "sequential", "", 7, 3),
         ("Univariate", "simultaneous", "", 5, 3),
-        ("MRMR", "simultaneous", "", 5, 3),
+        ("MRMR", "simultaneous", "", 7, 3),
         ("Univariate", "simultaneous", "sum", 6, 8),  # of so many places sets are annealed
         ("Univariate", "simultaneous", "min", 6, 8),
     ],

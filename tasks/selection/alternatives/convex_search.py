@@ -68,6 +68,15 @@ def count_work(found: Search, work: float, deadline: float | None) -> None:
         _begin(found, places, fixed)
 
 
+def begin_now(found: Search) -> None:
+    """Find a convex part and begin a search with it, however little has been done."""
+    level = int(found.state.level[0])
+    fixed = found.state.chosen[:level].copy()
+    places = np.setdiff1d(np.arange(len(found.features)), fixed)
+    _find_part(found, places, fixed, len(found.state.best) - level, None)
+    _begin(found, places, fixed)
+
+
 def learn(found: Search) -> None:
     """Keep which way came to its end, if both were gone."""
     if found.is_convex or found.other is not None:

@@ -19,11 +19,23 @@ from chaffinch.tasks.selection.alternatives.annealing_kernels import (
 )
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.by_prices import by_prices
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.convex_kernels import search_convex
+from chaffinch.tasks.selection.alternatives.convex_search import begin_now
 from chaffinch.tasks.selection.alternatives.dealing import dealt_out
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
-from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
+from chaffinch.tasks.selection.alternatives.quality import (
+    CFS,
+    FCBF,
+    MRMR,
+    Form,
+    Quality,
+    Univariate,
+)
+from chaffinch.tasks.selection.alternatives.search_problem import improve_by_swaps, prepared
+from chaffinch.tasks.selection.alternatives.searching import Limits
 from chaffinch.tasks.selection.alternatives.sets import Aggregate
 from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
 from chaffinch.tasks.selection.alternatives.uses import best_uses
@@ -52,12 +64,45 @@ def _search(kind: type[Any], find: Callable[..., object], **asked: Any) -> None:
     values = np.arange(_N, 0.0, -1.0)
     small = kind(values) if kind is Univariate else kind(values, np.full((_N, _N), 0.01))
     find(small, k=_K, n_alternatives=_N_ALTERNATIVES, tau=_TAU, **asked)
-    if kind is Univariate and asked["search"] == "simultaneous":
-        _anneal(asked["aggregate"] or "sum")
+    _search_long(has_pairs=kind is not Univariate)
+    if asked["search"] == "simultaneous":
+        _anneal_sets()
+        if kind is Univariate:
+            _anneal(asked["aggregate"] or "sum")
+
+
+@cache
+def _search_long(*, has_pairs: bool) -> None:
+    """Call what searches that take long go on with."""
+    form = Form(np.arange(_N, 0.0, -1.0), 0.01 * (1 - np.eye(_N)))
+    found = prepared(form, _N - 2, Limits.none(_N), Constraints(), 0.0, only_best=True)
+    if found is not None:
+        improve_by_swaps(found)
+    if found is not None and has_pairs:
+        begin_now(found)
+        search_convex(found.problem, found.state, 0, np.empty((0, _N - 2), dtype=np.int64))
+
+
+@cache
+def _anneal_sets() -> None:
+    """Call what sets of many places are found by."""
+    n, n_sets = 10, _N_ALTERNATIVES + 1
+    annealed(
+        np.arange(n, 0.0, -1.0),
+        np.empty((0, 0)),
+        np.array([np.arange(s, s + _K) for s in range(n_sets)], dtype=np.int32),
+        0,
+        np.arange(n),
+        np.zeros((0, n), dtype=bool),
+        np.full(n_sets, _K // 2),
+        1.0,
+        1,
+        1,
+    )
 
 
 def _anneal(aggregate: Aggregate) -> None:
-    """Call what sets of many places are searched by, and what lowers their bound."""
+    """Call what univariate sets of many places are searched by, and what lowers their bound."""
     n, n_sets, overlap = 10, _N_ALTERNATIVES + 1, _K // 2
     n_pairs = math.comb(n_sets, 2) * overlap
     units = np.arange(n, 0, -1)
@@ -72,16 +117,4 @@ def _anneal(aggregate: Aggregate) -> None:
         problem = Problem(units, sums, table, n_pairs + 1, 0, _K, overlap)
         balance(problem, fresh_balance(n, n_sets, 1), 1)
     balanced_by_annealing(units, sets, overlap, 1, 1.0, 1, 1)
-    annealed(
-        units.astype(np.float64),
-        np.empty((0, 0)),
-        sets.astype(np.int32),
-        0,
-        np.arange(n),
-        np.zeros((0, n), dtype=bool),
-        np.full(n_sets, overlap),
-        1.0,
-        1,
-        1,
-    )
     by_prices(units.astype(np.float64), sets, overlap, aggregate, None)
