@@ -24,9 +24,15 @@ class _Closed(Subprocess):
     """A program that is closed for good."""
 
     async def close(self) -> None:
-        """Kill it and all that it has started."""
+        """Kill it and all that it has started.
+
+        It is halted first: it would start another worker in place of one that is killed before it,
+        and its programs would complain of each other's end.
+        """
         while True:
             try:
+                if self.process and self.process.returncode is None:
+                    psutil.Process(self.process.pid).suspend()
                 await super().close()
             except psutil.NoSuchProcess:  # one of them ended between the look and the kill
                 await asyncio.sleep(_SECONDS_TO_LOOK)

@@ -41,6 +41,21 @@ def test_what_ends_before_it_is_killed_stops_nothing(monkeypatch) -> None:
     assert not [one for one in programs if one.is_running() and one.status() != "zombie"]
 
 
+def test_who_starts_workers_is_halted_before_they_are_killed(monkeypatch) -> None:
+    """Else it starts another, or says on the caller's terminal that something died."""
+    kill, halted = psutil.Process.kill, []
+
+    def seen(process: psutil.Process) -> None:
+        halted.extend(one.status() for one in process.parents() if one.pid in programs)
+        kill(process)
+
+    with open_workers("local", 1) as workers:
+        workers.map(same, None, [1])
+        programs = {one.pid for one in psutil.Process().children()}  # scheduler, nanny
+        monkeypatch.setattr(psutil.Process, "kill", seen)
+    assert set(halted) == {"stopped"}
+
+
 def test_nor_does_a_worker_that_died_before_it_was_heard_of() -> None:
     with local_cluster(1, scheduler_options={}, worker_options={"dashboard": False}) as cluster:
         known = set(cluster.scheduler_info["workers"])
