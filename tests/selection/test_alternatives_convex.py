@@ -168,7 +168,7 @@ def test_where_features_are_alike_a_proof_takes_far_less_work(seed, monkeypatch)
     assert n_with_part < n_alone / 3
 
 
-def test_bounds_always_hold_and_come_down_whichever_way_is_gone(monkeypatch):
+def test_bounds_hold_however_early_a_search_is_stopped_whichever_way_it_goes(monkeypatch):
     form = alike(30, seed=4)
     monkeypatch.setattr(branch_and_bound, "_WORK_BETWEEN_LOOKS", 2000)
     best = best_set(form, 7, limits=Limits.none(30)).value

@@ -11,6 +11,9 @@ the bound, against a charge for a feature's weights in them that is at least 0: 
 pays by that is at least 0 if it obeys them (Lagrangian relaxation), so that the bound holds. The
 charges are improved by a few subgradient steps on every level.
 
+A search that takes long goes on in turns with one by a closer bound, from what is convex in the
+pair costs: `convex_search.py`.
+
 Of sets that are worth the same but for rounding, the first as a word of sorted indices is taken.
 A search that takes long makes the best set so far better by swaps whenever it pauses, so that what
 it is stopped with is best among its neighbours. More time never leaves a worse one.

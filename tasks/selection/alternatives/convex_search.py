@@ -39,22 +39,29 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def count_work(found: Search, work: float, deadline: float | None) -> None:
-    """Count what a search has done, and let the other way go on if it is its turn."""
-    level = int(found.state.level[0])
-    k = len(found.state.best) - level
-    convexity, fixed = found.convexity, found.state.chosen[:level].copy()
+    """Count what a search has done, and let the other way go on if it is its turn.
+
+    Parameters
+    ----------
+    found : Search
+    work : float
+        How many looks at a candidate or a pair it has taken since the last call.
+    deadline : float or None
+        On the clock of `time.monotonic`; a part that is looked for is then as good as it is.
+    """
+    convexity, k = found.convexity, len(found.state.best) - int(found.state.level[0])
     if not len(found.problem.costs) or k < _LEAST_TO_CHOOSE:
         return
     found.work[found.is_convex] += work
     convexity.work += work
     if found.is_for_many and (found.is_declined or not convexity.is_quicker):
         return
-    places = np.setdiff1d(np.arange(len(found.features)), fixed)
+    _, places = _fixed_and_open(found)
     cost = _WORK_OF_PART * (float(len(places)) ** 3 + _SMALL)
     if found.is_convex:
         if found.work[True] > _BEFORE_BETTER * cost * 2**found.n_begun:
-            _find_part(found, places, fixed, k, deadline)
-            _begin(found, places, fixed)
+            _find_part(found, deadline)
+            _begin(found)
         elif not found.is_for_many and found.work[True] > _TURNS * found.work[False]:
             found.turn()
     elif found.other is not None:
@@ -62,19 +69,16 @@ def count_work(found: Search, work: float, deadline: float | None) -> None:
             found.turn()
     elif convexity.part(found.features[places]) is not None:
         if found.work[False] > convexity.patience:
-            _begin(found, places, fixed)
+            _begin(found)
     elif convexity.work > _BEFORE_PART * cost:
-        _find_part(found, places, fixed, k, deadline)
-        _begin(found, places, fixed)
+        _find_part(found, deadline)
+        _begin(found)
 
 
 def begin_now(found: Search) -> None:
     """Find a convex part and begin a search with it, however little has been done."""
-    level = int(found.state.level[0])
-    fixed = found.state.chosen[:level].copy()
-    places = np.setdiff1d(np.arange(len(found.features)), fixed)
-    _find_part(found, places, fixed, len(found.state.best) - level, None)
-    _begin(found, places, fixed)
+    _find_part(found, None)
+    _begin(found)
 
 
 def learn(found: Search) -> None:
@@ -85,19 +89,26 @@ def learn(found: Search) -> None:
         found.convexity.patience = times * found.work[found.is_convex]
 
 
-def _find_part(
-    found: Search, places: Integers, fixed: Integers, k: int, deadline: float | None
-) -> None:
+def _fixed_and_open(found: Search) -> tuple[Integers, Integers]:
+    """Return the places of what is in every set, and of what a search may add."""
+    fixed = found.state.chosen[: int(found.state.level[0])].copy()
+    return fixed, np.setdiff1d(np.arange(len(found.features)), fixed)
+
+
+def _find_part(found: Search, deadline: float | None) -> None:
     """Find a convex part, or a better one, for what a search may add to what is fixed."""
+    fixed, places = _fixed_and_open(found)
     problem, multipliers = found.problem, found.state.multipliers[len(fixed)]
     gains = problem.gains[places] - problem.costs[np.ix_(fixed, places)].sum(axis=0)
     gains -= problem.weights[places] @ multipliers
     costs = problem.costs[np.ix_(places, places)]
+    k = len(found.state.best) - len(fixed)
     found.convexity.improve(found.features[places], gains, costs, k, deadline)
 
 
-def _begin(found: Search, places: Integers, fixed: Integers) -> None:
+def _begin(found: Search) -> None:
     """Begin a search with the convex part that is known."""
+    fixed, places = _fixed_and_open(found)
     part = found.convexity.part(found.features[places])
     if part is None:
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.array_kernels import insert
+from chaffinch.tasks.selection.alternatives.array_kernels import insert, total
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
 
 MOST_ROUNDINGS = 2000  # of a slope, each of no more than k times the largest entry
@@ -68,7 +68,11 @@ def weigh(problem: Any, state: Any, level: int) -> None:
 
 @compiled
 def halve(problem: Any, state: Any, level: int) -> None:
-    """Take half of the smallest rests of pair costs among the candidates that are left."""
+    """Take half of the smallest rests of pair costs among the candidates that are left.
+
+    The loop is that of `search_kernels._promise_anew`: as a kernel that both call, searches take
+    up to 1.7 times as long.
+    """
     n, partners = state.n_candidates[level], len(state.chosen) - level - 1
     nearest, is_left = np.empty(partners), np.zeros(len(problem.gains), np.bool_)
     for i in range(n):
@@ -87,10 +91,7 @@ def halve(problem: Any, state: Any, level: int) -> None:
                 if j != i:
                     rest = problem.rests[feature, state.candidates[level, j]]
                     filled = insert(nearest, filled, partners, -rest / 2)
-        loss = 0.0
-        for half in nearest:
-            loss -= half
-        state.losses[level, i] = loss
+        state.losses[level, i] = -total(nearest)
     state.halved[level] = n
 
 
@@ -135,10 +136,10 @@ def constant(problem: Any, state: Any, level: int) -> float:
 @compiled
 def step(problem: Any, state: Any, level: int, places: Any, wanted: float, bound: float) -> bool:
     """Move weights towards the best candidates; return False if it cannot make bounds hopeless."""
-    n, ahead = state.n_candidates[level], 0.0
+    n = state.n_candidates[level]
+    slopes, gap, curvature = np.zeros(n), 0.0, 0.0
     for place in places:
-        ahead += state.promises[level, place]
-    slopes, gap, curvature = np.zeros(n), ahead, 0.0
+        gap += state.promises[level, place]
     for i in range(n):
         gap -= state.shares[level, state.candidates[level, i]] * state.promises[level, i]
     if bound - gap >= wanted or gap <= _CLOSE * abs(bound):
