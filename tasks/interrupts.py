@@ -102,7 +102,7 @@ def stopped_by_signals() -> Iterator[None]:
     does by another Ctrl-C. A signal that this program was started to ignore, as by `nohup`, stays
     ignored. While a module is imported, these and Ctrl-C wait until it is: an import may make
     another error of them. Where the exception is lost, as in compiled code that asks Python
-    something, it is raised again. For the main thread only.
+    something, nothing is said of that, and it is raised again. For the main thread only.
 
     Raises
     ------
@@ -133,14 +133,22 @@ def stopped_by_signals() -> Iterator[None]:
             stopping = True
             raise KeyboardInterrupt if number == signal.SIGINT else Stopped(number)
 
+    say_lost = sys.unraisablehook
+
+    def unless_a_stop(lost: sys.UnraisableHookArgs) -> None:
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            say_lost(lost)
+
     before = {number: signal.getsignal(number) for number in _STOPPING}
     taken = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
     for number in taken:
         signal.signal(number, stop)
+    sys.unraisablehook = unless_a_stop
     try:
         yield
     finally:
         is_over = True
+        sys.unraisablehook = say_lost
         for number, old in taken.items():
             signal.signal(number, old)
 

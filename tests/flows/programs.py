@@ -1,17 +1,20 @@
 """Programs that the flow tests start: the command line, a Prefect server, whatever they leave."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 Found = TypeVar("Found")
+
+PORTS = range(10_000, 32_768)  # Linux deals out those above
 
 # The handler is set by hand because a shell that starts the tests in the background has SIGINT
 # ignored, and every program below it would inherit that.
@@ -117,7 +120,13 @@ def eventually(look: Callable[[], Found], seconds: float = 60) -> Found:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens to."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """Return a port of the loopback interface that nobody listens to.
+
+    It is none of those that the system deals out, of which another program's connection may take
+    one before who asked for it listens.
+    """
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port

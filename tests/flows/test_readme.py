@@ -53,7 +53,8 @@ def test_from_nothing_to_a_nightly_run(tmp_path):
         COLUMNS="200",
     )
     script = "\n".join(["set -e", f"cd {tmp_path}", *typed])
-    script = script.replace("4200", port).replace("4280", str(free_port()))
+    ports = {"4200": port, "4280": str(free_port())}
+    script = re.sub("|".join(ports), lambda found: ports[found[0]], script)
     log = tmp_path / "said"
     with started("bash", "-c", script, env=env, log=log) as shell:
         assert shell.wait(250) == 0, log.read_text()

@@ -82,7 +82,21 @@ def test_a_stop_that_is_lost_is_raised_again(number):
         (sys.executable, "-c", LOSES_IT, str(int(number))),
         capture_output=True, text=True, timeout=50, check=False,
     )  # fmt: skip
-    assert (ended.stdout, ended.returncode) == ("lost\n", 128 + number)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("lost\n", "", 128 + number)
+
+
+def test_any_other_error_that_is_lost_is_told(monkeypatch):
+    class Fails:
+        def __del__(self) -> None:
+            raise OSError("not closed")
+
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(str(lost.exc_value)))
+    before = sys.unraisablehook
+    with stopped_by_signals():
+        Fails()
+    assert told == ["not closed"]
+    assert sys.unraisablehook is before
 
 
 def tidied_after_ctrl_c(meanwhile) -> list[str]:

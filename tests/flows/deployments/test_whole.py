@@ -45,9 +45,9 @@ class Machine:
     def here(self, said: str, more: dict[str, str] | None = None) -> str:
         """Return a word of compose.yaml as it must be on this machine."""
         said = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: self.values[found[1]], said)
-        for place, at in {**(more or {}), **self.places}.items():
-            said = said.replace(place, at)
-        return said
+        places = {**(more or {}), **self.places}
+        # in one go: what is put in may hold what another place is called
+        return re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], said)
 
     def command(self, words: list[str], more: dict[str, str] | None = None) -> list[str]:
         """Return a command likewise, its program that of the tests."""
@@ -87,7 +87,11 @@ class Machine:
                 assert program.poll() is None, path.read_text()
                 return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
-            eventually(is_well, SECONDS)
+            try:
+                eventually(is_well, SECONDS)
+            except TimeoutError as error:
+                error.add_note(path.read_text())
+                raise
             yield program
 
 
