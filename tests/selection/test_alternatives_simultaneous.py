@@ -12,7 +12,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from chaffinch.tasks.selection.alternatives import balanced, multiplicities, use_table
+from chaffinch.tasks.selection.alternatives import (
+    balanced,
+    multiplicities,
+    targets,
+    use_table,
+)
 from chaffinch.tasks.selection.alternatives.annealing_kernels import balanced_by_annealing
 from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.balanced import best_min
@@ -26,7 +31,7 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_replacement,
 )
 from chaffinch.tasks.selection.alternatives.multiplicities import any_sets, best_sum
-from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
+from chaffinch.tasks.selection.alternatives.multiplicity_state import FREE, Problem
 from chaffinch.tasks.selection.alternatives.prefixes import bound_of_prefixes, most_uses_of
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import PAUSED
@@ -121,7 +126,7 @@ def test_a_bound_holds_however_early_the_search_stops(aggregate, question) -> No
     ("way", "limit"),
     [
         pytest.param("down from the bound", (use_table, "_MOST_CELLS", 0), id="down"),
-        pytest.param("up from a design", (balanced, "_MOST_SETS", 0), id="up"),
+        pytest.param("up from a design", (targets, "_MOST_SETS", 0), id="up"),
     ],
 )
 @settings(max_examples=100, deadline=None)
@@ -145,7 +150,7 @@ def test_the_search_up_meets_the_best_from_any_target(question, units) -> None:
     n_pairs = math.comb(n_sets, 2) * overlap
     table = use_table.table_of_uses(units, n_sets, n_sets * k, n_pairs, None)
     sums = np.concatenate([[0], np.cumsum(units)])
-    problem = Problem(units, sums, table, n_pairs + 1, 0, k, overlap)
+    problem = Problem(units, sums, table, n_pairs + 1, 0, k, overlap, n_sets, *FREE)
     best = best_by_trying_all(units.astype(float), k, n_sets, overlap, min)
     for target in (0, int(max(best, 0)), int(max(best, 0)) + 1):
         state = fresh_balance(len(units), n_sets, target)
@@ -243,9 +248,10 @@ def test_prices_prove_the_best_where_no_other_way_leads_to_it(aggregate, questio
         for module in (multiplicities, balanced):
             patch.setattr(module, "_MANY_PLACES", 0)
             patch.setattr(module, "_BEFORE_PRICES", 0.0)
+        for module in (multiplicities, targets):
             patch.setattr(module, "table_of_uses", lambda *what: None)
         patch.setattr(multiplicities._Search, "_anneal", lambda self, bound, uses: bound)
-        patch.setattr(balanced._Search, "_lower_target", lambda self, most_work: False)
+        patch.setattr(balanced._Search, "lower_target", lambda self, most_work: False)
         patch.setattr(balanced._Search, "_anneal", lambda self, n_swaps, seed: None)
         deadline = time.monotonic() + 600
         found = SEARCHES[aggregate](values, k, n_sets, overlap, deadline=deadline)

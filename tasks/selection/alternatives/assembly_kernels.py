@@ -31,8 +31,8 @@ class Parts(NamedTuple):
     bits : ndarray of uint64, shape (N, w)
         The same.
     worth, price : ndarray of int64, shape (N,)
-    penalties : ndarray of int64, shape (p, m + 1)
-        Convex in the number of sets.
+    penalties : ndarray of int64, shape (p, u + 1)
+        Convex in the number of sets, of which a feature may be in u.
     budget : int
     overlap : int
         K, how many features two sets may share.
@@ -155,7 +155,7 @@ def _go_together(parts: Any, one: int, other: int) -> bool:
 def _least_penalty(parts: Any, j: int, uses: int, left: int) -> int:
     """Return the least penalty of feature j if up to `left` sets are still to come."""
     least = parts.penalties[j, uses]
-    for count in range(uses + 1, uses + left + 1):
+    for count in range(uses + 1, min(uses + left + 1, parts.penalties.shape[1])):
         if parts.penalties[j, count] >= least:
             break
         least = parts.penalties[j, count]
@@ -202,6 +202,15 @@ def _list_next(parts: Any, state: Any, depth: int) -> None:
 
 
 @compiled
+def _has_room(parts: Any, state: Any, one: int) -> bool:
+    """Return whether each feature of a set may be in one more."""
+    most, n_full = parts.penalties.shape[1] - 1, 0
+    for i in range(parts.sets.shape[1]):
+        n_full += state.uses[parts.sets[one, i]] >= most
+    return bool(n_full == 0)
+
+
+@compiled
 def _use(parts: Any, state: Any, chosen: int, sign: int) -> None:
     for i in range(parts.sets.shape[1]):
         state.uses[parts.sets[chosen, i]] += sign
@@ -215,7 +224,11 @@ def _go_down(parts: Any, state: Any, depth: int, chosen: int) -> int:
         other = row[i]
         if other == chosen or state.is_tried[depth, other]:
             continue
-        if parts.worth[other] > state.best_worth[0] and _go_together(parts, chosen, other):
+        if (
+            parts.worth[other] > state.best_worth[0]
+            and _go_together(parts, chosen, other)
+            and _has_room(parts, state, other)
+        ):
             state.candidates[depth + 1, n] = other
             n += 1
     state.n_candidates[depth + 1] = n

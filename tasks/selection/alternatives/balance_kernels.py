@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.array_kernels import write
+from chaffinch.tasks.selection.alternatives.bar_kernels import is_barred
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
@@ -106,14 +107,21 @@ def _toggle(problem: Any, state: Any, j: int, s: int, sign: int) -> None:
 @compiled
 def _give(problem: Any, state: Any, j: int, first: int) -> None:
     """Give feature j to each set from `first` on that may have it, and note which are alike."""
+    n_uses = 0
+    for s in range(first):
+        n_uses += state.has[j, s]
     for s in range(first, len(state.filled)):
-        may = state.filled[s] < problem.size
+        n_open = problem.size - state.filled[s]
+        may = n_open > 0 and n_uses < problem.most_uses
         may = may and not (state.alike[j, s] and not state.has[j, s - 1])
+        if may and not problem.is_free:
+            may = not is_barred(problem.bars, state.has, j, s, n_open)
         for other in range(s):
             if state.has[j, other] and state.shared[s, other] >= problem.overlap:
                 may = False
         if may:
             _toggle(problem, state, j, s, 1)
+            n_uses += 1
     for s in range(1, len(state.filled)):
         is_same = state.has[j, s] == state.has[j, s - 1]
         state.alike[j + 1, s] = state.alike[j, s] and is_same

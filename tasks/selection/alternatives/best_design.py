@@ -9,6 +9,10 @@ import numpy as np
 from chaffinch.tasks.selection.alternatives.bounding import best_beside
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
+from chaffinch.tasks.selection.alternatives.feature_by_feature import (
+    FeatureByFeature,
+    feature_by_feature,
+)
 from chaffinch.tasks.selection.alternatives.graph import Known
 from chaffinch.tasks.selection.alternatives.prices import Bound
 from chaffinch.tasks.selection.alternatives.swaps import improved
@@ -41,6 +45,10 @@ class BestDesign:
         What the best is worth; -inf without one.
     ceiling : float
         No design counts for more in all.
+    by_features : FeatureByFeature or None
+        A search feature by feature, where there can be one.
+    is_settled : bool
+        Whether that has proven the best.
     """
 
     def __init__(
@@ -56,6 +64,8 @@ class BestDesign:
         self.best: Sets | None = None
         self.first: Sets | None = None
         self.value, self.ceiling = -math.inf, math.inf
+        self.by_features: FeatureByFeature | None = None
+        self.is_settled = False
 
     def take(self, sets: Sets) -> bool:
         """Take sets if they are a better design; return whether they are."""
@@ -68,8 +78,31 @@ class BestDesign:
             return True
         return False
 
+    def begin_by_features(self) -> bool:
+        """Search feature by feature, if that can be; see `is_settled_by_features`."""
+        if not self.is_over():
+            self.by_features = feature_by_feature(
+                self.designs,
+                self.best,
+                is_smallest_counted=self.is_smallest_counted,
+                deadline=self.deadline,
+            )
+        return self.is_settled_by_features()
+
+    def is_settled_by_features(self) -> bool:
+        """Search on feature by feature for a while; return whether the best is proven so."""
+        if self.by_features is None or self.is_over():
+            return False
+        found = self.by_features.go_on(self.best, self.deadline)
+        if found is not None:
+            self.take(found)
+        self.is_settled = self.by_features.is_done
+        return self.is_settled
+
     def needed(self, bound: Bound) -> float:
         """Return what a design loses less than if it is better by more than rounding."""
+        if self.is_settled:
+            return -math.inf
         worst = -(self.designs.n_sets + 1) * self.designs.magnitude  # any design is better
         if self.best is not None:
             worst = self.value * (self.designs.n_sets if self.is_smallest_counted else 1)

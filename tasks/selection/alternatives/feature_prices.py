@@ -47,6 +47,8 @@ class Question:
         Of the features, descending; in 0..least.
     k, n_sets, n_pairs : int
         k, m, and m (m - 1) / 2 K.
+    most_uses : int
+        In how many of the sets a feature may be.
     least : int
         Z.
     """
@@ -55,6 +57,7 @@ class Question:
     k: int
     n_sets: int
     n_pairs: int
+    most_uses: int
     least: int
 
 
@@ -65,7 +68,8 @@ class Prices:
     Attributes
     ----------
     of_features : ndarray of int64, shape (p,)
-    penalties : ndarray of int64, shape (p, m + 1)
+    penalties : ndarray of int64, shape (p, u + 1)
+        For so many uses, u at most.
     budget : int
     """
 
@@ -77,7 +81,7 @@ class Prices:
 def best_uses_for(question: Question) -> Uses:
     """Return the best uses; ValueError if even the most even ones make too many pairs."""
     n_places = question.n_sets * question.k
-    uses = best_uses(question.worth, question.n_sets, n_places, question.n_pairs)
+    uses = best_uses(question.worth, question.most_uses, n_places, question.n_pairs)
     if uses is None:
         raise ValueError("no uses although there are sets")
     return uses
@@ -85,9 +89,10 @@ def best_uses_for(question: Question) -> Uses:
 
 def prices_of_uses(question: Question, uses: Uses) -> Prices:
     """Return the prices at which the best uses suit the features."""
-    most = uses.price * (question.n_sets - 1)
-    of_features = np.clip(question.worth - uses.threshold, 0, most)
-    counts = np.arange(question.n_sets + 1)
+    of_features = np.maximum(question.worth - uses.threshold, 0)
+    if question.most_uses == question.n_sets:  # a price tells no more sets from others than this
+        of_features = np.minimum(of_features, uses.price * (question.n_sets - 1))
+    counts = np.arange(question.most_uses + 1)
     saved = of_features[:, None] * counts - uses.price * (counts * (counts - 1) // 2)
     most_saved = saved.max(axis=1)
     budget = int(most_saved.sum()) + uses.price * question.n_pairs

@@ -25,7 +25,7 @@ from chaffinch.tasks.selection.alternatives.convex_search import begin_now
 from chaffinch.tasks.selection.alternatives.dealing import dealt_out
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import greedy_balancing
-from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem
+from chaffinch.tasks.selection.alternatives.multiplicity_state import FREE, Problem
 from chaffinch.tasks.selection.alternatives.quality import (
     CFS,
     FCBF,
@@ -114,7 +114,7 @@ def _anneal(aggregate: Aggregate) -> None:
     table = table_of_uses(units, n_sets, n_sets * _K, n_pairs, None)
     if table is not None:
         sums = np.concatenate([[0], np.cumsum(units)])
-        problem = Problem(units, sums, table, n_pairs + 1, 0, _K, overlap)
+        problem = Problem(units, sums, table, n_pairs + 1, 0, _K, overlap, n_sets, *FREE)
         balance(problem, fresh_balance(n, n_sets, 1), 1)
     balanced_by_annealing(units, sets, overlap, 1, 1.0, 1, 1)
     by_prices(units.astype(np.float64), sets, overlap, aggregate, None)

@@ -38,7 +38,7 @@ from chaffinch.tasks.selection.alternatives.dealing import best_dealt_out
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.greedy import Sets, check, greedy_balancing
 from chaffinch.tasks.selection.alternatives.multiplicity_kernels import search
-from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem, fresh_state
+from chaffinch.tasks.selection.alternatives.multiplicity_state import FREE, Problem, fresh_state
 from chaffinch.tasks.selection.alternatives.prefixes import bound_of_prefixes
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.sets import Solved
@@ -171,7 +171,9 @@ class _Search:
         """Search through all; if it takes long, first anneal, or longer if that has been done."""
         units, blur = self.whole.units, self.whole.blur(self.n_places)
         sums = np.concatenate([[0], np.cumsum(units)])
-        problem = Problem(units, sums, table, self.scale, blur, self.k, self.overlap)
+        problem = Problem(
+            units, sums, table, self.scale, blur, self.k, self.overlap, self.n_sets, *FREE
+        )
         state = fresh_state(len(units), self.n_sets, self.n_places)
         at_once = _PAIRS_BETWEEN_LOOKS // self.n_sets**2 + 1
         steps_before = _LOOKS_BEFORE_PRICES * at_once if are_many else _STEPS_BEFORE_ANNEALING

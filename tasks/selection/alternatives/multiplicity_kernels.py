@@ -4,6 +4,7 @@ Features are taken best first. For each, the search chooses in how many sets it 
 sets that have had the same features so far are interchangeable, and only the first of them are
 taken. What the features after it can add at most is read off a table, that knows how many places
 are left in all sets together, and how often two sets can still share a feature (`use_table.py`).
+Where nothing bars two features from a set, no feature is in more sets than a better one.
 
 A search stops after so many steps and goes on when called again: all it knows is in its state.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaffinch.tasks.selection.alternatives.array_kernels import write
+from chaffinch.tasks.selection.alternatives.bar_kernels import is_barred
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem, State
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.use_table import NONE
@@ -34,7 +36,12 @@ def _pairs_left(problem: Any, state: Any) -> int:
 
 @compiled
 def _is_enough(problem: Any, state: Any, j: int, count: int) -> bool:
-    """Return whether later features, in no more sets than this one, can fill and beat the best."""
+    """Return whether later features, in no more sets than this one, can fill and beat the best.
+
+    Where some do not go together, they may be in more; the table tells what they promise.
+    """
+    if not problem.is_free:
+        return True
     left = state.left[j] - count
     if left == 0:
         return True
@@ -51,11 +58,25 @@ def _is_enough(problem: Any, state: Any, j: int, count: int) -> bool:
 
 
 @compiled
+def _tell_barred(problem: Any, state: Any, j: int) -> int:
+    """Tell which sets may not have feature j; return how many may."""
+    n = 0
+    for s in range(len(state.filled)):
+        n_open = problem.size - state.filled[s]
+        barred = n_open == 0 or is_barred(problem.bars, state.has, j, s, n_open)
+        state.is_barred[j, s] = barred
+        n += not barred
+    return n
+
+
+@compiled
 def _list_counts(problem: Any, state: Any, j: int) -> None:
     """List in how many sets feature j may be, the most promising first, of equals the most."""
     state.n_counts[j], state.next_count[j], state.is_placed[j] = 0, 0, False
-    pairs = _pairs_left(problem, state)
-    for count in range(min(state.most[j], state.left[j]) + 1):
+    pairs, most = _pairs_left(problem, state), min(state.most[j], state.left[j], problem.most_uses)
+    if not problem.is_free:
+        most = min(most, _tell_barred(problem, state, j))
+    for count in range(most + 1):
         shares = count * (count - 1) // 2
         if shares > pairs:
             break
@@ -77,7 +98,7 @@ def _list_counts(problem: Any, state: Any, j: int) -> None:
 @compiled
 def _may_take(problem: Any, state: Any, j: int, depth: int, s: int) -> bool:
     """Return whether set s may have feature j beside the first `depth` of its places."""
-    if state.filled[s] >= problem.size:
+    if state.filled[s] >= problem.size or state.is_barred[j, s]:
         return False
     if state.alike[j, s] and (depth == 0 or state.places[j, depth - 1] != s - 1):
         return False
@@ -167,7 +188,7 @@ def _go_down(problem: Any, state: Any, j: int) -> bool:
         )
     state.worth[j + 1] = state.worth[j] + count * problem.units[j]
     state.left[j + 1] = state.left[j] - count
-    state.most[j + 1] = count
+    state.most[j + 1] = count if problem.is_free else state.most[j]
     return True
 
 

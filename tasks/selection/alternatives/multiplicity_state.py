@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.alternatives.bar_kernels import Bars
 from chaffinch.tasks.selection.alternatives.use_table import NONE
 from chaffinch.tasks.selection.alternatives.whole_numbers import Integers
 
@@ -29,6 +30,12 @@ class Problem(NamedTuple):
         What is worth no more than this above the best is not looked for.
     size, overlap : int
         k and K.
+    most_uses : int
+        In how many sets a feature may be.
+    bars : Bars
+        What does not go together.
+    is_free : bool
+        Whether that is nothing, so that no feature is in more sets than a better one.
     """
 
     units: Integers
@@ -38,6 +45,12 @@ class Problem(NamedTuple):
     blur: int
     size: int
     overlap: int
+    most_uses: int
+    bars: Bars
+    is_free: bool
+
+
+FREE = Bars.none(), True  # what ends a `Problem` in which any features go together
 
 
 class State(NamedTuple):
@@ -55,8 +68,10 @@ class State(NamedTuple):
     places : ndarray of int64, shape (p, m)
         In which sets it is.
     is_placed : ndarray of bool, shape (p,)
+    is_barred : ndarray of bool, shape (p, m)
+        Which sets may not have it.
     most, worth, left : ndarray of int64, shape (p + 1,)
-        Uses of the feature before, worth of those before, places left for this and those after.
+        How often it may be used, worth of those before, places left for this and those after.
     filled : ndarray of int64, shape (m,)
         Features in each set.
     shared : ndarray of int64, shape (m, m)
@@ -75,6 +90,7 @@ class State(NamedTuple):
     next_count: Integers
     places: Integers
     is_placed: NDArray[np.bool_]
+    is_barred: NDArray[np.bool_]
     most: Integers
     worth: Integers
     left: Integers
@@ -101,6 +117,7 @@ def fresh_state(n_features: int, n_sets: int, n_places: int) -> State:
         next_count=np.zeros(p, dtype=np.int64),
         places=np.zeros((p, m), dtype=np.int64),
         is_placed=np.zeros(p, dtype=np.bool_),
+        is_barred=np.zeros((p, m), dtype=np.bool_),
         most=most,
         worth=np.zeros(p + 1, dtype=np.int64),
         left=left,

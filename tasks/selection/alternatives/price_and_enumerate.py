@@ -143,6 +143,8 @@ class _Search(BestDesign):
             if found.sets is None:
                 return replace(found, bound=found.bound / self.designs.n_sets)
             self.take(found.sets.astype(np.int32))
+        if not is_close and self.begin_by_features():
+            return self._solved(self.value, 0.0, is_proven=True)
         bound, master = price(self.designs, first, self.deadline, is_short=is_close)
         if bound.value == -math.inf:
             return Solved(None, -math.inf, -math.inf, complete=True)
@@ -158,13 +160,18 @@ class _Search(BestDesign):
             step = self._first_step(near, (MOST_TO_SWAP,))
         self.ceiling = bound.value
         is_proven = self._look(near, step)
+        share = self.designs.n_sets if self.is_smallest_counted else 1
+        return self._solved(self.ceiling / share, bound.slack / share, is_proven=is_proven)
+
+    def _solved(self, ceiling: float, rounding: float, *, is_proven: bool) -> Solved:
+        """Return the best design, or that there is none."""
         if is_proven and self.best is None:
             return Solved(None, -math.inf, -math.inf, complete=True)
-        share = self.designs.n_sets if self.is_smallest_counted else 1
-        ceiling = self.value if is_proven else max(self.ceiling / share, self.value)
+        if self.by_features is not None:
+            rounding = max(rounding, self.by_features.rounding)
+        bound = self.value if is_proven else max(ceiling, self.value)
         in_order = None if self.best is None else best_first(self.designs.form, self.best)
-        rounding = bound.slack / share
-        return Solved(in_order, self.value, ceiling + rounding, is_proven, rounding)
+        return Solved(in_order, self.value, bound + rounding, is_proven, rounding)
 
     def _near(self, bound: Bound) -> NearSets:
         return NearSets(self.designs, bound, self.is_smallest_counted, self.deadline)
@@ -229,6 +236,7 @@ class _Search(BestDesign):
         floor = bound.value - may_lose  # what designs in all are to be worth more than
         known = self._known(sets, floor)
         is_done = self._walk(known, bound, floor, _WORK_BEFORE_SHARPENING)
+        is_done = is_done or self.is_settled_by_features()
         if not is_done and not self.is_over():
             floor = self._raised(floor, bound)
             known, bound = sharpened(

@@ -5,8 +5,9 @@ Which way leads there depends on the quality, and on what else the sets must obe
 
 | quality | exact search, `.py` |
 |---|---|
-| `Univariate`, neither constraints nor given sets | `in_turn`, `multiplicities`, `balanced` |
-| `Univariate` with either, `FCBF`, `MRMR` | `price_and_enumerate` |
+| `Univariate`; features may be excluded | `in_turn`, `multiplicities`, `balanced` |
+| `Univariate` with other constraints or given sets, `FCBF` | `feature_by_feature` for a while |
+| and where that does not end; `MRMR` | `price_and_enumerate` |
 
 The greedy searches take `Univariate` alone, with neither.
 """
@@ -112,7 +113,8 @@ def at_once(
             f"search {search} needs a quality that is {kinds} but is {type(quality).__name__}; "
             f"use {others}"
         )
-    is_free = not len(limits.at_most) and constraints == Constraints()
+    has_given = len(limits.at_most) > 0
+    is_free = not has_given and constraints == Constraints()
     if search != "simultaneous" and not is_free:
         raise ValueError(
             f"search {search} knows neither constraints nor previous sets; use sequential or "
@@ -123,7 +125,8 @@ def at_once(
     if search == "simultaneous" and n_sets > 1 and 2 * k - overlap > designs.n_features:
         solved = Solved(None, -math.inf, -math.inf, complete=True)  # there is no room for two
     elif search == "simultaneous":
-        is_alone = is_free and isinstance(quality, Univariate)
+        excludes_only = constraints == Constraints(must_exclude=constraints.must_exclude)
+        is_alone = isinstance(quality, Univariate) and excludes_only and not has_given
         solved = _best_together(designs, highest, aggregate, deadline, is_alone=is_alone)
     else:
         solved = _greedily(search, designs, deadline)
@@ -157,7 +160,7 @@ def _best_together(
 ) -> Solved:
     """Return the sets that are best in all, proven as far as time allows.
 
-    `is_alone`: of univariate worth, with neither constraints nor given sets.
+    `is_alone`: of univariate worth, with no constraints but what is excluded, nor given sets.
     """
     k, n_sets, overlap, limits = designs.k, designs.n_sets, designs.overlap, designs.limits
     counts = math.fsum if aggregate == "sum" else min

@@ -1,0 +1,259 @@
+"""Designs searched feature by feature, where a set is worth the sum of what its features are.
+
+So it is for univariate worth, and for FCBF, which adds that some features do not go together. If
+few of the best ones are kept apart, by conflicts, given sets, groups or a budget, designs are worth
+nearly as much as if none were. There are too many such sets to list those that come near to prices'
+bound (`price_and_enumerate.py`); but what features can add at most by their uses is close to what
+they do add. The two searches are those of univariate worth alone: `multiplicity_kernels.py` by the
+sum, `balance_kernels.py` by the smallest; what a set may not take is told by `bar_kernels.py`.
+
+What every set must have is left out of all of them, so that they are smaller, and share less.
+
+Only some features are looked at. Let m k of those before a feature, in the order of value, be
+barred by nothing. A design with the feature does not have all of them, so that one of them can take
+its place in all of its sets; unless it counts for something that sets must have, as in a group.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.bar_kernels import Bars
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
+from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
+from chaffinch.tasks.selection.alternatives.greedy import best_first
+from chaffinch.tasks.selection.alternatives.multiplicity_kernels import search
+from chaffinch.tasks.selection.alternatives.multiplicity_state import (
+    Problem,
+    State,
+    fresh_state,
+)
+from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.search_state import DONE
+from chaffinch.tasks.selection.alternatives.targets import Targets
+from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
+from chaffinch.tasks.selection.alternatives.whole_numbers import (
+    Integers,
+    WholeValues,
+    whole_values,
+)
+from chaffinch.tasks.selection.vocabulary import Floats, Mask
+
+_PAIRS = 10_000_000  # of sets that are looked at, by the sum
+_WORK, _STEPS, _MORE_WORK = 1_000_000, 500_000, 3_000_000  # by the smallest, down and up
+_MOST_TURNS, _LONGER = 2, 4  # times as long
+_HOPEFUL = 0.03  # of what the terms of sets come to: what may be open, or prices are better
+_PAIRS_BETWEEN_LOOKS = 2_000_000  # at the clock; of sets, all of which a step looks at
+
+
+@dataclass
+class FeatureByFeature:
+    """A search that is ready to go, or on its way.
+
+    Attributes
+    ----------
+    designs : Designs
+    is_smallest_counted : bool
+        Whether what counts is the smallest worth of a design's sets, not the sum.
+    features : ndarray of int64, shape (p,)
+        Those that are looked at, the best first.
+    k, overlap : int
+        How large sets are, and what two of them may share, without what all must have.
+    bars : Bars
+        What a set of these features may not take.
+    by_sum : tuple of Problem and State, or None
+        Where the search by the sum is.
+    whole : WholeValues
+        What the features are worth.
+    n_turns : int
+        How often it was gone on with.
+    is_done : bool
+        Whether there is no better design than the best that it was told of, or has found.
+    """
+
+    designs: Designs
+    is_smallest_counted: bool
+    features: Integers
+    k: int
+    overlap: int
+    bars: Bars
+    whole: WholeValues
+    by_sum: tuple[Problem, State] | None
+    n_turns: int = 0
+    is_done: bool = False
+
+    @property
+    def rounding(self) -> float:
+        """By how much a design may be better then, and yet count as much."""
+        n_sets = 1 if self.is_smallest_counted else self.designs.n_sets
+        return self.whole.rounding(n_sets * self.k)
+
+    def go_on(self, best: Sets | None, deadline: float | None) -> Sets | None:
+        """Search for a better design, longer each time; return one, shape (m, k), or None.
+
+        Parameters
+        ----------
+        best : ndarray of int32, shape (m, k), or None
+            The best that is known.
+        deadline : float or None
+            On the clock of `time.monotonic`.
+        """
+        self.n_turns += 1
+        if self.n_turns > _MOST_TURNS:
+            return None
+        if self.by_sum is not None:
+            places = self._search(*self.by_sum, best, deadline)
+        else:
+            places = None if best is None else self._balance(best, deadline)
+        if places is None:
+            return None
+        included = np.array(self.designs.constraints.included, dtype=np.int64)
+        fixed = np.tile(included, (self.designs.n_sets, 1))
+        found = np.hstack((fixed, self.features[places])).astype(np.int32)
+        return np.sort(found, axis=1)
+
+    def _search(
+        self,
+        problem: Problem,
+        state: State,
+        best: Sets | None,
+        deadline: float | None,
+    ) -> Integers | None:
+        """Look for what is worth more in all."""
+        n_sets, n_places = self.designs.n_sets, self.designs.n_sets * self.k
+        if best is not None:
+            worth = math.fsum(self.designs.form.gains[self._without_included(best)].ravel())
+            units = math.floor(math.ldexp(worth, -self.whole.exponent))
+            units -= math.ceil(self.whole.error * n_places)
+            if units > state.best_worth[0]:
+                state.best_worth[:] = units, (units + problem.blur) * problem.scale
+            promise = int(problem.table[0, -1, -1]) // problem.scale
+            if promise - units > _HOPEFUL * n_places * np.abs(problem.units).max():
+                return None
+        at_once = _PAIRS_BETWEEN_LOOKS // n_sets**2 + 1
+        most = _PAIRS * _LONGER ** (self.n_turns - 1) if best is not None else _PAIRS // _LONGER
+        steps, most_steps = 0, most // n_sets**2 + 1
+        state.best[:] = False
+        while not self.is_done and steps < most_steps and not is_late(deadline):
+            self.is_done = search(problem, state, at_once) == DONE
+            steps += at_once
+        if not state.best.any():
+            return None
+        return np.nonzero(state.best.T)[1].reshape(n_sets, self.k)
+
+    def _balance(self, best: Sets, deadline: float | None) -> Integers | None:
+        """Look for what is worth more by its worst set."""
+        places = {int(feature): place for place, feature in enumerate(self.features)}
+        start = [[places[int(j)] for j in features] for features in self._without_included(best)]
+        values = self.designs.form.gains[self.features]
+        asked = self.k, self.designs.n_sets, self.overlap, deadline
+        targets = Targets(values, *asked, bars=self.bars, most_uses=self.designs.most_uses(1))
+        targets.take(np.array(start))
+        at_first = targets.best
+        self.is_done = self._is_best(targets)
+        return None if targets.best is at_first else targets.best
+
+    def _is_best(self, targets: Targets) -> bool:
+        """Go both ways for a while; return whether one came to its end."""
+        if self.n_turns == 1:
+            targets.lower_bound_by_uses()
+            if targets.lower_target(_WORK):
+                return True
+        if targets.upper - targets.worth > _HOPEFUL * self.k * np.abs(targets.units).max():
+            self.n_turns = _MOST_TURNS
+            return False
+        table, steps = targets.table(), _STEPS * _LONGER ** (self.n_turns - 1)
+        if table is not None and targets.raise_target(table, steps):
+            return True
+        return self.n_turns == 1 and targets.lower_target(_MORE_WORK)
+
+    def _without_included(self, sets: Sets) -> Sets:
+        is_fixed = np.isin(sets, self.designs.constraints.included)
+        return sets[~is_fixed].reshape(len(sets), self.k)
+
+
+def feature_by_feature(
+    designs: Designs, best: Sets | None, *, is_smallest_counted: bool, deadline: float | None
+) -> FeatureByFeature | None:
+    """Return a search that has not begun, or None if there is none for such designs.
+
+    There is none where pairs of features cost something, nor where a table of what features can
+    add at most would be too large, nor once it is late.
+
+    Parameters
+    ----------
+    designs : Designs
+    best : ndarray of int32, shape (m, k), or None
+        The best that is known.
+    is_smallest_counted : bool
+    deadline : float or None
+        On the clock of `time.monotonic`.
+    """
+    rules, form = designs.constraints, designs.form
+    included = np.array(rules.included, dtype=np.int64)
+    k, overlap = designs.k - len(included), designs.overlap - len(included)
+    if not _is_of_features(form) or k < 1 or overlap < 0:
+        return None
+    left = np.setdiff1d(np.arange(designs.n_features), [*included, *rules.excluded])
+    if form.pair_costs is not None:
+        left = left[~np.isinf(form.pair_costs[np.ix_(included, left)]).any(axis=0)]
+    weights, caps = _rows(designs, left, k)
+    left = left[best_first(form.gains[left])]
+    conflicts = np.zeros((0, 0), dtype=bool)
+    if form.pair_costs is not None:
+        conflicts = np.isinf(form.pair_costs[np.ix_(left, left)])
+        np.fill_diagonal(conflicts, False)
+    is_kept = _can_matter(conflicts, weights[:, left], designs.n_sets * k)
+    if best is not None:
+        is_kept |= np.isin(left, best)
+    left = left[is_kept]
+    if len(left) < k:
+        return None
+    n_sets, n_places = designs.n_sets, designs.n_sets * k
+    n_pairs, most_uses = designs.n_pairs_of_sets * overlap, designs.most_uses(1)
+    whole = whole_values(form.gains[left], len(left), n_places * (n_pairs + 1))
+    table = table_of_uses(whole.units, most_uses, n_places, n_pairs, deadline)
+    if table is None:
+        return None
+    if len(conflicts):
+        conflicts = conflicts[np.ix_(is_kept, is_kept)]
+    bars = Bars.of(conflicts, weights[:, left], caps, k)
+    by_sum = None
+    if not is_smallest_counted:
+        sums = np.concatenate([[0], np.cumsum(whole.units)])
+        asked = n_pairs + 1, whole.blur(n_places), k, overlap, most_uses
+        problem = Problem(whole.units, sums, table, *asked, bars, bars.is_none)
+        by_sum = problem, fresh_state(len(left), n_sets, n_places)
+    return FeatureByFeature(designs, is_smallest_counted, left, k, overlap, bars, whole, by_sum)
+
+
+def _is_of_features(form: Form) -> bool:
+    """Return whether pairs of features cost nothing, but for those that do not go together."""
+    if form.pair_costs is None:
+        return True
+    is_free = np.isinf(form.pair_costs) | (form.pair_costs == 0)
+    np.fill_diagonal(is_free, True)
+    return bool(is_free.all())
+
+
+def _rows(designs: Designs, left: Integers, k: int) -> tuple[Floats, Floats]:
+    """Return weights, shape (r, n), and caps of what k features of those left have to obey."""
+    rules, limits = designs.constraints, designs.limits
+    rows = rules.rows(designs.n_features)
+    weights = np.vstack((limits.sets, rows.weights))
+    caps = np.concatenate((limits.at_most, rows.caps)) - weights[:, rules.included].sum(axis=1)
+    heaviest = np.sort(weights[:, left], axis=1)[:, -k:].sum(axis=1)
+    is_felt = heaviest > caps
+    return weights[is_felt], caps[is_felt]
+
+
+def _can_matter(conflicts: Mask, weights: Floats, n_places: int) -> Mask:
+    """Return which features, the best first, some best design may need."""
+    is_plain = ~weights.any(axis=0)
+    if len(conflicts):
+        is_plain &= ~conflicts.any(axis=1)
+    n_before: Integers = np.cumsum(is_plain) - is_plain
+    return np.asarray((n_before < n_places) | (weights < 0).any(axis=0))
