@@ -17,6 +17,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.paths import path_from
 from chaffinch.tasks.descend import STEPS, Descended, descend
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
+from chaffinch.tasks.differentiable_selection import start_from
 from chaffinch.tasks.shuffle_files import SHUFFLE, shuffle_files
 
 PROGRESS, FEATURES = (f"differentiable-selection-{name}" for name in ("progress", "features"))
@@ -111,9 +112,9 @@ def differentiable_selection(
         files.
     """
     _check_files_for(shuffle, files)
-    for what, given in (("the folder of the features", folder), ("start", start)):
-        if given is not None:
-            path_from(given, what)
+    path_from(folder, "the folder of the features")
+    if start is not None:
+        start_from(start)
     prepare_logs()
     steps = STEPS if files is None else (SHUFFLE, *STEPS)
     tell = ProgressArtifact(PROGRESS, "Differentiable selection", steps)

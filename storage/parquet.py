@@ -12,6 +12,7 @@ import pyarrow.parquet
 from chaffinch.storage.addresses import PARQUET_ENDINGS
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.names import check_columns
+from chaffinch.storage.paths import check_regular
 
 # Options of ParquetFile, which refuses a footer with lists of more than a million by default.
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
@@ -31,10 +32,13 @@ def parquet_files(folder: Path) -> list[Path]:
     Raises
     ------
     InputError
-        If it has none, or holds folders.
+        If it has none, holds folders, or one is no regular file.
     """
     entries = ((path.name, path.is_dir()) for path in folder.iterdir())
-    return [folder / name for name in parquet_names(str(folder), entries)]
+    files = [folder / name for name in parquet_names(str(folder), entries)]
+    for file in files:
+        check_regular(file, "a source", "move it elsewhere")
+    return files
 
 
 def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]:

@@ -76,15 +76,40 @@ def file_to_write(path: Path, what: str) -> Path:
         mode = None  # not there; or whoever writes it is told why that cannot be
     if mode is not None and stat.S_ISDIR(mode):
         raise InputError(f"{what} must be a file but {path} is a folder; name a file in it")
-    if mode is not None and not stat.S_ISREG(mode):
-        raise InputError(
-            f"{what} must be a regular file but {path} is a device, a pipe or a socket; "
-            "name another file"
-        )
+    check_regular(path, what)
     with suppress(OSError):  # as of a stat: where nobody may look
         if path.is_symlink():
             return Path(os.path.realpath(path))
     return path
+
+
+def check_regular(path: Path, what: str, remedy: str = "name another file") -> None:
+    """Refuse a device, a pipe or a socket: to open one may take for ever, and so may its reading.
+
+    A folder, and what is not there, are left to whoever opens it.
+
+    Parameters
+    ----------
+    path : Path
+        As `path_from` returned it.
+    what : str
+        What it is the path of, for the error.
+    remedy : str
+        What to give instead.
+
+    Raises
+    ------
+    InputError
+        If it is that, or a symbolic link leads to one.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(
+            f"{what} must be a regular file but {path} is a device, a pipe or a socket; {remedy}"
+        )
 
 
 def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:

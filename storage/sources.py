@@ -31,7 +31,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import sha256_of_file
 from chaffinch.storage.names import check_columns, nearest
 from chaffinch.storage.parquet import parquet_files, read_parquet, without_unnamed_index
-from chaffinch.storage.paths import check_path
+from chaffinch.storage.paths import check_path, check_regular
 
 Source = Any  # a path, an address, or a table in memory; see read_source
 
@@ -163,7 +163,7 @@ def source_fingerprint(source: Source) -> str | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a path that can be none, is missing or may not be read.
+    """Say what is wrong with a path that can be none, is missing, no file or may not be read.
 
     Raises
     ------
@@ -176,6 +176,7 @@ def reading(path: Path) -> Iterator[None]:
             folder = path.parent
             known = (p.name for p in folder.iterdir()) if folder.is_dir() else ()
             raise InputError(f"there is no file {path}{nearest(path.name, known)}")
+        check_regular(path, "a source")
         yield
     except PermissionError as error:
         raise InputError(f"reading {path} is not allowed; change its permissions") from error

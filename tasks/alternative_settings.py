@@ -47,6 +47,7 @@ WEIGHTED: tuple[QualityName, ...] = (
 
 
 MOST = 1_000  # sets
+_Number = Annotated[int, Field(ge=1, le=MOST)]
 
 
 class AlternativeSettings(Settings):
@@ -58,7 +59,7 @@ class AlternativeSettings(Settings):
         {"number": "alternatives", "time_limit": "the time_limit of alternatives"}
     )
 
-    number: Annotated[int, Field(ge=1, le=MOST)] = setting(
+    number: _Number = setting(
         ...,
         0,
         "Number",
@@ -127,6 +128,17 @@ class AlternativeSettings(Settings):
                 f"quality is {self.quality}; use sequential"
             )
         return self
+
+
+# What `alternatives_of` takes, for the form.
+Asked = (
+    AlternativeSettings
+    | Annotated[
+        _Number,
+        Field(title="Number", description="How many sets; all else as it is by default."),
+    ]
+    | None
+)
 
 
 def alternatives_of(given: Any) -> Any:

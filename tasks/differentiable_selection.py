@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import write_file
-from chaffinch.storage.paths import file_to_write, path_from
+from chaffinch.storage.paths import check_regular, file_to_write, path_from
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.over_dask import OverDask
@@ -218,15 +218,22 @@ def _check_state(name: str, given: object) -> None:
         )
 
 
+def start_from(given: str | os.PathLike[str]) -> Path:
+    """Return the path of a state; InputError if it can be none, as of a device or a pipe."""
+    path = path_from(given, "start")
+    check_regular(path, "start", f"name the state that a descent left, such as {STATE}")
+    return path
+
+
 def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
     """Return the state that `save_state` wrote, and the seal by which it is known.
 
     Raises
     ------
     InputError
-        If it cannot be read.
+        If it cannot be read, or is no regular file.
     """
-    place = path_from(path, "start")
+    place = start_from(path)
     try:
         content = place.read_bytes()
     except IsADirectoryError as error:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
 from chaffinch.storage.files import parse_json
-from chaffinch.storage.paths import path_from
+from chaffinch.storage.paths import check_regular, path_from
 from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.contract import FeatureContract
 from chaffinch.tasks.reselect_settings import FeatureKind, Reselect, ReselectionSettings
@@ -98,6 +98,7 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
             f"a former run must be a result, a name or a path but is {in_one_line(given)}; {_GIVE}"
         )
     path = path_from(given, "a run", _GIVE)
+    check_regular(path, "a run", _GIVE)
     if path.is_dir():
         home = path.absolute()
         if not Run(home).exists:

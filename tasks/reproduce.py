@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.paths import path_from
 from chaffinch.storage.runs import Store
 from chaffinch.tasks.cluster import open_workers
-from chaffinch.tasks.reproducing.experiment import Measured
+from chaffinch.tasks.reproducing.experiment import Experiment, Measured, Place
 from chaffinch.tasks.reproducing.experiments import experiment_named
 from chaffinch.tasks.reproducing.memory import Item, Memory
 from chaffinch.tasks.reproducing.outcome import Reproduction, beside
@@ -84,22 +85,50 @@ def reproduce(
     if experiment.authors_seed is not None and experiment.authors_seed not in wanted:
         wanted.append(experiment.authors_seed)
     items = [(number, seed) for number in range(len(experiment.measures)) for seed in wanted]
-    memory = Memory(None if store is None else Store.open(store), experiment.name, shared)
+    memory = Memory(None if store is None else Store.open(store), experiment, shared)
     measured = {item: there for item in items if (there := memory.recall(item)) is not None}
-    lacking = [item for item in items if item not in measured]
-    on_progress(MEASURE, len(measured), len(items))
-    if lacking:
+    recalled = set(measured)
+    lacking = _to_measure(experiment, items, measured, recalled)
+    on_progress(MEASURE, len(items) - len(lacking), len(items))
+    while lacking:
+        recalled.difference_update(lacking)
+        for item in lacking:
+            measured.pop(item, None)
         with open_workers(execution.cluster, execution.workers) as those:
             results = those.as_done(partial(_measured, experiment.measures), shared, lacking)
             with closing(results):
                 for number, result in results:
                     measured[lacking[number]] = memory.keep(lacking[number], result)
                     on_progress(MEASURE, len(measured), len(items))
+        lacking = _to_measure(experiment, items, measured, recalled)
     on_progress(MEASURE, 1, 1)
     by_seed: dict[int, Measured] = {seed: {} for seed in wanted}
     for item in items:
         by_seed[item[1]] = {**by_seed[item[1]], **measured[item]}
     return beside(experiment, by_seed, seeds)
+
+
+def _to_measure(
+    experiment: Experiment,
+    items: Sequence[Item],
+    measured: Mapping[Item, Measured],
+    recalled: Set[Item],
+) -> list[Item]:
+    """Return what is lacking, and what was recalled of seeds that lack a figure all the same.
+
+    Such is of a version of the experiment whose parts measured other figures than they do now.
+    """
+    unfinished = {seed for number, seed in items if (number, seed) not in measured}
+    found: dict[int, set[Place]] = defaultdict(set)
+    for (_, seed), figures in measured.items():
+        found[seed].update(figures)
+    places = {figure.place for figure in experiment.figures}
+    return [
+        item
+        for item in items
+        if item not in measured
+        or (item in recalled and item[1] not in unfinished and not places <= found[item[1]])
+    ]
 
 
 def _measured(

@@ -14,7 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.alternative_settings import WEIGHTED as QUALITIES_WEIGHTED
-from chaffinch.tasks.alternative_settings import AlternativeSettings, alternatives_of
+from chaffinch.tasks.alternative_settings import AlternativeSettings, Asked, alternatives_of
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.history_settings import (
     HistorySettings,
@@ -191,7 +191,7 @@ class SelectionSettings(Settings):
     def _model_by_name(cls, value: Any) -> Any:
         return ModelSettings(name=value) if isinstance(value, str) else value
 
-    @field_validator("alternatives", mode="before")
+    @field_validator("alternatives", mode="before", json_schema_input_type=Asked)
     @classmethod
     def _as_many_as_asked_for(cls, value: Any) -> Any:
         if isinstance(value, dict) and "number" not in value:

@@ -16,7 +16,7 @@ from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.flows.cli import main
 from chaffinch.storage.paths import path_from
 from tests.made_up import bad_table
-from tests.test_bad_input import chaffinch_run, left_in
+from tests.refusals import chaffinch_run, left_in
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
 

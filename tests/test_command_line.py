@@ -12,7 +12,7 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from tests.made_up import good_table
-from tests.test_bad_input import COMMAND, chaffinch_run
+from tests.refusals import COMMAND, chaffinch_run
 
 HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
 COMMANDS = {

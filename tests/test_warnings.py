@@ -8,7 +8,7 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from tests.made_up import good_table
-from tests.test_bad_input import chaffinch_run
+from tests.refusals import chaffinch_run
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 TELLS = (

@@ -7,7 +7,7 @@ from typing import Any
 from joblib import hash as hash_of
 
 from chaffinch.storage.runs import Store
-from chaffinch.tasks.reproducing.experiment import Measured
+from chaffinch.tasks.reproducing.experiment import Experiment, Measured
 from chaffinch.tasks.stage import digest, versions
 
 Item = tuple[int, int]
@@ -21,29 +21,34 @@ class Memory:
     ----------
     store : Store or None
         Where they are kept; None keeps and knows nothing.
-    experiment : str
-        The experiment's name.
+    experiment : Experiment
+        What one of other places has measured is not found.
     shared : Any
         What its `read` returned; figures measured on something else are not found.
     """
 
-    def __init__(self, store: Store | None, experiment: str, shared: Any) -> None:
+    def __init__(self, store: Store | None, experiment: Experiment, shared: Any) -> None:
         self._kept = None if store is None else store.experiments
         self._about = {
-            "experiment": experiment,
+            "experiment": experiment.name,
+            "places": [figure.place for figure in experiment.figures],
             "data": hash_of(shared),
             "versions": versions(),
         }
 
     def recall(self, item: Item) -> Measured | None:
-        """Return what was measured before; None if it was not, or is damaged."""
+        """Return what was measured before; None if it was not, is damaged or of another form."""
         if self._kept is None:
             return None
         key = self._key(item)
         record = self._kept.finished(key, key)
         if record is None:
             return None
-        return {(row, column): figure for row, column, figure in record.result["figures"]}
+        try:
+            figures = record.result["figures"]
+            return {(str(row), str(column)): float(figure) for row, column, figure in figures}
+        except (KeyError, TypeError, ValueError):
+            return None
 
     def keep(self, item: Item, measured: Measured) -> Measured:
         """Keep what was measured, where there is a store, and return it.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from prefect.exceptions import ParameterTypeError
 
 import chaffinch
 import chaffinch.flows
@@ -57,6 +58,47 @@ def test_a_flow_takes_a_number_of_alternatives_for_settings_with_it():
     )
     assert by_number == by_settings
     assert by_number["settings"].alternatives.number == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "is_taken"),
+    [
+        (2, True),
+        ({"number": 2}, True),
+        ({"number": 2, "search": "simultaneous", "tau": 0.3}, True),
+        (None, True),
+        (0, False),
+        (1001, False),
+        (2.5, False),
+        (True, False),
+        ("2", False),
+        ({}, False),
+        ({"number": 0}, False),
+        ({"number": 2, "sets": 2}, False),
+    ],
+)
+def test_the_form_takes_a_number_of_alternatives_where_the_flow_does(schema, given, is_taken):
+    """The check is the one that Prefect's server makes of a run's parameters before it begins."""
+    from prefect.utilities.schema_tools import is_valid_schema, validate
+
+    asked = {"data": "table.csv", "settings": {"target": "price", "alternatives": given}}
+    assert is_valid_schema(schema) is None
+    assert (validate(asked, schema) == []) == is_taken
+    if is_taken:
+        chaffinch.feature_selection.validate_parameters(asked)
+    else:
+        with pytest.raises((InputError, ParameterTypeError)):
+            chaffinch.feature_selection.validate_parameters(asked)
+
+
+def test_alternatives_are_a_form_a_number_or_none_in_this_order(schema):
+    choices = schema["definitions"]["SelectionSettings"]["properties"]["alternatives"]["anyOf"]
+    form, number, none = choices
+    assert form == {"$ref": "#/definitions/AlternativeSettings"}
+    of_form = schema["definitions"]["AlternativeSettings"]["properties"]["number"]
+    for limit in ("type", "minimum", "maximum"):
+        assert number[limit] == of_form[limit]
+    assert (number["title"], none) == ("Number", {"type": "null", "title": "None"})
 
 
 @pytest.mark.parametrize("flow", FLOWS)

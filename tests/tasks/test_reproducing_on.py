@@ -113,6 +113,77 @@ def test_a_record_that_was_changed_is_measured_again(counted, tmp_path) -> None:
     assert 1 <= len(counted.asked) <= 2
 
 
+def with_a_figure_more(counted) -> Experiment:
+    more = ("another row", "another column")
+    return replace(
+        counted.experiment,
+        figures=(*counted.experiment.figures, Figure(*more, None)),
+        measures=(counted.first, lambda *given: {**counted.second(*given), more: 7.0}),
+    )
+
+
+@pytest.mark.parametrize("has_more_now", [True, False])
+@pytest.mark.parametrize("seeds_before", [2, 3])
+def test_what_an_experiment_of_other_figures_kept_leaves_no_trace(
+    counted, tmp_path, monkeypatch, has_more_now, seeds_before
+) -> None:
+    before, now = counted.experiment, with_a_figure_more(counted)
+    if not has_more_now:
+        before, now = now, before
+    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", before)
+    again(seeds_before, tmp_path)
+    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", now)
+    found = again(3, tmp_path)
+    assert found == again(3, None)
+    assert [len(found.by_seed[seed]) for seed in range(3)] == [3 if has_more_now else 2] * 3
+    counted.asked.clear()
+    again(3, tmp_path)
+    assert counted.asked == []
+
+
+def test_parts_that_were_measured_in_another_order_before_a_stop_are_measured_again(
+    counted, tmp_path, monkeypatch
+) -> None:
+    whole = again(2, None)
+    other_order = replace(counted.experiment, measures=(counted.second, counted.first))
+    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", other_order)
+    counted.stopped_by = 0
+    with pytest.raises(KeyboardInterrupt):
+        again(2, tmp_path)
+    assert counted.asked[-2:] == [("second", 0), ("second", 1)]
+    monkeypatch.setitem(EXPERIMENTS, "gbmo-table-2", counted.experiment)
+    counted.stopped_by = None
+    counted.asked.clear()
+    told = []
+    assert again(2, tmp_path, told) == whole
+    # what is called the first part is kept, but is the second
+    lacking = [("second", 0), ("second", 1)]
+    assert counted.asked == [*lacking, ("first", 0), ("first", 1)]
+    assert told[0] == ("measure", 2, 4)
+    assert told[-2:] == [("measure", 4, 4), ("measure", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"figures": None},
+        {"figures": [["a row", "a column"]]},
+        {"figures": [["a row", "a column", None]]},
+        {"figures": [["a row", "a column", "none"]]},
+    ],
+)
+def test_a_record_of_another_form_is_measured_again(counted, tmp_path, result) -> None:
+    whole = again(2, tmp_path)
+    experiments = Store.open(tmp_path).experiments
+    for path in sorted((experiments.folder / "stages").glob("*.json"))[1:3]:
+        with experiments.stage(path.stem, path.stem) as writer:
+            writer.result = result
+    counted.asked.clear()
+    assert again(2, tmp_path) == whole
+    assert len(counted.asked) == 2
+
+
 def test_without_a_store_nothing_is_kept(counted, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     again(1, None)

@@ -13,7 +13,7 @@ from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
 from chaffinch.tasks.selection.pefs.batched_search import BatchedSearch
 from tests.selection.test_pefs_on_device import CPU, searches
 from tests.selection.test_pefs_on_device import table as prepared_table
-from tests.tasks.test_probabilistic_networks import network
+from tests.tasks.made_up_networks import network
 from tests.tasks.test_probabilistic_selection import found, same, table
 
 ON = {"meta": partial(torch.device, "meta"), "cuda": partial(torch.device, "cuda")}
