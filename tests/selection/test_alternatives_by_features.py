@@ -18,7 +18,7 @@ from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.feature_by_feature import feature_by_feature
 from chaffinch.tasks.selection.alternatives.quality import Form
 from tests.selection import exhaustive
-from tests.selection.test_alternatives_price import best_by_trying_all
+from tests.selection.every_design import best_by_trying_all
 
 COUNTS = {"sum": math.fsum, "min": min}
 

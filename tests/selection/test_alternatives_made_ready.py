@@ -24,12 +24,21 @@ kind, search, aggregate, k, n_alternatives = sys.argv[1:]
 asked = {"search": search, "aggregate": aggregate or None}
 random = np.random.default_rng(0)
 values, pairs = random.uniform(size=20), random.uniform(size=(20, 20)) / 4
-quality = chaffinch.Univariate(values) if kind == "Univariate" else chaffinch.MRMR(values, pairs)
+quality = chaffinch.Univariate(values)
+if kind != "Univariate":
+    quality = getattr(chaffinch, kind)(values, pairs)
 make_ready(quality, find_alternatives, **asked)
 convex_search._BEFORE_PART, branch_and_bound._WORK_BETWEEN_LOOKS = 0, 1  # as in a long search
 before = compiled()
 sizes = {"k": int(k), "n_alternatives": int(n_alternatives)}
-found = find_alternatives(quality, **sizes, tau=0.5, time_limit=60, **asked)
+rules = [None]
+if kind in ("Univariate", "FCBF") and search == "simultaneous":
+    group = {"features": [0, 1, 2], "at_least": 1}
+    rules.append(chaffinch.Constraints(groups=[chaffinch.Group(**group)], max_sets_per_feature=3))
+for constraints in rules:
+    found = find_alternatives(
+        quality, **sizes, tau=0.5, constraints=constraints, time_limit=60, **asked
+    )
 print(found.status, len(before) > 0, compiled() - before)
 """
 
@@ -41,6 +50,8 @@ print(found.status, len(before) > 0, compiled() - before)
         ("MRMR", "sequential", "", 7, 3),
         ("Univariate", "simultaneous", "", 5, 3),
         ("MRMR", "simultaneous", "", 7, 3),
+        ("FCBF", "simultaneous", "sum", 5, 4),
+        ("FCBF", "simultaneous", "min", 5, 4),
         ("Univariate", "simultaneous", "sum", 6, 8),  # of so many places sets are annealed
         ("Univariate", "simultaneous", "min", 6, 8),
     ],

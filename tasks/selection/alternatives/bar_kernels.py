@@ -45,6 +45,7 @@ class Bars(NamedTuple):
     @classmethod
     def of(cls, conflicts: Mask, weights: Floats, caps: Floats, k: int) -> Bars:
         """Return what does not go together in sets of k features."""
+        weights = np.ascontiguousarray(weights)  # one layout, so that kernels are compiled once
         least = np.full((len(weights), weights.shape[1] + 1, k + 1), np.inf)
         _weigh(weights, least)
         return cls(conflicts if conflicts.any() else conflicts[:0, :0], weights, caps, least)

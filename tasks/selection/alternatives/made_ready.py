@@ -17,15 +17,15 @@ from chaffinch.tasks.selection.alternatives.annealing_kernels import (
     balanced_by_annealing,
     realised,
 )
-from chaffinch.tasks.selection.alternatives.balance_kernels import balance, fresh_balance
 from chaffinch.tasks.selection.alternatives.by_prices import by_prices
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
 from chaffinch.tasks.selection.alternatives.convex_kernels import search_convex
 from chaffinch.tasks.selection.alternatives.convex_search import begin_now
 from chaffinch.tasks.selection.alternatives.dealing import dealt_out
+from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
+from chaffinch.tasks.selection.alternatives.feature_by_feature import feature_by_feature
 from chaffinch.tasks.selection.alternatives.greedy import greedy_balancing
-from chaffinch.tasks.selection.alternatives.multiplicity_state import FREE, Problem
 from chaffinch.tasks.selection.alternatives.quality import (
     CFS,
     FCBF,
@@ -37,7 +37,7 @@ from chaffinch.tasks.selection.alternatives.quality import (
 from chaffinch.tasks.selection.alternatives.search_problem import improve_by_swaps, prepared
 from chaffinch.tasks.selection.alternatives.searching import Limits
 from chaffinch.tasks.selection.alternatives.sets import Aggregate
-from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
+from chaffinch.tasks.selection.alternatives.targets import Targets
 from chaffinch.tasks.selection.alternatives.uses import best_uses
 
 _N, _K, _N_ALTERNATIVES, _TAU = 8, 4, 3, 0.5
@@ -67,6 +67,9 @@ def _search(kind: type[Any], find: Callable[..., object], **asked: Any) -> None:
     _search_long(has_pairs=kind is not Univariate)
     if asked["search"] == "simultaneous":
         _anneal_sets()
+        if kind is not MRMR:  # prices as well, where a search feature by feature comes to no end
+            _search(MRMR, find, **asked)
+            _search_by_features(asked["aggregate"] or "sum")
         if kind is Univariate:
             _anneal(asked["aggregate"] or "sum")
 
@@ -101,6 +104,22 @@ def _anneal_sets() -> None:
     )
 
 
+def _search_by_features(aggregate: Aggregate) -> None:
+    """Call what is searched feature by feature, where some do not go together."""
+    form = Form(np.arange(_N, 0.0, -1.0))
+    rules = Constraints(groups=[Group(range(_N), at_most=2)]).checked(_N, 2, 2)
+    designs = Designs.checked(form, 2, 2, 1, None, rules)
+    sets = np.array([[0, 1], [0, 2]], dtype=np.int32)
+    found = feature_by_feature(designs, sets, is_smallest_counted=aggregate == "min", deadline=None)
+    if found is not None:
+        found.go_on(sets, None)
+    targets = Targets(form.gains, 2, 2, 1, None)
+    targets.take(np.array([[0, 3], [1, 2]]))
+    table = targets.table()
+    if table is not None:
+        targets.raise_target(table, 1)
+
+
 def _anneal(aggregate: Aggregate) -> None:
     """Call what univariate sets of many places are searched by, and what lowers their bound."""
     n, n_sets, overlap = 10, _N_ALTERNATIVES + 1, _K // 2
@@ -111,10 +130,5 @@ def _anneal(aggregate: Aggregate) -> None:
     if uses is not None:
         realised(uses.counts, n_sets, _K, overlap, 1)
         dealt_out(uses.counts, n_sets, _K, overlap, None)
-    table = table_of_uses(units, n_sets, n_sets * _K, n_pairs, None)
-    if table is not None:
-        sums = np.concatenate([[0], np.cumsum(units)])
-        problem = Problem(units, sums, table, n_pairs + 1, 0, _K, overlap, n_sets, *FREE)
-        balance(problem, fresh_balance(n, n_sets, 1), 1)
     balanced_by_annealing(units, sets, overlap, 1, 1.0, 1, 1)
     by_prices(units.astype(np.float64), sets, overlap, aggregate, None)
