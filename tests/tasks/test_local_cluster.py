@@ -11,6 +11,7 @@ import pytest
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.local_cluster import local_cluster
 from chaffinch.tasks.orphans import quiet_client
+from tests.flows.programs import eventually
 
 pytestmark = pytest.mark.xdist_group("dask")
 
@@ -23,6 +24,13 @@ def ended() -> psutil.Process:
     """Return a process that was there when it was looked for, and is not any more."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
         return psutil.Process(program.pid)
+
+
+def is_dead(program: psutil.Process) -> bool:
+    try:
+        return not program.is_running() or program.status() == "zombie"
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_what_ends_before_it_is_killed_stops_nothing(monkeypatch) -> None:
@@ -38,22 +46,25 @@ def test_what_ends_before_it_is_killed_stops_nothing(monkeypatch) -> None:
         assert len(programs) > 4  # scheduler, nannies, workers
         monkeypatch.setattr(psutil.Process, "children", seen_too_early)
     assert not gone
-    assert not [one for one in programs if one.is_running() and one.status() != "zombie"]
+    assert eventually(lambda: all(map(is_dead, programs)), 10)
 
 
 def test_who_starts_workers_is_halted_before_they_are_killed(monkeypatch) -> None:
     """Else it starts another, or says on the caller's terminal that something died."""
-    kill, halted = psutil.Process.kill, []
+    kill, n_halted = psutil.Process.kill, 0
 
     def seen(process: psutil.Process) -> None:
-        halted.extend(one.status() for one in process.parents() if one.pid in programs)
+        nonlocal n_halted
+        for one in process.parents():
+            if one.pid in programs:  # told to halt, it does so as soon as it is its turn
+                n_halted += eventually(lambda one=one: one.status() == "stopped", 10)
         kill(process)
 
     with open_workers("local", 1) as workers:
         workers.map(same, None, [1])
         programs = {one.pid for one in psutil.Process().children()}  # scheduler, nanny
         monkeypatch.setattr(psutil.Process, "kill", seen)
-    assert set(halted) == {"stopped"}
+    assert n_halted
 
 
 def test_nor_does_a_worker_that_died_before_it_was_heard_of() -> None:
