@@ -127,15 +127,9 @@ class _Search(BestDesign):
         is_close = start is not None  # so that what is open is a matter of the bound
         first = one_after_another(self.designs, self.deadline) if start is None else start
         self.take(first)
-        self.first = first if len(first) == self.designs.n_sets else None
-        for sets in (
-            ()
-            if is_close
-            else annealed_designs(
-                self.designs, first, self.deadline, is_smallest_counted=self.is_smallest_counted
-            )
-        ):
-            self.take(sets)
+        self.first = self.best
+        if not is_close:
+            self._anneal(first)
         if self.is_smallest_counted and self.best is None:  # by the worst it is harder to find any
             found = _Search(
                 self.designs, self.deadline, is_smallest_counted=False, is_any_enough=True
@@ -143,13 +137,16 @@ class _Search(BestDesign):
             if found.sets is None:
                 return replace(found, bound=found.bound / self.designs.n_sets)
             self.take(found.sets.astype(np.int32))
-        if not is_close and self.begin_by_features():
+        has_best = self.best is not None  # where none is found, prices often tell that none is
+        if not is_close and has_best and self.begin_by_features():
             return self._solved(self.value, 0.0, is_proven=True)
         bound, master = price(self.designs, first, self.deadline, is_short=is_close)
         if bound.value == -math.inf:
             return Solved(None, -math.inf, -math.inf, complete=True)
         if master is not None and not is_close:
             self.improve(bound, master.sets)  # those that it has shares of often go together
+        if not is_close and not has_best and self.begin_by_features():
+            return self._solved(self.value, 0.0, is_proven=True)
         near = self._near(bound)
         step = None if is_close else self._first_step(near, _POOLS)
         if master is not None and not self.is_over() and (is_close or self._are_many(near)):
@@ -162,6 +159,12 @@ class _Search(BestDesign):
         is_proven = self._look(near, step)
         share = self.designs.n_sets if self.is_smallest_counted else 1
         return self._solved(self.ceiling / share, bound.slack / share, is_proven=is_proven)
+
+    def _anneal(self, first: Sets) -> None:
+        """Take designs that are soon found where there are many places."""
+        smallest = {"is_smallest_counted": self.is_smallest_counted}
+        for sets in annealed_designs(self.designs, first, self.deadline, **smallest):
+            self.take(sets)
 
     def _solved(self, ceiling: float, rounding: float, *, is_proven: bool) -> Solved:
         """Return the best design, or that there is none."""
