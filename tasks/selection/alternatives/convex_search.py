@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.array_kernels import nearest_of
 from chaffinch.tasks.selection.alternatives.convex_kernels import set_out
+from chaffinch.tasks.selection.alternatives.nearest_kernels import nearest_of
 from chaffinch.tasks.selection.alternatives.search_problem import first_level
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
 from chaffinch.tasks.selection.alternatives.searching import Search, open_bound

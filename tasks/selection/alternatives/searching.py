@@ -45,6 +45,8 @@ class Search:
         Of its pair costs.
     at_least : float
         What it was asked for.
+    is_rough : bool
+        Whether its bound is rough, as it began late, and it is not to go on.
     is_for_many : bool
         Whether it is for so many sets that it is not their proof that takes the time.
     other : tuple of Problem and State, or None
@@ -62,6 +64,7 @@ class Search:
     state: State
     convexity: Convexity
     at_least: float
+    is_rough: bool = False
     is_for_many: bool = False
     other: tuple[Problem, State] | None = None
     work: dict[bool, float] = field(default_factory=lambda: {False: 0.0, True: 0.0})
