@@ -276,7 +276,7 @@ def _run(
 ) -> int:
     """Search until it is done, there is no room for more sets, it is enough, or too late."""
     if found.is_rough:
-        return PAUSED
+        return DONE if found.is_proven else PAUSED
     work = 1 + _WORK_BETWEEN_LOOKS // (1 + len(found.problem.caps) // _ROWS_OF_WORK)
     most_work = 0 if is_late(deadline) else work  # none still makes a bound
     while True:

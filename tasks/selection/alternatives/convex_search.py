@@ -137,7 +137,7 @@ def _first_state(found: Search, problem: Problem, fixed: Integers) -> State:
     """Return the state before the first candidate is added that knows what was found so far."""
     level, before = len(fixed), found.state
     k, n = len(before.best), len(problem.gains)
-    state = first_level(problem, fixed, k, float(before.best_value[0]))
+    state = first_level(problem, fixed, k, float(before.best_value[0]), k + 1)
     state.multipliers[level] = before.multipliers[level]
     state.ceilings[level] = open_bound(found)
     shares, slopes = np.zeros((2, k + 1, n))

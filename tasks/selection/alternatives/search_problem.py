@@ -23,7 +23,8 @@ from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
-from chaffinch.tasks.selection.alternatives.searching import Limits, Search
+from chaffinch.tasks.selection.alternatives.searching import Limits, Search, open_bound_of
+from chaffinch.tasks.selection.alternatives.wide_search import best_charges, charge_all, has_room
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _STEPS, _WORK_OF_STEPS = 150, 30_000_000
@@ -46,7 +47,8 @@ def prepared(
 
     None if it is plain that no set obeys limits and constraints. Of a search with pair costs that
     is late before these are put in order, only a first set and a rough bound are found; for want of
-    a first set it is made ready nevertheless.
+    a first set it is made ready nevertheless. Where a tree without pair costs has no room, that is
+    all there is: see `wide_search.py`.
     """
     is_fixed, is_open = _fixed_and_open(form, k, constraints)
     n_open = k - int(is_fixed.sum())
@@ -69,19 +71,25 @@ def prepared(
         matrix = dominating(problem.gains, _packed(limits.sets[:, features]))
         problem = problem._replace(dominates=matrix)
     first = _good_set(problem, fixed, k, np.zeros(len(problem.caps))) if only_best else None
-    is_rough = False
+    is_rough = is_proven = False
     if pairs is not None:
         is_enough = first is not None or not only_best
         is_rough = is_enough and is_late(deadline)
         nearest = pairs.roughly(k) if is_rough else pairs.nearest(k)
         is_rough = is_enough and is_late(deadline)  # of a wide table they take a while
         problem = problem._replace(neighbours=nearest.neighbours, nearest=nearest.halves)
-    state = first_level(problem, fixed, k, at_least)
-    if first is not None:
-        _take(problem, state, first, at_least)
+    is_wide = pairs is None and not has_room(len(features), k)
+    n_levels = len(fixed) + 1 if is_wide else k + 1
+    state = first_level(problem, fixed, k, at_least, n_levels)
+    _take(problem, state, first, at_least)
     if not is_rough:
-        problem = _charged(problem, state, size, at_least, only_best=only_best)
-    return Search(features, problem, state, form.convexity, at_least, is_rough=is_rough)
+        problem = _charged(
+            problem, state, size, at_least, deadline, only_best=only_best, is_wide=is_wide
+        )
+    if is_wide:
+        is_proven = open_bound_of(state) <= state.best_value[0] + problem.slack
+        is_rough, is_proven = True, bool(is_proven and state.best[0] >= 0)
+    return Search(features, problem, state, form.convexity, at_least, is_rough, is_proven)
 
 
 def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask, Mask]:
@@ -146,8 +154,8 @@ def _problem(
         caps=caps[matters].astype(np.float64),
         least=sums[0, matters],
         most=sums[1, matters],
-        nearest=np.zeros((len(features), k)),
-        neighbours=np.zeros((len(features), 0), dtype=np.int64),
+        nearest=np.zeros((0, 0)),
+        neighbours=np.zeros((0, 0), dtype=np.int64),
         dominates=np.zeros((0, 0), dtype=bool),
         sizes=np.abs(caps[matters]) + np.abs(sums[:, matters, k]).max(axis=0),
         most_charged=0.0,
@@ -171,21 +179,31 @@ def _with_slack(problem: Problem, k: int, size: float, most_charged: float) -> P
 
 
 def _charged(
-    problem: Problem, state: State, size: float, at_least: float, *, only_best: bool
+    problem: Problem,
+    state: State,
+    size: float,
+    at_least: float,
+    deadline: float | None,
+    *,
+    only_best: bool,
+    is_wide: bool,
 ) -> Problem:
     """Charge for weights in rows on the first level; return the problem with the slack for that."""
     level, k = int(state.level[0]), len(state.best)
     if not len(problem.caps) or state.n_candidates[level] < k - level:
         return problem
-    work_of_step = int(state.n_candidates[level]) * len(problem.caps)
-    charge(problem, state, level, min(_STEPS, 1 + _WORK_OF_STEPS // work_of_step))
-    _take_back_charges(problem, state)
+    if is_wide:
+        charge_all(problem, state, best_charges(problem, state, deadline))
+    else:
+        work_of_step = int(state.n_candidates[level]) * len(problem.caps)
+        charge(problem, state, level, min(_STEPS, 1 + _WORK_OF_STEPS // work_of_step))
+        _take_back_charges(problem, state)
     multipliers = state.multipliers[level]
-    problem = _with_slack(problem, k, size, _ROOM * float(multipliers @ problem.sizes) + size)
+    charged = float(multipliers @ problem.sizes)
+    problem = _with_slack(problem, k, size, charged if is_wide else _ROOM * charged + size)
     if only_best:
         chosen = _good_set(problem, state.chosen[:level], k, multipliers)
-        if chosen is not None:
-            _take(problem, state, chosen, at_least)
+        _take(problem, state, chosen, at_least)
     return problem
 
 
@@ -193,19 +211,24 @@ def _take_back_charges(problem: Problem, state: State) -> None:
     """Make promises of the first level what they are without charges."""
     level = int(state.level[0])
     candidates = slice(int(state.n_candidates[level]))
-    nearest = problem.nearest[state.candidates[level, candidates], len(state.chosen) - level - 1]
-    state.promises[level, candidates] = state.marginals[level, candidates] - nearest
+    state.promises[level, candidates] = state.marginals[level, candidates]
+    if len(problem.costs):
+        places = state.candidates[level, candidates], len(state.chosen) - level - 1
+        state.promises[level, candidates] -= problem.nearest[places]
 
 
-def first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> State:
-    """Return the state with every candidate that rows and pair costs allow on its first level."""
+def first_level(problem: Problem, fixed: Integers, k: int, at_least: float, n_levels: int) -> State:
+    """Return the state with every candidate that rows and pair costs allow on its first level.
+
+    It has room for levels 0..n_levels - 1, k + 1 if it is to be searched.
+    """
     n, level, n_rows = len(problem.gains), len(fixed), len(problem.caps)
     state = State(
         chosen=np.zeros(k, dtype=np.int64),
-        candidates=np.zeros((k + 1, n + 1), dtype=np.int64),
-        marginals=np.zeros((k + 1, n + 1)),
-        promises=np.zeros((k + 1, n + 1)),
-        losses=np.zeros((k + 1, n + 1)),
+        candidates=np.zeros((n_levels, n + 1), dtype=np.int64),
+        marginals=np.zeros((n_levels, n + 1)),
+        promises=np.zeros((n_levels, n + 1)),
+        losses=np.zeros((n_levels, n + 1)),
         n_candidates=np.zeros(k + 1, dtype=np.int64),
         place=np.full(k + 1, -1),
         value=np.zeros(k + 1),
@@ -228,7 +251,9 @@ def first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> S
         form = Form(problem.gains, problem.costs)
         marginals -= problem.costs[fixed].sum(axis=0)
     loads = problem.weights[fixed].sum(axis=0)
-    promises = marginals - problem.nearest[:, k - level - 1]
+    promises = marginals
+    if len(problem.costs):
+        promises = marginals - problem.nearest[:, k - level - 1]
     fits = problem.weights + loads + problem.least[:, k - level - 1] <= problem.caps
     is_open = fits.all(axis=1) & (promises > -math.inf)
     is_open[fixed] = False
@@ -266,8 +291,10 @@ def improve_by_swaps(found: Search) -> None:
     _take(problem, state, chosen, math.inf)
 
 
-def _take(problem: Problem, state: State, chosen: Integers, at_least: float) -> None:
-    """Take a set for the best so far if it is better, or if it is the first that will do."""
+def _take(problem: Problem, state: State, chosen: Integers | None, at_least: float) -> None:
+    """Take a set, if any, for the best so far if it is better, or the first that will do."""
+    if chosen is None:
+        return
     value = Form(problem.gains, problem.costs if len(problem.costs) else None).value(chosen)
     if value > state.best_value[0] or (state.best[0] < 0 and value >= at_least):
         state.best[:], state.best_value[0] = np.sort(chosen), value
