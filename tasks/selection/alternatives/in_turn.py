@@ -90,6 +90,10 @@ def sets_in_turn(
     """Return m sets, shape (m, k), each the best beside those before it as far as it was looked.
 
     None where these leave no further set, or it takes too long. See `best_by_values`.
+
+    `bounding.one_after_another` does the same by any form, and knows constraints. Each of its
+    searches has work of its own, which serves a few sets; hundreds, beside so many rows, would take
+    it thirty times as long as they take here, where one amount of work is for all.
     """
     kept = np.sort(best_first(values)[: n_sets * k])
     form, n = Form(np.asarray(values, dtype=np.float64)[kept]), len(kept)
