@@ -13,9 +13,10 @@ import pytest
 from chaffinch.tasks.selection.alternatives import branch_and_bound
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
 from chaffinch.tasks.selection.alternatives.deadlines import GRACE
+from chaffinch.tasks.selection.alternatives.exchange_kernels import annealed
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.made_ready import make_ready
-from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 
 TICK = 1e-6
 
@@ -116,3 +117,55 @@ def test_one_set_is_looked_for_however_late_it_is():
             Univariate([3.0, 2, 1, 0]), k=2, n_alternatives=1, tau=1, time_limit=1
         )
     assert ([one.indices for one in found], found.status) == ([(0, 1)], "not_solved")
+
+
+@pytest.mark.parametrize("kind", [CFS, FCBF, MRMR])
+@pytest.mark.parametrize("seed", range(3))
+def test_whenever_a_set_is_stopped_its_bound_holds(kind, seed):
+    relevance, among = correlations(30, seed)
+    quality = kind(relevance, among**4 if kind is FCBF else among)  # few are in conflict
+    rules = {"previous": [(0, 1, 2, 3, 4)]}
+    (best,) = find_alternatives(quality, k=5, n_alternatives=0, tau=0.5, **rules)
+    for n_looks in range(1, 12):
+        one = stopped(quality, 5, n_looks, **rules)
+        assert one.quality <= best.quality <= one.bound + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_whenever_sets_at_once_are_stopped_their_bound_holds(aggregate, seed):
+    quality = MRMR(*correlations(14, seed))
+    asked = {"k": 4, "n_alternatives": 2, "tau": 0.5}
+    asked |= {"search": "simultaneous", "aggregate": aggregate}
+    best = find_alternatives(quality, **asked)
+    for n_looks in range(1, 12):
+        looks = itertools.count()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "monotonic", lambda looks=looks: next(looks) * TICK)
+            found = find_alternatives(quality, time_limit=n_looks * TICK, **asked)
+        assert found.total <= best.total <= found.bound + 1e-12
+
+
+def test_sets_at_once_are_there_although_the_first_could_take_all_the_time():
+    """By a clock on which each look takes a tenth of a second."""
+    looks = itertools.count()
+    quality = MRMR(*correlations(100, 0))
+    asked = {"search": "simultaneous", "k": 12, "n_alternatives": 3, "tau": 0.5}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * 0.1)
+        patch.setattr(branch_and_bound, "_WORK_BETWEEN_LOOKS", 3_000)
+        found = find_alternatives(quality, time_limit=2.5, **asked)
+    assert (len(found), found.status) == (4, "feasible")
+
+
+def test_moves_that_look_at_many_pair_costs_are_few_between_two_looks_at_the_clock():
+    looks = itertools.count()
+    n, k = 120, 50
+    costs = np.random.default_rng(0).random((n, n))
+    start = np.array([np.arange(k), np.arange(k) + 60], dtype=np.int32)
+    none = np.zeros((0, n), dtype=bool)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * TICK)
+        pool, at_most = np.arange(n), np.full(2, k // 2)
+        annealed(np.zeros(n), costs, start, 0, pool, none, at_most, 1.0, 100_000, 1, 1.0)
+    assert next(looks) > 100_000 * 10 * k / 20_000_000

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives.array_kernels import largest_size, nearest_of
+from chaffinch.tasks.selection.alternatives.array_kernels import largest_size
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
+from chaffinch.tasks.selection.alternatives.nearest_kernels import half_sums, nearest_of
+from chaffinch.tasks.selection.alternatives.pair_tables import PairTable
 from chaffinch.tasks.selection.alternatives.quality import MRMR, Form
 from chaffinch.tasks.selection.alternatives.search_problem import Limits, prepared
+from chaffinch.tasks.selection.alternatives.searching import open_bound
 from chaffinch.tasks.selection.alternatives.starting_kernels import (
     MOST_WORK,
     exchange,
@@ -118,9 +122,93 @@ def test_the_cheapest_pairs_of_each_are_listed_first_the_smallest_cost(seed, n, 
     for i, nearest in enumerate(nearest_of(costs, most).tolist()):
         others = sorted((costs[i, j], j) for j in range(n) if j != i)
         assert nearest == [j for _, j in others[:most]]
-    finite = costs[np.isfinite(costs)]
-    assert largest_size(costs) == np.abs(finite).max()
+
+
+def wide(kind, n):
+    """Return pair costs of n features, of which many are alike, far off, infinite or in order."""
+    random = np.random.default_rng(0)
+    costs = random.normal(size=(n, n))
+    if kind == "far off":
+        costs[random.random((n, n)) < 0.01] = 1e12
+    elif kind == "nearly alike":
+        costs = 1 + 1e-9 * costs**5
+    elif kind == "alike":
+        costs = np.round(costs)
+    elif kind == "in conflict":
+        costs = np.where(costs < 1, 0.0, np.inf)
+    elif kind == "in order":
+        costs = -np.add.outer(np.arange(n), np.arange(n)).astype(np.float64)
+    elif kind == "misleading":  # where a sample is taken, all are small
+        costs[:, :: n // 64] -= 100
+    np.fill_diagonal(costs, 0.0)
+    return costs
+
+
+KINDS = ["even", "far off", "nearly alike", "alike", "in conflict", "in order", "misleading"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("most", [0, 1, 40, 150, 399])
+def test_the_cheapest_pairs_of_a_wide_table_are_those_of_a_sort(kind, most) -> None:
+    n = 400
+    costs = wide(kind, n)
+    nearest = nearest_of(costs, most)
+    others = costs + np.diag(np.full(n, np.nan))  # itself the last
+    assert np.array_equal(nearest, np.argsort(others, axis=1, kind="stable")[:, :most])
+    smallest = np.take_along_axis(costs, nearest, axis=1)
+    halves = half_sums(costs, nearest, most + 1)
+    assert np.array_equal(halves[:, 0], np.zeros(n))
+    assert np.array_equal(halves[:, 1:], np.cumsum(smallest, axis=1) / 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_known_of_a_table_is_what_a_look_at_each_number_says(kind) -> None:
+    costs = wide(kind, 100)
+    table = PairTable(costs)
+    finite, apart = costs[np.isfinite(costs)], costs[~np.eye(100, dtype=bool)]
+    assert table.largest == largest_size(costs) == np.abs(finite).max()
+    assert table.least == apart.min()
+    assert table.has_conflicts == np.isinf(costs).any()
+    assert (table.roughly(5).halves <= table.nearest(5).halves).all()
+
+
+def test_of_no_pair_nothing_is_large_or_small() -> None:
+    table = PairTable(np.zeros((1, 1)))
+    assert (table.largest, table.least) == (0.0, np.inf)
     assert largest_size(np.zeros((0, 0))) == 0.0
+    only_conflicts = PairTable(np.where(np.eye(3) > 0, 0.0, np.inf))
+    assert (only_conflicts.least, only_conflicts.largest) == (np.inf, 0.0)
+    assert (only_conflicts.roughly(3).halves == 0).all()
+
+
+def test_a_table_is_put_in_order_once_for_all_searches_of_it() -> None:
+    costs = wide("even", 50)
+    form = Form(np.zeros(50), costs + costs.T)
+    cheaper = replace(form, gains=np.ones(50))
+    assert form.pairs() is cheaper.pairs() is form.pairs(np.arange(50))
+    assert form.pairs().nearest(5) is cheaper.pairs().nearest(5)
+    some = np.arange(0, 50, 2)
+    assert form.pairs(some) is form.pairs(some.copy())
+    assert np.array_equal(form.pairs(some).costs, form.pair_costs[np.ix_(some, some)])
+    assert form.pairs(some + 1) is not form.pairs(some)
+    dearer = replace(form, pair_costs=2 * form.pair_costs)
+    assert dearer.pairs().largest == 2 * form.pairs().largest
+    assert form.pairs().nearest(6).halves.shape == (50, 6)
+
+
+def test_a_search_that_is_late_does_not_put_a_table_in_order_once_it_has_a_set() -> None:
+    costs = wide("even", 60)
+    form, asked = Form(np.zeros(60), costs + costs.T), (5, Limits.none(60), Constraints(), -np.inf)
+    late = prepared(form, *asked, only_best=True, deadline=0.0)
+    assert late.is_rough
+    assert late.problem.neighbours.shape == (60, 0)
+    whole = prepared(form, *asked, only_best=True)
+    assert not whole.is_rough
+    assert whole.problem.neighbours.shape == (60, 59)
+    assert np.array_equal(np.sort(late.state.best), np.sort(whole.state.best))
+    assert open_bound(late) >= open_bound(whole)
+    again = prepared(form, *asked, only_best=True, deadline=0.0)  # now that its order is known
+    assert open_bound(again) == open_bound(whole)
 
 
 def test_a_wide_table_of_pairs_is_not_copied_again_and_again() -> None:

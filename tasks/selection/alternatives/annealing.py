@@ -53,14 +53,13 @@ def annealed_designs(
     if len(first) == m:
         start = np.array([np.setdiff1d(features, fixed) for features in first])
     start = np.hstack((np.tile(np.array(fixed, dtype=np.int64), (m, 1)), start))
-    gains, costs = designs.form.gains, designs.form.pair_costs
+    gains, costs, pairs = designs.form.gains, np.empty((0, 0)), designs.form.pairs()
     size = float(np.abs(gains).max(initial=0.0))
-    if costs is None:
-        costs = np.empty((0, 0))
-    else:
-        is_conflict = np.isinf(costs)
-        size += float(np.abs(costs).max(where=~is_conflict, initial=0.0))
-        costs = np.where(is_conflict, _OF_CONFLICT * size, costs)
+    if pairs is not None:
+        costs = pairs.costs
+        size += pairs.largest
+        if pairs.has_conflicts:
+            costs = np.where(np.isinf(costs), _OF_CONFLICT * size, costs)
     at_most = np.concatenate((np.full(m, designs.overlap), designs.limits.at_most))
     most = min(_MOVES_OF_A_PLACE * m * k, _MOST_MOVES)
     few = min(most, _OF_ALL_SETS // len(at_most) + 1)  # so that there are designs in a moment

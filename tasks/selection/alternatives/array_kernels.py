@@ -80,29 +80,6 @@ def dominating(gains: Floats, packed: NDArray[np.uint8]) -> Mask:
 
 
 @compiled
-def nearest_of(costs: Floats, most: int) -> NDArray[np.int64]:
-    """Return the `most` others of the smallest pair costs with each, the smallest first.
-
-    Of equal ones the first comes first. One look at each cost, and no copy of them.
-    """
-    n = len(costs)
-    nearest, smallest = np.empty((n, most), np.int64), np.empty(most)
-    for i in range(n):
-        filled = 0
-        for j in range(n):
-            cost = costs[i, j]
-            if j == i or (filled == most and (most == 0 or cost >= smallest[most - 1])):
-                continue
-            place = min(filled, most - 1)
-            while place > 0 and smallest[place - 1] > cost:
-                smallest[place], nearest[i, place] = smallest[place - 1], nearest[i, place - 1]
-                place -= 1
-            smallest[place], nearest[i, place] = cost, j
-            filled = min(filled + 1, most)
-    return nearest
-
-
-@compiled
 def largest_size(costs: Floats) -> float:
     """Return the largest finite cost in absolute value, 0 of none, without a copy."""
     largest = 0.0

@@ -12,15 +12,20 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
     Limits,
     best_set,
 )
-from chaffinch.tasks.selection.alternatives.charged_sets import best_charged
+from chaffinch.tasks.selection.alternatives.charged_sets import best_charged, best_charged_sets
 from chaffinch.tasks.selection.alternatives.columns import close, enumerated, searched
-from chaffinch.tasks.selection.alternatives.deadlines import is_far_too_late
+from chaffinch.tasks.selection.alternatives.deadlines import (
+    is_far_too_late,
+    is_late,
+    share_of_time,
+)
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.master import Master, Solution
 from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.worth_kernels import worths
 
+_SHARE = 0.5  # of the time
 _ROUNDS_OF_PAIRS = 12
 _BEYOND = 1e-6
 _DEARER = 1e3
@@ -33,12 +38,15 @@ _SHARE_ABOVE = 0.05  # of what is between a cap that is proven and one that is g
 def one_after_another(designs: Designs, deadline: float | None) -> Sets:
     """Return sets, shape (m', k), m' <= m, each a good one that goes with those before it.
 
-    Each is the best, unless that takes long.
+    Each is the best, unless that takes long. None is searched for longer than for half of what is
+    left of half of the time.
     """
     chosen: list[tuple[int, ...]] = []
+    until = share_of_time(deadline, _SHARE)
     while len(chosen) < designs.n_sets and not (chosen and is_far_too_late(deadline)):
         others = np.array(chosen, dtype=np.int32)
-        found = best_beside(designs, others, deadline, is_any_enough=True)
+        latest = share_of_time(until, 0.5)
+        found = best_beside(designs, others, latest, is_any_enough=True)
         if found.indices is None:
             break
         chosen.append(found.indices)
@@ -104,6 +112,10 @@ def price(
         The linear program that gave it; None if it was given up.
     """
     nothing = Prices.none(designs.n_features)
+    if is_late(deadline):  # without a first set, which takes some tens of milliseconds
+        late = best_charged_sets(designs, nothing, -designs.penalty, 1, deadline)
+        if not late.complete:
+            return Bound.of(designs, nothing, late.bound), None
     found = best_charged(designs, nothing, deadline)
     bound = Bound.of(designs, nothing, found.bound)
     if found.indices is None:

@@ -130,7 +130,10 @@ def best_set(
     is_any_enough : bool
         Whether a search that is long may stop, not complete, as soon as it has found any set.
     """
-    found = prepared(form, k, limits, constraints or Constraints(), at_least, only_best=True)
+    rules = constraints or Constraints()
+    # what a search tells does not depend on its time, but for the end
+    until = None if on_better else deadline
+    found = prepared(form, k, limits, rules, at_least, only_best=True, deadline=until)
     if found is None:
         return Found(None, -math.inf, -math.inf, complete=True)
 
@@ -188,7 +191,8 @@ def sets_within(
     complete : bool
         Whether these are all there are.
     """
-    found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
+    rules = constraints or Constraints()
+    found = prepared(form, k, limits, rules, least, only_best=False, deadline=deadline)
     if found is None:
         return np.empty((0, k), dtype=np.int32), True
     found.is_for_many = True
@@ -227,7 +231,8 @@ def best_sets(
     is_any_enough : bool
         Whether a search that is long may stop, not complete, as soon as it has found any.
     """
-    found = prepared(form, k, limits, constraints or Constraints(), least, only_best=False)
+    rules = constraints or Constraints()
+    found = prepared(form, k, limits, rules, least, only_best=False, deadline=deadline)
     if found is None:
         return BestSets(np.empty((0, k), dtype=np.int32), least, complete=True, is_long=False)
     slack = found.problem.slack
@@ -270,6 +275,8 @@ def _run(
     on_pause: Callable[[], bool] | None = None,
 ) -> int:
     """Search until it is done, there is no room for more sets, it is enough, or too late."""
+    if found.is_rough:
+        return DONE if found.is_proven else PAUSED
     work = 1 + _WORK_BETWEEN_LOOKS // (1 + len(found.problem.caps) // _ROWS_OF_WORK)
     most_work = 0 if is_late(deadline) else work  # none still makes a bound
     while True:

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.array_kernels import nearest_of
 from chaffinch.tasks.selection.alternatives.convex_kernels import set_out
+from chaffinch.tasks.selection.alternatives.nearest_kernels import nearest_of
 from chaffinch.tasks.selection.alternatives.search_problem import first_level
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
 from chaffinch.tasks.selection.alternatives.searching import Search, open_bound
@@ -137,7 +137,7 @@ def _first_state(found: Search, problem: Problem, fixed: Integers) -> State:
     """Return the state before the first candidate is added that knows what was found so far."""
     level, before = len(fixed), found.state
     k, n = len(before.best), len(problem.gains)
-    state = first_level(problem, fixed, k, float(before.best_value[0]))
+    state = first_level(problem, fixed, k, float(before.best_value[0]), k + 1)
     state.multipliers[level] = before.multipliers[level]
     state.ceilings[level] = open_bound(found)
     shares, slopes = np.zeros((2, k + 1, n))

@@ -19,7 +19,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.array_kernels import largest_size
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -119,8 +118,9 @@ class Designs:
     def magnitude(self) -> float:
         """What the terms of a set's worth are in all, in absolute value; 1 if that is 0."""
         of_set = self.k * float(np.abs(self.form.gains).max(initial=0.0))
-        if self.form.pair_costs is not None:
-            of_set += math.comb(self.k, 2) * largest_size(self.form.pair_costs)
+        pairs = self.form.pairs()
+        if pairs is not None:
+            of_set += math.comb(self.k, 2) * pairs.largest
         return of_set or 1.0
 
     @property

@@ -25,6 +25,7 @@ from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _HOT, _COLD = 1.0, 0.02  # of the price
 _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 10_000_000  # at sets: some milliseconds
+_OF_A_PLACE = 10  # looks that one at the pair costs of a place takes as long as
 
 
 class _State(NamedTuple):
@@ -236,7 +237,8 @@ def annealed(
         of_sets,
     )
     spread = max(target - worth, sys.float_info.min) if target < np.inf else 1.0
-    at_once = 1 + _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK // len(at_most)
+    looks = len(at_most) + _OF_A_PLACE * start.shape[1] * (len(costs) > 0)  # of a move
+    at_once = 1 + _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK // looks
     for first in range(0, n_moves, at_once):
         if is_late(deadline):
             break

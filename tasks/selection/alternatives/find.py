@@ -94,7 +94,8 @@ def find_alternatives(
     Alternatives
         A sequence of `FeatureSet`, fewer where there are no more. Equal calls give equal sets. Of
         sets that are proven best one at a time, and worth the same but for rounding, the first as
-        a word of sorted indices is taken.
+        a word of sorted indices is taken; any, where k times the features that matter is above
+        2**28.
 
     Raises
     ------

@@ -60,16 +60,8 @@ def highest_worth(form: Form, k: int, constraints: Constraints) -> float:
     """Return what no set of k features that are not excluded can exceed."""
     left = np.delete(np.arange(len(form.gains)), constraints.excluded)
     highest = math.fsum(np.sort(form.gains[left])[-k:])
-    if form.pair_costs is None or k < 2:
+    pairs = form.pairs(left)
+    if pairs is None or k < 2 or pairs.least == math.inf:
         return highest
-    costs = form.pair_costs
-    if len(left) < len(costs):
-        costs = costs[np.ix_(left, left)]
-    n = len(left)
-    flat = np.ascontiguousarray(costs).reshape(-1)[:-1]
-    off_diagonal = flat.reshape(n - 1, n + 1)[:, 1:]  # n after each number of the diagonal
-    least = float(off_diagonal.min(initial=math.inf))
-    if least == math.inf:
-        return highest
-    rest = math.comb(k, 2) * least
+    rest = math.comb(k, 2) * pairs.least
     return highest - rest + _ROUNDING * (abs(highest) + abs(rest))

@@ -25,7 +25,6 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.array_kernels import largest_size
 from chaffinch.tasks.selection.alternatives.branch_and_bound import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.deadlines import is_late
@@ -141,11 +140,10 @@ class Narrowed(Generic[Result]):
 
     def _largest(self) -> tuple[float, float]:
         """Return the largest gain and pair cost of what is not excluded, in absolute value."""
-        is_open, costs = self._is_open(), self.form.pair_costs
+        is_open = self._is_open()
         gain = float(np.abs(self.form.gains[is_open]).max(initial=0.0))
-        if costs is None:
-            return gain, 0.0
-        return gain, largest_size(costs if is_open.all() else costs[np.ix_(is_open, is_open)])
+        pairs = self.form.pairs(np.flatnonzero(is_open))
+        return gain, 0.0 if pairs is None else pairs.largest
 
     def _is_uneven(self) -> bool:
         """Return whether a number is of another order of magnitude than gains usually are.
@@ -153,8 +151,9 @@ class Narrowed(Generic[Result]):
         What is excluded counts as well: it is not yet left out.
         """
         largest = float(np.abs(self.form.gains).max())
-        if self.form.pair_costs is not None:
-            largest = max(largest, largest_size(self.form.pair_costs))
+        pairs = self.form.pairs()
+        if pairs is not None:
+            largest = max(largest, pairs.largest)
         return largest > _UNEVEN * self._usual()
 
     def _size(self) -> float:

@@ -17,7 +17,7 @@ their largest values, its *loss*, is what it is worth less than the bound.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,14 +78,15 @@ class Prices:
 
     def charged(self, form: Form, share: float = 1.0) -> Form:
         """Return what sets are worth less a share of what features and pairs are charged."""
-        costs = form.pair_costs
+        charged = replace(form, gains=form.gains - share * self.layers[0].prices)
         for pairs in self.layers[1:2]:
             shape = (len(form.gains), len(form.gains))
-            costs = np.zeros(shape) if costs is None else costs.copy()
+            costs = np.zeros(shape) if form.pair_costs is None else form.pair_costs.copy()
             one, other = pairs.subsets.T
             costs[one, other] += share * pairs.prices
             costs[other, one] += share * pairs.prices
-        return Form(form.gains - share * self.layers[0].prices, costs, form.convexity)
+            charged = Form(charged.gains, costs, form.convexity)
+        return charged
 
     def per_pair_of_sets(self, designs: Designs) -> float:
         """Return what two sets pay at most for what they share."""

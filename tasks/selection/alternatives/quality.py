@@ -32,6 +32,8 @@ from chaffinch.tasks.selection.alternatives.numbers_given import (
     check_numbers,
     check_sizes,
 )
+from chaffinch.tasks.selection.alternatives.pair_tables import PairTable, PairTables
+from chaffinch.tasks.selection.alternatives.search_state import Integers
 from chaffinch.tasks.selection.vocabulary import Floats
 
 
@@ -47,11 +49,22 @@ class Form:
         Symmetric with a zero diagonal; inf where two features must not be together.
     convexity : Convexity
         What searches have found out of these pair costs, with or without some that are added.
+    tables : PairTables
+        What was found out of these pair costs by reading all of them.
     """
 
     gains: Floats
     pair_costs: Floats | None = None
     convexity: Convexity = field(default_factory=Convexity, compare=False, repr=False)
+    tables: PairTables = field(default_factory=PairTables, compare=False, repr=False)
+
+    def pairs(self, features: Integers | None = None) -> PairTable | None:
+        """Return the pair costs of some features, in order, or of all; None if there are none."""
+        if self.pair_costs is None:
+            return None
+        if features is None:
+            return self.tables.whole(self.pair_costs)
+        return self.tables.among(self.pair_costs, features)
 
     def value(self, features: Collection[int]) -> float:
         """Return what a set of indices is worth, rounded once; -inf if two are in conflict."""
@@ -208,7 +221,8 @@ class MRMR(_OfPairs):
         if k < 2:
             return Form(self.relevance)
         of_pairs = self.redundancy + self.redundancy.T
-        return Form(self.relevance / k, of_pairs / (k * (k - 1)))
+        of_pairs /= k * (k - 1)  # in place: a second table takes as long again
+        return Form(self.relevance / k, of_pairs)
 
     def value(self, features: Collection[int]) -> float:
         """Return what a set of indices is worth."""

@@ -17,22 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives import starting_kernels as swaps
-from chaffinch.tasks.selection.alternatives.array_kernels import (
-    dominating,
-    largest_size,
-    nearest_of,
-)
+from chaffinch.tasks.selection.alternatives.array_kernels import dominating
 from chaffinch.tasks.selection.alternatives.charging_kernels import charge
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.deadlines import is_late
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import Integers, Problem, State
-from chaffinch.tasks.selection.alternatives.searching import Limits, Search
+from chaffinch.tasks.selection.alternatives.searching import Limits, Search, open_bound_of
+from chaffinch.tasks.selection.alternatives.wide_search import best_charges, charge_all, has_room
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _STEPS, _WORK_OF_STEPS = 150, 30_000_000
 _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_TO_COMPARE = 4000  # features, each with each
-_NEIGHBOURS = 64  # that are looked through for those that are left, and then all that are
 _ROOM = 2.0  # by how much multipliers may grow on the way
 
 
@@ -44,10 +41,14 @@ def prepared(
     at_least: float,
     *,
     only_best: bool,
+    deadline: float | None = None,
 ) -> Search | None:
     """Return a search for the best set, or all sets, that are worth `at_least`.
 
-    None if it is plain that no set obeys limits and constraints.
+    None if it is plain that no set obeys limits and constraints. Of a search with pair costs that
+    is late before these are put in order, only a first set and a rough bound are found; for want of
+    a first set it is made ready nevertheless. Where a tree without pair costs has no room, that is
+    all there is: see `wide_search.py`.
     """
     is_fixed, is_open = _fixed_and_open(form, k, constraints)
     n_open = k - int(is_fixed.sum())
@@ -59,12 +60,36 @@ def prepared(
     fixed = np.flatnonzero(is_fixed[features])
     if len(features) - len(fixed) < n_open or form.value(features[fixed]) == -math.inf:
         return None
+    pairs = form.pairs(features)
     problem = _problem(form, k, limits, constraints, features)
+    size = k * float(np.abs(problem.gains).max())
+    if pairs is not None:
+        problem = problem._replace(costs=pairs.costs)
+        size += k * (k - 1) / 2 * pairs.largest
+    problem = _with_slack(problem, k, size, 4 * k * size if len(problem.caps) else 0.0)
     if dominates and len(features) <= _MOST_TO_COMPARE:
         matrix = dominating(problem.gains, _packed(limits.sets[:, features]))
         problem = problem._replace(dominates=matrix)
-    started = _started(problem, fixed, k, at_least, only_best=only_best)
-    return Search(features, *started, form.convexity, at_least)
+    first = _good_set(problem, fixed, k, np.zeros(len(problem.caps))) if only_best else None
+    is_rough = is_proven = False
+    if pairs is not None:
+        is_enough = first is not None or not only_best
+        is_rough = is_enough and is_late(deadline)
+        nearest = pairs.roughly(k) if is_rough else pairs.nearest(k)
+        is_rough = is_enough and is_late(deadline)  # of a wide table they take a while
+        problem = problem._replace(neighbours=nearest.neighbours, nearest=nearest.halves)
+    is_wide = pairs is None and not has_room(len(features), k)
+    n_levels = len(fixed) + 1 if is_wide else k + 1
+    state = first_level(problem, fixed, k, at_least, n_levels)
+    _take(problem, state, first, at_least)
+    if not is_rough:
+        problem = _charged(
+            problem, state, size, at_least, deadline, only_best=only_best, is_wide=is_wide
+        )
+    if is_wide:
+        is_proven = open_bound_of(state) <= state.best_value[0] + problem.slack
+        is_rough, is_proven = True, bool(is_proven and state.best[0] >= 0)
+    return Search(features, problem, state, form.convexity, at_least, is_rough, is_proven)
 
 
 def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask, Mask]:
@@ -108,7 +133,7 @@ def _packed(sets: Mask) -> NDArray[np.uint8]:
 def _problem(
     form: Form, k: int, limits: Limits, constraints: Constraints, features: Integers
 ) -> Problem:
-    """Return the arrays of some features, without rows that can never be too full."""
+    """Return the arrays of some features, without pairs and rows that can never be too full."""
     rows = constraints.rows(len(form.gains))
     members, further = limits.sets[:, features], rows.weights[:, features]
     caps, n_sets = np.concatenate([limits.at_most, rows.caps]), len(members)
@@ -120,29 +145,17 @@ def _problem(
     sums[0, n_sets:, 1:] = np.cumsum(in_order, axis=1)[:, :k]
     sums[1, n_sets:, 1:] = np.cumsum(in_order[:, ::-1], axis=1)[:, :k]
     matters = sums[1, :, k] > caps
-    nearest = np.zeros((len(features), k))
-    costs = np.zeros((0, 0))
-    neighbours = np.zeros((len(features), 0), dtype=np.int64)
-    if form.pair_costs is not None:
-        costs = form.pair_costs
-        if len(features) < len(costs):
-            costs = costs[np.ix_(features, features)]
-        costs = np.ascontiguousarray(costs)
-        if k > 1:
-            neighbours = nearest_of(costs, min(len(features) - 1, k + _NEIGHBOURS))
-            smallest = np.take_along_axis(costs, neighbours[:, : k - 1], axis=1)
-            nearest[:, 1:] = np.cumsum(smallest, axis=1) / 2
     return Problem(
         gains=form.gains[features],
-        costs=costs,
+        costs=np.zeros((0, 0)),
         weights=np.vstack([members[matters[:n_sets]], further[matters[n_sets:]]])
         .astype(np.float64)
         .T.copy(),
         caps=caps[matters].astype(np.float64),
         least=sums[0, matters],
         most=sums[1, matters],
-        nearest=nearest,
-        neighbours=neighbours,
+        nearest=np.zeros((0, 0)),
+        neighbours=np.zeros((0, 0), dtype=np.int64),
         dominates=np.zeros((0, 0), dtype=bool),
         sizes=np.abs(caps[matters]) + np.abs(sums[:, matters, k]).max(axis=0),
         most_charged=0.0,
@@ -154,58 +167,68 @@ def _problem(
     )
 
 
-def _with_slack(problem: Problem, state: State, size: float, most_charged: float) -> Problem:
-    """Return the problem with the slack that multipliers up to a size ask for."""
-    k, n_rows = len(state.best), len(problem.caps)
+def _with_slack(problem: Problem, k: int, size: float, most_charged: float) -> Problem:
+    """Return the problem with the slack that multipliers up to a size ask for.
+
+    `size`: what gains and pair costs of a set cannot exceed, whatever their signs.
+    """
+    n_rows = len(problem.caps)
     n_pairs = k * (k - 1) // 2 if len(problem.costs) else 0  # as many terms as are added up
     slack = 4 * _EPSILON * (k + n_pairs + n_rows + 8) * (size + most_charged)
     return problem._replace(most_charged=most_charged, slack=slack)
 
 
-def _size(problem: Problem, k: int) -> float:
-    """Return what gains and pair costs of a set cannot exceed, whatever their signs."""
-    of_pairs = k * (k - 1) / 2 * largest_size(problem.costs)
-    return k * float(np.abs(problem.gains).max()) + of_pairs
-
-
-def _started(
-    problem: Problem, fixed: Integers, k: int, at_least: float, *, only_best: bool
-) -> tuple[Problem, State]:
-    """Return the problem with its slack, and the state before the first candidate is added."""
-    level = len(fixed)
-    state = first_level(problem, fixed, k, at_least)
-    size = _size(problem, k)
-    problem = _with_slack(problem, state, size, 4 * k * size if len(problem.caps) else 0.0)
-    if only_best:
-        _try_good_set(problem, state, at_least)
-    if len(problem.caps) and state.n_candidates[level] >= k - level:
+def _charged(
+    problem: Problem,
+    state: State,
+    size: float,
+    at_least: float,
+    deadline: float | None,
+    *,
+    only_best: bool,
+    is_wide: bool,
+) -> Problem:
+    """Charge for weights in rows on the first level; return the problem with the slack for that."""
+    level, k = int(state.level[0]), len(state.best)
+    if not len(problem.caps) or state.n_candidates[level] < k - level:
+        return problem
+    if is_wide:
+        charge_all(problem, state, best_charges(problem, state, deadline))
+    else:
         work_of_step = int(state.n_candidates[level]) * len(problem.caps)
         charge(problem, state, level, min(_STEPS, 1 + _WORK_OF_STEPS // work_of_step))
         _take_back_charges(problem, state)
-        charged = float(state.multipliers[level] @ problem.sizes)
-        problem = _with_slack(problem, state, size, _ROOM * charged + size)
-        if only_best:
-            _try_good_set(problem, state, at_least)
-    return problem, state
+    multipliers = state.multipliers[level]
+    charged = float(multipliers @ problem.sizes)
+    problem = _with_slack(problem, k, size, charged if is_wide else _ROOM * charged + size)
+    if only_best:
+        chosen = _good_set(problem, state.chosen[:level], k, multipliers)
+        _take(problem, state, chosen, at_least)
+    return problem
 
 
 def _take_back_charges(problem: Problem, state: State) -> None:
     """Make promises of the first level what they are without charges."""
     level = int(state.level[0])
     candidates = slice(int(state.n_candidates[level]))
-    nearest = problem.nearest[state.candidates[level, candidates], len(state.chosen) - level - 1]
-    state.promises[level, candidates] = state.marginals[level, candidates] - nearest
+    state.promises[level, candidates] = state.marginals[level, candidates]
+    if len(problem.costs):
+        places = state.candidates[level, candidates], len(state.chosen) - level - 1
+        state.promises[level, candidates] -= problem.nearest[places]
 
 
-def first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> State:
-    """Return the state with every candidate that rows and pair costs allow on its first level."""
+def first_level(problem: Problem, fixed: Integers, k: int, at_least: float, n_levels: int) -> State:
+    """Return the state with every candidate that rows and pair costs allow on its first level.
+
+    It has room for levels 0..n_levels - 1, k + 1 if it is to be searched.
+    """
     n, level, n_rows = len(problem.gains), len(fixed), len(problem.caps)
     state = State(
         chosen=np.zeros(k, dtype=np.int64),
-        candidates=np.zeros((k + 1, n + 1), dtype=np.int64),
-        marginals=np.zeros((k + 1, n + 1)),
-        promises=np.zeros((k + 1, n + 1)),
-        losses=np.zeros((k + 1, n + 1)),
+        candidates=np.zeros((n_levels, n + 1), dtype=np.int64),
+        marginals=np.zeros((n_levels, n + 1)),
+        promises=np.zeros((n_levels, n + 1)),
+        losses=np.zeros((n_levels, n + 1)),
         n_candidates=np.zeros(k + 1, dtype=np.int64),
         place=np.full(k + 1, -1),
         value=np.zeros(k + 1),
@@ -228,7 +251,9 @@ def first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> S
         form = Form(problem.gains, problem.costs)
         marginals -= problem.costs[fixed].sum(axis=0)
     loads = problem.weights[fixed].sum(axis=0)
-    promises = marginals - problem.nearest[:, k - level - 1]
+    promises = marginals
+    if len(problem.costs):
+        promises = marginals - problem.nearest[:, k - level - 1]
     fits = problem.weights + loads + problem.least[:, k - level - 1] <= problem.caps
     is_open = fits.all(axis=1) & (promises > -math.inf)
     is_open[fixed] = False
@@ -244,13 +269,12 @@ def first_level(problem: Problem, fixed: Integers, k: int, at_least: float) -> S
     return state
 
 
-def _try_good_set(problem: Problem, state: State, at_least: float) -> None:
-    """Take a set found by exchange for the best so far, if it is worth enough."""
-    chosen = np.zeros(len(state.best), dtype=np.int64)
-    level = int(state.level[0])
-    work_left = np.array([swaps.MOST_WORK])
-    if swaps.good_set(problem, state.chosen[:level], state.multipliers[level], chosen, work_left):
-        _take(problem, state, chosen, at_least)
+def _good_set(problem: Problem, fixed: Integers, k: int, multipliers: Floats) -> Integers | None:
+    """Return a set found by exchange, in any order; None if rows are in the way."""
+    chosen, work_left = np.zeros(k, dtype=np.int64), np.array([swaps.MOST_WORK])
+    if swaps.good_set(problem, fixed, multipliers, chosen, work_left):
+        return chosen
+    return None
 
 
 def improve_by_swaps(found: Search) -> None:
@@ -267,8 +291,10 @@ def improve_by_swaps(found: Search) -> None:
     _take(problem, state, chosen, math.inf)
 
 
-def _take(problem: Problem, state: State, chosen: Integers, at_least: float) -> None:
-    """Take a set for the best so far if it is better, or if it is the first that will do."""
+def _take(problem: Problem, state: State, chosen: Integers | None, at_least: float) -> None:
+    """Take a set, if any, for the best so far if it is better, or the first that will do."""
+    if chosen is None:
+        return
     value = Form(problem.gains, problem.costs if len(problem.costs) else None).value(chosen)
     if value > state.best_value[0] or (state.best[0] < 0 and value >= at_least):
         state.best[:], state.best_value[0] = np.sort(chosen), value

@@ -28,9 +28,9 @@ class Problem(NamedTuple):
     caps : ndarray, shape (r,)
     least, most : ndarray, shape (r, k + 1)
         The smallest and the largest sum that t candidates can have in a row.
-    nearest : ndarray, shape (n, k)
+    nearest : ndarray, shape (n, k) or (0, 0)
         Half the sum of the t smallest pair costs of each candidate.
-    neighbours : ndarray of int64, shape (n, l)
+    neighbours : ndarray of int64, shape (n, l) or (0, 0)
         Candidates of the smallest pair costs with each, the smallest first.
     dominates : ndarray of bool, shape (n, n) or (0, 0)
         Row i, column j: whether i dominates j, see `search_problem.py`.
@@ -76,7 +76,8 @@ class State(NamedTuple):
     chosen : ndarray of int64, shape (k,)
         The partial set; chosen[level] was added at that level.
     candidates, marginals, promises : ndarray, shape (k + 1, n + 1)
-        What may be added, what it adds, what it promises; the last place is spare.
+        What may be added, what it adds, what it promises; the last place is spare. Where a tree
+        has no room they are of the first level only, as is what follows.
     losses : ndarray, shape (k + 1, n + 1)
         Half the sum of the smallest pair costs with a level's candidates that one more leaves.
     n_candidates, place : ndarray of int64, shape (k + 1,)

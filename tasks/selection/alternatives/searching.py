@@ -45,6 +45,10 @@ class Search:
         Of its pair costs.
     at_least : float
         What it was asked for.
+    is_rough : bool
+        Whether its bound is rough, as it began late or has no room, and it is not to go on.
+    is_proven : bool
+        Whether such a one has nevertheless a best set.
     is_for_many : bool
         Whether it is for so many sets that it is not their proof that takes the time.
     other : tuple of Problem and State, or None
@@ -62,6 +66,8 @@ class Search:
     state: State
     convexity: Convexity
     at_least: float
+    is_rough: bool = False
+    is_proven: bool = False
     is_for_many: bool = False
     other: tuple[Problem, State] | None = None
     work: dict[bool, float] = field(default_factory=lambda: {False: 0.0, True: 0.0})
@@ -93,12 +99,12 @@ class Search:
 
 def open_bound(found: Search) -> float:
     """Return what no set can exceed that a search has not met yet; -inf when it is done."""
-    here = _open_bound(found.state)
-    return here if found.other is None else min(here, _open_bound(found.other[1]))
+    here = open_bound_of(found.state)
+    return here if found.other is None else min(here, open_bound_of(found.other[1]))
 
 
-def _open_bound(state: State) -> float:
-    """Return the same of one way to go on."""
+def open_bound_of(state: State) -> float:
+    """Return the same of one way to go on, or of a search that has no other."""
     if state.shares.shape[1]:
         levels = state.ceilings[int(state.level[0]) : int(state.level[1]) + 1]
         return float(levels.max(initial=-math.inf))
