@@ -34,7 +34,10 @@ from chaffinch.tasks.selection.alternatives.multiplicity_state import (
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.search_state import DONE
 from chaffinch.tasks.selection.alternatives.targets import Targets
-from chaffinch.tasks.selection.alternatives.use_table import table_of_uses
+from chaffinch.tasks.selection.alternatives.use_table import (
+    is_too_large,
+    table_of_uses,
+)
 from chaffinch.tasks.selection.alternatives.whole_numbers import (
     Integers,
     WholeValues,
@@ -43,7 +46,7 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import (
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
 _PAIRS = 10_000_000  # of sets that are looked at, by the sum
-_WORK, _STEPS, _MORE_WORK = 1_000_000, 500_000, 3_000_000  # by the smallest, down and up
+_WORK, _PAIRS_UP, _MORE_WORK = 1_000_000, 20_000_000, 3_000_000  # by the smallest, down and up
 _MOST_TURNS, _LONGER = 2, 4  # times as long
 _HOPEFUL = 0.03  # of what the terms of sets come to: what may be open, or prices are better
 _PAIRS_BETWEEN_LOOKS = 2_000_000  # at the clock; of sets, all of which a step looks at
@@ -81,7 +84,7 @@ class FeatureByFeature:
     overlap: int
     bars: Bars
     whole: WholeValues
-    by_sum: tuple[Problem, State] | None
+    by_sum: tuple[Problem, State] | None = None
     n_turns: int = 0
     is_done: bool = False
 
@@ -165,7 +168,8 @@ class FeatureByFeature:
         if targets.upper - targets.worth > _HOPEFUL * self.k * np.abs(targets.units).max():
             self.n_turns = _MOST_TURNS
             return False
-        table, steps = targets.table(), _STEPS * _LONGER ** (self.n_turns - 1)
+        steps = _PAIRS_UP * _LONGER ** (self.n_turns - 1) // self.designs.n_sets**2 + 1
+        table = targets.table()
         if table is not None and targets.raise_target(table, steps):
             return True
         return self.n_turns == 1 and targets.lower_target(_MORE_WORK)
@@ -210,33 +214,30 @@ def feature_by_feature(
     if best is not None:
         is_kept |= np.isin(left, best)
     left = left[is_kept]
-    if len(left) < k:
-        return None
-    n_sets, n_places = designs.n_sets, designs.n_sets * k
-    n_pairs, most_uses = designs.n_pairs_of_sets * overlap, designs.most_uses(1)
-    whole = whole_values(form.gains[left], len(left), n_places * (n_pairs + 1))
-    table = table_of_uses(whole.units, most_uses, n_places, n_pairs, deadline)
-    if table is None:
+    n_places, n_pairs = designs.n_sets * k, designs.n_pairs_of_sets * overlap
+    if len(left) < k or is_too_large(len(left), n_places, n_pairs):
         return None
     if len(conflicts):
         conflicts = conflicts[np.ix_(is_kept, is_kept)]
     bars = Bars.of(conflicts, weights[:, left], caps, k)
-    by_sum = None
+    whole = whole_values(form.gains[left], len(left), n_places * (n_pairs + 1))
+    found = FeatureByFeature(designs, is_smallest_counted, left, k, overlap, bars, whole)
     if not is_smallest_counted:
+        most_uses = designs.most_uses(1)
+        table = table_of_uses(whole.units, most_uses, n_places, n_pairs, deadline)
+        if table is None:
+            return None
         sums = np.concatenate([[0], np.cumsum(whole.units)])
         asked = n_pairs + 1, whole.blur(n_places), k, overlap, most_uses
         problem = Problem(whole.units, sums, table, *asked, bars, bars.is_none)
-        by_sum = problem, fresh_state(len(left), n_sets, n_places)
-    return FeatureByFeature(designs, is_smallest_counted, left, k, overlap, bars, whole, by_sum)
+        found.by_sum = problem, fresh_state(len(left), designs.n_sets, n_places)
+    return found
 
 
 def _is_of_features(form: Form) -> bool:
     """Return whether pairs of features cost nothing, but for those that do not go together."""
-    if form.pair_costs is None:
-        return True
-    is_free = np.isinf(form.pair_costs) | (form.pair_costs == 0)
-    np.fill_diagonal(is_free, True)
-    return bool(is_free.all())
+    table = form.pairs()
+    return table is None or table.largest == 0
 
 
 def _rows(designs: Designs, left: Integers, k: int) -> tuple[Floats, Floats]:

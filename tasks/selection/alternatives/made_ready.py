@@ -61,8 +61,10 @@ def make_ready(quality: Quality, find: Callable[..., object], **asked: Any) -> N
 
 @cache
 def _search(kind: type[Any], find: Callable[..., object], **asked: Any) -> None:
-    values = np.arange(_N, 0.0, -1.0)
-    small = kind(values) if kind is Univariate else kind(values, np.full((_N, _N), 0.01))
+    values, pairs = np.arange(_N, 0.0, -1.0), np.full((_N, _N), 0.01)
+    if kind is FCBF:
+        pairs[-1, -2] = _N  # more than either is worth: a conflict
+    small = kind(values) if kind is Univariate else kind(values, pairs)
     find(small, k=_K, n_alternatives=_N_ALTERNATIVES, tau=_TAU, **asked)
     _search_long(has_pairs=kind is not Univariate)
     if asked["search"] == "simultaneous":

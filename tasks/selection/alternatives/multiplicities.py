@@ -171,9 +171,8 @@ class _Search:
         """Search through all; if it takes long, first anneal, or longer if that has been done."""
         units, blur = self.whole.units, self.whole.blur(self.n_places)
         sums = np.concatenate([[0], np.cumsum(units)])
-        problem = Problem(
-            units, sums, table, self.scale, blur, self.k, self.overlap, self.n_sets, *FREE
-        )
+        asked = self.scale, blur, self.k, self.overlap, self.n_sets
+        problem = Problem(units, sums, table, *asked, *FREE)
         state = fresh_state(len(units), self.n_sets, self.n_places)
         at_once = _PAIRS_BETWEEN_LOOKS // self.n_sets**2 + 1
         steps_before = _LOOKS_BEFORE_PRICES * at_once if are_many else _STEPS_BEFORE_ANNEALING

@@ -18,6 +18,11 @@ _MOST_CELLS = 12_000_000  # 8 bytes each
 _ROWS_BETWEEN_LOOKS = 4  # at the clock
 
 
+def is_too_large(n_features: int, n_places: int, n_pairs: int) -> bool:
+    """Return whether there is no table for so many."""
+    return (n_features + 1) * (n_places + 1) * (n_pairs + 1) > _MOST_CELLS
+
+
 def table_of_uses(
     units: Integers, n_sets: int, n_places: int, n_pairs: int, deadline: float | None
 ) -> Integers | None:
@@ -38,7 +43,7 @@ def table_of_uses(
         None if it would be too large, or it is too late. NONE where places cannot be filled.
     """
     n_features = len(units)
-    if (n_features + 1) * (n_places + 1) * (n_pairs + 1) > _MOST_CELLS:
+    if is_too_large(n_features, n_places, n_pairs):
         return None
     table = np.full((n_features + 1, n_places + 1, n_pairs + 1), NONE)
     table[-1, 0] = 0
