@@ -127,11 +127,10 @@ def test_a_set_is_barred_from_what_it_can_never_have(problem, data) -> None:
         conflicts = np.isinf(form.pair_costs)
     bars = Bars.of(conflicts, weights, caps, k)
     features = sorted(data.draw(st.permutations(range(n)))[:k])
-    has = np.zeros((n, 1), dtype=bool)
-    is_made = True
+    members, is_made = np.zeros(k, dtype=np.int64), True
     for place, j in enumerate(features):
-        is_made = is_made and not is_barred(bars, has, j, 0, k - place)
-        has[j, 0] = True
+        is_made = is_made and not is_barred(bars, members, place, j, k - place)
+        members[place] = j
     assert is_made == bars.allow(np.array([features]))[0]
     shared = limits.sets[:, features].sum(axis=1)
     free = Constraints(groups=rules.groups, costs=rules.costs, budget=rules.budget)

@@ -153,7 +153,7 @@ def test_the_search_up_meets_the_best_from_any_target(question, units) -> None:
     problem = Problem(units, sums, table, n_pairs + 1, 0, k, overlap, n_sets, *FREE)
     best = best_by_trying_all(units.astype(float), k, n_sets, overlap, min)
     for target in (0, int(max(best, 0)), int(max(best, 0)) + 1):
-        state = fresh_balance(len(units), n_sets, target)
+        state = fresh_balance(len(units), n_sets, k, target)
         while balance(problem, state, 50) == PAUSED:
             pass
         if target > best:

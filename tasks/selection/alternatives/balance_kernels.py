@@ -34,8 +34,10 @@ class Balance(NamedTuple):
         The partial design.
     alike : ndarray of bool, shape (p + 1, m)
         Whether a set has had the same features as the one before it, of those before each.
+    members : ndarray of int64, shape (m, k)
+        The features of each set, in order.
     filled, worth : ndarray of int64, shape (m,)
-        Features in each set, and what they are worth.
+        How many these are, and what they are worth.
     shared : ndarray of int64, shape (m, m)
     feature : ndarray of int64, shape (2,)
         The present one, -1 when the search is done; and 1 if it is new.
@@ -47,6 +49,7 @@ class Balance(NamedTuple):
 
     has: NDArray[np.bool_]
     alike: NDArray[np.bool_]
+    members: Integers
     filled: Integers
     worth: Integers
     shared: Integers
@@ -55,7 +58,7 @@ class Balance(NamedTuple):
     best: NDArray[np.bool_]
 
 
-def fresh_balance(n_features: int, n_sets: int, target: int) -> Balance:
+def fresh_balance(n_features: int, n_sets: int, k: int, target: int) -> Balance:
     """Return the state of a search that has not begun."""
     p, m = n_features, n_sets
     alike = np.zeros((p + 1, m), dtype=np.bool_)
@@ -63,6 +66,7 @@ def fresh_balance(n_features: int, n_sets: int, target: int) -> Balance:
     return Balance(
         np.zeros((p, m), dtype=np.bool_),
         alike,
+        np.zeros((m, k), dtype=np.int64),
         np.zeros(m, dtype=np.int64),
         np.zeros(m, dtype=np.int64),
         np.zeros((m, m), dtype=np.int64),
@@ -96,6 +100,8 @@ def _is_hopeless(problem: Any, state: Any, j: int) -> bool:
 def _toggle(problem: Any, state: Any, j: int, s: int, sign: int) -> None:
     """Give feature j to a set, or take it away, when only the sets before have been decided."""
     state.has[j, s] = sign > 0
+    if sign > 0:
+        state.members[s, state.filled[s]] = j
     state.filled[s] += sign
     state.worth[s] += sign * problem.units[j]
     for other in range(s):
@@ -115,7 +121,7 @@ def _give(problem: Any, state: Any, j: int, first: int) -> None:
         may = n_open > 0 and n_uses < problem.most_uses
         may = may and not (state.alike[j, s] and not state.has[j, s - 1])
         if may and not problem.is_free:
-            may = not is_barred(problem.bars, state.has, j, s, n_open)
+            may = not is_barred(problem.bars, state.members[s], state.filled[s], j, n_open)
         for other in range(s):
             if state.has[j, other] and state.shared[s, other] >= problem.overlap:
                 may = False

@@ -85,25 +85,24 @@ def _weigh(weights: Floats, least: Floats) -> None:
 
 
 @compiled
-def is_barred(bars: Any, has: Any, j: int, s: int, n_open: int) -> bool:
-    """Return whether set s, with room for so many, may not take feature j, all before it given.
+def is_barred(bars: Any, members: Any, n_members: int, j: int, n_open: int) -> bool:
+    """Return whether a set, with room for so many, may not take feature j, all before it given.
 
     Parameters
     ----------
     bars : Bars
-    has : ndarray of bool, shape (p, m)
-        Which features the sets have.
-    j, s, n_open : int
+    members : ndarray of int64, shape (k,)
+        The features of the set come first.
+    n_members, j, n_open : int
     """
     if bars.conflicts.shape[0]:
-        for i in range(j):
-            if has[i, s] and bars.conflicts[j, i]:
+        for i in range(n_members):
+            if bars.conflicts[j, members[i]]:
                 return True
     for row in range(len(bars.caps)):
         weight = bars.weights[row, j] + bars.least[row, j + 1, n_open - 1]
-        for i in range(j):
-            if has[i, s]:
-                weight += bars.weights[row, i]
+        for i in range(n_members):
+            weight += bars.weights[row, members[i]]
         if weight > bars.caps[row]:
             return True
     return False

@@ -45,8 +45,9 @@ from chaffinch.tasks.selection.alternatives.whole_numbers import (
 )
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
-_PAIRS = 10_000_000  # of sets that are looked at, by the sum
-_WORK, _PAIRS_UP, _MORE_WORK = 1_000_000, 20_000_000, 3_000_000  # by the smallest, down and up
+_STEPS, _STEPS_UP = 200_000, 500_000  # by the sum; by the smallest, up from a design
+_WORK, _MORE_WORK = 1_000_000, 3_000_000  # down from a bound
+_USUAL_PAIRS = 36  # of sets, all of which a step looks at; where there are more, steps are fewer
 _MOST_TURNS, _LONGER = 2, 4  # times as long
 _HOPEFUL = 0.03  # of what the terms of sets come to: what may be open, or prices are better
 _PAIRS_BETWEEN_LOOKS = 2_000_000  # at the clock; of sets, all of which a step looks at
@@ -137,8 +138,9 @@ class FeatureByFeature:
             if promise - units > _HOPEFUL * n_places * np.abs(problem.units).max():
                 return None
         at_once = _PAIRS_BETWEEN_LOOKS // n_sets**2 + 1
-        most = _PAIRS * _LONGER ** (self.n_turns - 1) if best is not None else _PAIRS // _LONGER
-        steps, most_steps = 0, most // n_sets**2 + 1
+        steps, most_steps = 0, self._most_steps(_STEPS)
+        if best is None:
+            most_steps //= _LONGER
         state.best[:] = False
         while not self.is_done and steps < most_steps and not is_late(deadline):
             self.is_done = search(problem, state, at_once) == DONE
@@ -149,12 +151,14 @@ class FeatureByFeature:
 
     def _balance(self, best: Sets, deadline: float | None) -> Integers | None:
         """Look for what is worth more by its worst set."""
+        start = self._without_included(best)
+        if not np.isin(start, self.features).all():
+            return None
         places = {int(feature): place for place, feature in enumerate(self.features)}
-        start = [[places[int(j)] for j in features] for features in self._without_included(best)]
         values = self.designs.form.gains[self.features]
         asked = self.k, self.designs.n_sets, self.overlap, deadline
         targets = Targets(values, *asked, bars=self.bars, most_uses=self.designs.most_uses(1))
-        targets.take(np.array(start))
+        targets.take(np.array([[places[int(j)] for j in features] for features in start]))
         at_first = targets.best
         self.is_done = self._is_best(targets)
         return None if targets.best is at_first else targets.best
@@ -168,11 +172,15 @@ class FeatureByFeature:
         if targets.upper - targets.worth > _HOPEFUL * self.k * np.abs(targets.units).max():
             self.n_turns = _MOST_TURNS
             return False
-        steps = _PAIRS_UP * _LONGER ** (self.n_turns - 1) // self.designs.n_sets**2 + 1
         table = targets.table()
-        if table is not None and targets.raise_target(table, steps):
+        if table is not None and targets.raise_target(table, self._most_steps(_STEPS_UP)):
             return True
         return self.n_turns == 1 and targets.lower_target(_MORE_WORK)
+
+    def _most_steps(self, usual: int) -> int:
+        """Return after how many steps the present turn ends."""
+        n_pairs, times = max(_USUAL_PAIRS, self.designs.n_sets**2), _LONGER ** (self.n_turns - 1)
+        return int(usual * times * _USUAL_PAIRS // n_pairs + 1)
 
     def _without_included(self, sets: Sets) -> Sets:
         is_fixed = np.isin(sets, self.designs.constraints.included)

@@ -63,7 +63,8 @@ def _tell_barred(problem: Any, state: Any, j: int) -> int:
     n = 0
     for s in range(len(state.filled)):
         n_open = problem.size - state.filled[s]
-        barred = n_open == 0 or is_barred(problem.bars, state.has, j, s, n_open)
+        members, n_members = state.members[s], state.filled[s]
+        barred = n_open == 0 or is_barred(problem.bars, members, n_members, j, n_open)
         state.is_barred[j, s] = barred
         n += not barred
     return n
@@ -140,6 +141,8 @@ def _put(state: Any, j: int, count: int, sign: int) -> None:
     for i in range(count):
         s = state.places[j, i]
         state.has[j, s] = sign > 0
+        if sign > 0:
+            state.members[s, state.filled[s]] = j
         state.filled[s] += sign
         for other in range(i):
             state.shared[s, state.places[j, other]] += sign

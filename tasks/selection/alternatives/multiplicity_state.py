@@ -72,8 +72,10 @@ class State(NamedTuple):
         Which sets may not have it.
     most, worth, left : ndarray of int64, shape (p + 1,)
         How often it may be used, worth of those before, places left for this and those after.
+    members : ndarray of int64, shape (m, k)
+        The features of each set, in order.
     filled : ndarray of int64, shape (m,)
-        Features in each set.
+        How many these are.
     shared : ndarray of int64, shape (m, m)
     feature : ndarray of int64, shape (2,)
         The present one, -1 when the search is done; and 1 if it is new.
@@ -94,6 +96,7 @@ class State(NamedTuple):
     most: Integers
     worth: Integers
     left: Integers
+    members: Integers
     filled: Integers
     shared: Integers
     feature: Integers
@@ -121,6 +124,7 @@ def fresh_state(n_features: int, n_sets: int, n_places: int) -> State:
         most=most,
         worth=np.zeros(p + 1, dtype=np.int64),
         left=left,
+        members=np.zeros((m, n_places // m), dtype=np.int64),
         filled=np.zeros(m, dtype=np.int64),
         shared=np.zeros((m, m), dtype=np.int64),
         feature=np.array([0, 1]),

@@ -117,7 +117,7 @@ class Targets:
         sums = np.concatenate([[0], np.cumsum(self.units)])
         asked = self.n_pairs + 1, self.blur, self.k, self.overlap, self.most_uses
         problem = Problem(self.units, sums, table, *asked, self.bars, self.bars.is_none)
-        state = fresh_balance(len(self.units), self.n_sets, self.worth + self.blur + 1)
+        state = fresh_balance(len(self.units), self.n_sets, self.k, self.worth + self.blur + 1)
         at_once = _PAIRS_BETWEEN_LOOKS // self.n_sets**2 + 1
         ended, steps = PAUSED, 0
         while ended == PAUSED and steps < most_steps and not is_late(self.deadline):
