@@ -22,17 +22,18 @@ def compiled():
 
 kind, search, aggregate, k, n_alternatives = sys.argv[1:]
 asked = {"search": search, "aggregate": aggregate or None}
+has_rules = kind in ("Univariate", "FCBF") and search == "simultaneous"
 random = np.random.default_rng(0)
 values, pairs = random.uniform(size=20), random.uniform(size=(20, 20)) / 4
 quality = chaffinch.Univariate(values)
 if kind != "Univariate":
     quality = getattr(chaffinch, kind)(values, pairs)
-make_ready(quality, find_alternatives, **asked)
+make_ready(quality, find_alternatives, has_rules=has_rules, **asked)
 convex_search._BEFORE_PART, branch_and_bound._WORK_BETWEEN_LOOKS = 0, 1  # as in a long search
 before = compiled()
 sizes = {"k": int(k), "n_alternatives": int(n_alternatives)}
 rules = [None]
-if kind in ("Univariate", "FCBF") and search == "simultaneous":
+if has_rules:
     group = {"features": [0, 1, 2], "at_least": 1}
     rules.append(chaffinch.Constraints(groups=[chaffinch.Group(**group)], max_sets_per_feature=3))
 for constraints in rules:

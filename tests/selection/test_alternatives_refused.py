@@ -57,7 +57,7 @@ RULES = {
     "out": (Constraints((), [0, 1, 2]), "must_exclude must leave at least k = 2 .* but leaves 1"),
     "group": (
         Constraints(groups=[Group([0, 1, 2], at_least=3)]),
-        r"a group's at_least must be in 0\.\.2 but is 3",
+        r"a group's at_least must be in 0\.\.2 \(k\) but is 3",
     ),
     "costs": (Constraints(costs=[1, 2]), "costs must be 4, one for each feature, but are 2"),
     "cost": (

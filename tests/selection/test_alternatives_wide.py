@@ -1,13 +1,19 @@
 """Sets of so many features that a tree of what may be added has no room in memory."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives import wide_search
+from chaffinch.tasks.selection.alternatives import (
+    best_design,
+    bounding,
+    price_and_enumerate,
+    wide_search,
+)
 from chaffinch.tasks.selection.alternatives.branch_and_bound import (
     Limits,
     best_sets,
@@ -16,6 +22,7 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, Group
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.quality import Form, Univariate
+from tests.selection.every_design import best_by_trying_all
 
 N, K = 12, 5
 
@@ -117,3 +124,38 @@ def test_charges_that_are_late_leave_a_bound_that_holds(without_room):
     asked = {"k": 8, "n_alternatives": 0, "tau": 0.5, "previous": [range(8)]}
     (one,) = find_alternatives(Univariate(values), time_limit=1e-9, **asked)
     assert one.quality <= 20 + 19 + 18 + 17 + 12 + 11 + 10 + 9 <= one.bound
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_sets_at_once_of_60_000_features_with_a_budget_are_found_and_bounded(aggregate):
+    """Pairs of them are not priced: a table of what pairs are charged would take 27 GiB."""
+    random = np.random.default_rng(0)
+    values, costs = random.random(60_000), random.random(60_000)
+    found = find_alternatives(
+        Univariate(values),
+        k=6,
+        n_alternatives=2,
+        tau=0.5,
+        search="simultaneous",
+        aggregate=aggregate,
+        constraints=Constraints(costs=costs.tolist(), budget=2.0),
+        time_limit=10,
+    )
+    assert len(found) == 3
+    assert all(costs[list(one.indices)].sum() <= 2 + 1e-9 for one in found)
+    assert found.gap < 1e-3
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_where_no_pairs_are_priced_bounds_hold(aggregate, monkeypatch):
+    monkeypatch.setattr(bounding, "_MOST_PAIRS", 0)
+    monkeypatch.setattr(best_design, "feature_by_feature", lambda *_, **__: None)
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        costs = np.triu(random.exponential(0.2, (9, 9)), 1)
+        form = Form(random.exponential(size=9), costs + costs.T)
+        problem = form, 4, 3, seed % 3, Limits.none(9), Constraints()
+        best = best_by_trying_all(*problem, {"sum": math.fsum, "min": min}[aggregate])
+        found = getattr(price_and_enumerate, f"best_{aggregate}")(*problem[:4])
+        assert found.complete
+        assert found.value == pytest.approx(best, abs=1e-12)

@@ -136,7 +136,8 @@ class _Search(Targets):
         n_swaps = min(n_swaps, _OF_ALL_SETS // self.n_sets + 1)
         share, times = _HOPES[seed % len(_HOPES)], _DEARER[seed % len(_DEARER)]
         hoped = max(1, int(left * share))
-        price = float(max(1, times * best_uses_for(self.question(self.upper)).price))
+        uses = best_uses_for(self.question(self.upper), self.deadline)
+        price = float(max(1, times * uses.price))
         self.take(
             balanced_by_annealing(self.units, self.best, self.overlap, hoped, price, n_swaps, seed)
         )

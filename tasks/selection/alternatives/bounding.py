@@ -31,6 +31,7 @@ _BEYOND = 1e-6
 _DEARER = 1e3
 _ROUNDS_FURTHER = 40
 _WORTHWHILE = 1e-4
+_MOST_PAIRS = 2**27  # of features, 8 bytes each
 _SHARE_LEFT = 0.03  # between two rounds that price more subsets
 _SHARE_ABOVE = 0.05  # of what is between a cap that is proven and one that is guessed
 
@@ -132,7 +133,7 @@ def price(
         master.penalty *= _DEARER
         bound, solution = close(master, bound, find)
     for _ in range(1 if is_short and designs.overlap > 1 else _ROUNDS_OF_PAIRS):
-        if solution is None or not master.price_subsets(solution, 2):
+        if solution is None or _is_wide(designs) or not master.price_subsets(solution, 2):
             break
         bound, solution = close(master, bound, find, share_left=_SHARE_LEFT)
     return bound, None if solution is None else master
@@ -156,7 +157,7 @@ def price_further(
         guess = _next_cap(master, solution, bound) if is_guessing else math.inf
         if is_smallest_counted:
             master.cap(min(guess, bound.value / n_sets))
-        sizes = range(2, master.designs.overlap + 2)
+        sizes = range(2, 2 if _is_wide(master.designs) else master.designs.overlap + 2)
         if solution is None or not (
             sum(master.price_subsets(solution, size) for size in sizes) or is_smallest_counted
         ):
@@ -169,6 +170,11 @@ def price_further(
         elif proven.value - bound.value < _WORTHWHILE * abs(bound.value):
             break
     return master.designs, bound
+
+
+def _is_wide(designs: Designs) -> bool:
+    """Return whether a table of what pairs of features are charged would be too large."""
+    return designs.n_features**2 > _MOST_PAIRS
 
 
 def _next_cap(master: Master, solution: Solution | None, bound: Bound) -> float:

@@ -188,10 +188,11 @@ def _check_group(group: Group, k: int) -> None:
     most = len(group.features) if group.at_most is None else group.at_most
     if most < 0:
         raise ValueError(f"a group's at_most must be at least 0 but is {most}")
-    if not 0 <= group.at_least <= min(k, most, len(group.features)):
+    highest = {"k": k, "its at_most": most, "the features that it has": len(group.features)}
+    said = min(highest, key=lambda name: highest[name])
+    if not 0 <= group.at_least <= highest[said]:
         raise ValueError(
-            f"a group's at_least must be in 0..{min(k, most, len(group.features))} but is "
-            f"{group.at_least}"
+            f"a group's at_least must be in 0..{highest[said]} ({said}) but is {group.at_least}"
         )
 
 

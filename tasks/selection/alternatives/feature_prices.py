@@ -78,10 +78,13 @@ class Prices:
     budget: int
 
 
-def best_uses_for(question: Question) -> Uses:
-    """Return the best uses; ValueError if even the most even ones make too many pairs."""
+def best_uses_for(question: Question, deadline: float | None) -> Uses:
+    """Return the best uses; ValueError if even the most even ones make too many pairs.
+
+    What is over by the deadline is at a price that is not the best: its bound holds as well.
+    """
     n_places = question.n_sets * question.k
-    uses = best_uses(question.worth, question.most_uses, n_places, question.n_pairs)
+    uses = best_uses(question.worth, question.most_uses, n_places, question.n_pairs, deadline)
     if uses is None:
         raise ValueError("no uses although there are sets")
     return uses

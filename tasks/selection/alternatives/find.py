@@ -84,10 +84,10 @@ def find_alternatives(
     time_limit : float, above 0, optional
         In seconds, for all of it. When it is over the best sets so far come back, with a bound on
         what is better than they are. One by one, sets that take a moment are found for a quarter
-        of a second more, the first in any case. Compiling, which takes some seconds the first time
-        after an installation, is done before the clock starts, but for what few searches need. A
-        simultaneous search ends before it, with its bound, where a proof takes more sets than
-        memory should hold.
+        of a second more, the first in any case. Compiling, which takes up to a minute the first
+        time after an installation, is done before the clock starts, but for what few searches
+        need. A simultaneous search ends before it, with its bound, where a proof takes more sets
+        than memory should hold.
 
     Returns
     -------
@@ -232,7 +232,7 @@ class _Asked:
     def sets(self, sizes: Iterable[int]) -> Iterator[FeatureSet]:
         """Yield one set after the other."""
         if self.time_limit is not None:
-            make_ready(self.quality, find_alternatives, search="sequential")
+            make_ready(self.quality, find_alternatives, has_rules=False, search="sequential")
         return one_by_one(
             self.quality,
             sizes,
@@ -260,7 +260,13 @@ class _Asked:
         limits = apart.limits(self.previous, k, self.quality.n_features)
         overlap = largest_overlap(k, k, apart.tau, apart.dissimilarity)
         if self.time_limit is not None and search == "simultaneous":
-            make_ready(self.quality, find_alternatives, search=search, aggregate=aggregate)
+            make_ready(
+                self.quality,
+                find_alternatives,
+                has_rules=len(limits.at_most) > 0 or self.constraints != Constraints(),
+                search=search,
+                aggregate=aggregate,
+            )
         return at_once(
             self.quality,
             k,

@@ -1,6 +1,6 @@
 """What searches are compiled from is there before their clock starts, however short their time.
 
-Compiling takes some seconds once after an installation, and reading what was compiled some tenths
+Compiling takes up to a minute once after an installation, and reading what was compiled some tenths
 of a second once in a process. Neither is a part of any search: equal calls are to give equal sets.
 """
 
@@ -43,7 +43,9 @@ from chaffinch.tasks.selection.alternatives.uses import best_uses
 _N, _K, _N_ALTERNATIVES, _TAU = 8, 4, 3, 0.5
 
 
-def make_ready(quality: Quality, find: Callable[..., object], **asked: Any) -> None:
+def make_ready(
+    quality: Quality, find: Callable[..., object], *, has_rules: bool, **asked: Any
+) -> None:
     """Search a small table once in the life of this process, for each kind of search.
 
     Parameters
@@ -52,11 +54,18 @@ def make_ready(quality: Quality, find: Callable[..., object], **asked: Any) -> N
         One of the kind that is to be searched; those that are judged by calls need nothing.
     find : function
         That searches: `find_alternatives`.
+    has_rules : bool
+        Whether there are constraints or previous sets.
     **asked
         Its ``search`` and ``aggregate``.
     """
-    if type(quality) in (Univariate, FCBF, MRMR, CFS):
-        _search(type(quality), find, **asked)
+    kind = type(quality)
+    if kind not in (Univariate, FCBF, MRMR, CFS):
+        return
+    _search(kind, find, **asked)
+    if asked["search"] == "simultaneous" and (kind is FCBF or has_rules):
+        _search_by_features(asked["aggregate"] or "sum")
+        _search(MRMR, find, **asked)  # by prices, where that comes to no end
 
 
 @cache
@@ -69,9 +78,6 @@ def _search(kind: type[Any], find: Callable[..., object], **asked: Any) -> None:
     _search_long(has_pairs=kind is not Univariate)
     if asked["search"] == "simultaneous":
         _anneal_sets()
-        if kind is not MRMR:  # prices as well, where a search feature by feature comes to no end
-            _search(MRMR, find, **asked)
-            _search_by_features(asked["aggregate"] or "sum")
         if kind is Univariate:
             _anneal(asked["aggregate"] or "sum")
 
@@ -106,6 +112,7 @@ def _anneal_sets() -> None:
     )
 
 
+@cache
 def _search_by_features(aggregate: Aggregate) -> None:
     """Call what is searched feature by feature, where some do not go together."""
     form = Form(np.arange(_N, 0.0, -1.0))
@@ -115,7 +122,14 @@ def _search_by_features(aggregate: Aggregate) -> None:
     found = feature_by_feature(designs, sets, is_smallest_counted=aggregate == "min", deadline=None)
     if found is not None:
         found.go_on(sets, None)
-    targets = Targets(form.gains, 2, 2, 1, None)
+    if aggregate == "min":
+        _raise_target()
+
+
+@cache
+def _raise_target() -> None:
+    """Call what the smallest sum is searched by, up from a design."""
+    targets = Targets(np.arange(_N, 0.0, -1.0), 2, 2, 1, None)
     targets.take(np.array([[0, 3], [1, 2]]))
     table = targets.table()
     if table is not None:
@@ -132,5 +146,7 @@ def _anneal(aggregate: Aggregate) -> None:
     if uses is not None:
         realised(uses.counts, n_sets, _K, overlap, 1)
         dealt_out(uses.counts, n_sets, _K, overlap, None)
-    balanced_by_annealing(units, sets, overlap, 1, 1.0, 1, 1)
+    if aggregate == "min":
+        _raise_target()
+        balanced_by_annealing(units, sets, overlap, 1, 1.0, 1, 1)
     by_prices(units.astype(np.float64), sets, overlap, aggregate, None)

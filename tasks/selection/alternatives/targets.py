@@ -100,7 +100,7 @@ class Targets:
         closest = max(1, int(high * _FIRST_STEP))
         while high - low > closest and not is_late(self.deadline):
             middle = (low + high) // 2
-            uses = best_uses_for(self.question(middle))
+            uses = best_uses_for(self.question(middle), self.deadline)
             if uses.bound >= self.n_sets * middle:
                 low = middle
             else:
@@ -143,7 +143,7 @@ class Targets:
             target = self._reachable(lowest)
             if target <= self.upper:
                 question = self.question(target)
-                prices = prices_of_uses(question, best_uses_for(question))
+                prices = prices_of_uses(question, best_uses_for(question, self.deadline))
                 found = sets_in_budget(question, prices, _MOST_SETS, most_work, self.deadline)
                 if found is not None:
                     is_allowed = self.bars.allow(found[0])
