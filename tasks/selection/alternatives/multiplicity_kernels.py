@@ -18,10 +18,10 @@ from chaffinch.tasks.selection.alternatives.bar_kernels import is_barred
 from chaffinch.tasks.selection.alternatives.multiplicity_state import Problem, State
 from chaffinch.tasks.selection.alternatives.search_state import DONE, PAUSED
 from chaffinch.tasks.selection.alternatives.use_table import NONE
-from chaffinch.tasks.selection.masked_loss.compiling import compiled
+from chaffinch.tasks.selection.masked_loss.compiling import compiled, inlined
 
 
-@compiled
+@inlined
 def _pairs_left(problem: Any, state: Any) -> int:
     """Return how often two sets that have room can still share a feature."""
     k, pairs = problem.size, 0
@@ -34,7 +34,7 @@ def _pairs_left(problem: Any, state: Any) -> int:
     return pairs
 
 
-@compiled
+@inlined
 def _is_enough(problem: Any, state: Any, j: int, count: int) -> bool:
     """Return whether later features, in no more sets than this one, can fill and beat the best.
 
@@ -57,7 +57,7 @@ def _is_enough(problem: Any, state: Any, j: int, count: int) -> bool:
     return bool(state.best_worth[0] == NONE or worth * problem.scale > state.best_worth[1])
 
 
-@compiled
+@inlined
 def _tell_barred(problem: Any, state: Any, j: int) -> int:
     """Tell which sets may not have feature j; return how many may."""
     n = 0
@@ -70,7 +70,7 @@ def _tell_barred(problem: Any, state: Any, j: int) -> int:
     return n
 
 
-@compiled
+@inlined
 def _list_counts(problem: Any, state: Any, j: int) -> None:
     """List in how many sets feature j may be, the most promising first, of equals the most."""
     state.n_counts[j], state.next_count[j], state.is_placed[j] = 0, 0, False
@@ -96,10 +96,10 @@ def _list_counts(problem: Any, state: Any, j: int) -> None:
         state.n_counts[j] += 1
 
 
-@compiled
+@inlined
 def _may_take(problem: Any, state: Any, j: int, depth: int, s: int) -> bool:
     """Return whether set s may have feature j beside the first `depth` of its places."""
-    if state.filled[s] >= problem.size or state.is_barred[j, s]:
+    if state.filled[s] >= problem.size or (not problem.is_free and state.is_barred[j, s]):
         return False
     if state.alike[j, s] and (depth == 0 or state.places[j, depth - 1] != s - 1):
         return False
@@ -109,7 +109,7 @@ def _may_take(problem: Any, state: Any, j: int, depth: int, s: int) -> bool:
     return bool(most_shared < problem.overlap)
 
 
-@compiled
+@inlined
 def _place(problem: Any, state: Any, j: int, count: int) -> bool:
     """Find the next sets, as a word, that feature j may be in, or the first if it has none."""
     m, places = len(state.filled), state.places
@@ -135,7 +135,7 @@ def _place(problem: Any, state: Any, j: int, count: int) -> bool:
     return False
 
 
-@compiled
+@inlined
 def _put(state: Any, j: int, count: int, sign: int) -> None:
     """Add feature j to the sets of its places, or take it out of them."""
     for i in range(count):
@@ -149,7 +149,7 @@ def _put(state: Any, j: int, count: int, sign: int) -> None:
             state.shared[state.places[j, other], s] += sign
 
 
-@compiled
+@inlined
 def _keep(problem: Any, state: Any, j: int) -> None:
     if state.best_worth[0] == NONE or state.worth[j] > state.best_worth[0] + problem.blur:
         state.best[:] = False
@@ -159,7 +159,7 @@ def _keep(problem: Any, state: Any, j: int) -> None:
         state.best_worth[1] = (state.worth[j] + problem.blur) * problem.scale
 
 
-@compiled
+@inlined
 def _advance(problem: Any, state: Any, j: int) -> bool:
     """Put feature j where it has not been yet; return whether there is such a choice."""
     if state.is_placed[j]:
@@ -178,7 +178,7 @@ def _advance(problem: Any, state: Any, j: int) -> bool:
     return False
 
 
-@compiled
+@inlined
 def _go_down(problem: Any, state: Any, j: int) -> bool:
     """Make the next feature the present one, if each set can still be filled."""
     n_after = len(problem.units) - j - 1
