@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.tasks.alternative_settings import CLIMBED
 from chaffinch.tasks.comparison import too_few_units
 from chaffinch.tasks.reporting.drawing import ACCENT, INK, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.tables import Kind, Table
@@ -185,8 +186,13 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     said += "The line marks the tau asked for."
     taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
     if taus:
-        said += f" An open point, as at a tau of {listed(taus)}, is the best that was found within "
-        said += "the time limit, and not proven best."
+        said += f" An open point, as at a tau of {listed(taus)}, is "
+        if asked["quality"] in CLIMBED:
+            said += "where the search stopped, there or at a higher tau: no exchange of features "
+            said += "that it tried was better, or time was over. It is not proven best."
+        else:
+            said += "the best that was found, there or at a higher tau, before the search stopped, "
+            said += "and not proven best."
     drawn = min(asked["number"], _CURVES)
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known

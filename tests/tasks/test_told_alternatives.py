@@ -152,9 +152,20 @@ def test_what_is_not_proven_at_a_price_is_an_open_point_and_told(given, n_open, 
     assert len(re.findall(r"<use [^>]*fill: var\(--paper\)", drawn)) == n_open
     filled = re.findall(r"<use [^>]*fill: var\(--accent\)", drawn)
     assert len(filled) == sum(n_drawn) - n_open + max(n_drawn)  # the legend has one for each curve
-    told = f"An open point, as at a tau of {at}, is the best that was found within the time limit,"
+    told = f" An open point, as at a tau of {at}, is the best that was found, there or at a higher "
+    told += "tau, before the search stopped, and not proven best."
     assert (told in price_caption(given)) == (n_open > 0)
     assert ("open point" in price_caption(given)) == (n_open > 0)
+
+
+def test_an_open_point_of_a_climb_is_said_to_be_where_that_stopped() -> None:
+    given = priced([1, 1], ["feasible"] * 2, [["feasible"]] * 2, quality="masked_loss")
+    assert price_caption(given).endswith(
+        " An open point, as at a tau of 0.1, 0.2, is where the search stopped, there or at a "
+        "higher tau: no exchange of features that it tried was better, or time was over. It is "
+        "not proven best."
+    )
+    assert "best that was found" not in price_caption(given)
 
 
 @pytest.mark.parametrize(
