@@ -1,4 +1,4 @@
-"""``chaffinch columns``, one of the commands that `chaffinch.flows.cli` gathers."""
+"""``chaffinch columns``, one of the commands that `chaffinch.flows.commands` gathers."""
 
 import json
 from collections.abc import Mapping, Sequence

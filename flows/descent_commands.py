@@ -1,4 +1,4 @@
-"""``chaffinch shuffle`` and ``chaffinch descend``, which `chaffinch.flows.cli` gathers."""
+"""``chaffinch shuffle`` and ``chaffinch descend``, which `chaffinch.flows.commands` gathers."""
 
 import json
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""``chaffinch diff``, ``promote``, ``promoted`` and ``rollback``, gathered by `flows.cli`."""
+"""``chaffinch diff``, ``promote``, ``promoted`` and ``rollback``, gathered by `flows.commands`."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""``chaffinch reselect``, one of the commands that `chaffinch.flows.cli` gathers."""
+"""``chaffinch reselect``, one of the commands that `chaffinch.flows.commands` gathers."""
 
 from typing import Any
 

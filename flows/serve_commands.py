@@ -1,4 +1,4 @@
-"""``chaffinch serve``, ``automations`` and ``announce``, which `chaffinch.flows.cli` gathers."""
+"""``chaffinch serve``, ``automations`` and ``announce``, gathered by `flows.commands`."""
 
 import os
 from typing import Any

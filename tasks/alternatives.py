@@ -5,7 +5,6 @@ They are searched for once the features are chosen and scored, and change nothin
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +24,7 @@ from chaffinch.tasks.paired_bootstrap import (
     paired_interval,
     resampling_units,
 )
+from chaffinch.tasks.price_curve import TAUS, best_known, if_known, price_of
 from chaffinch.tasks.refitting import Refit
 from chaffinch.tasks.selection.alternatives.sets import Alternatives, FeatureSet
 from chaffinch.tasks.selection.alternatives.wrapper import Wrapper
@@ -33,7 +33,6 @@ from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.training import loss_of, read_model, tuned_recipe
 from chaffinch.tasks.workers import InProcess
 
-_TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 _CONFIDENCE = 0.95
 
 
@@ -49,7 +48,7 @@ def search_alternatives(
     """Find sets that differ from the chosen one and each other, and what that costs by tau."""
     asked = _asked(context)
     mask = mask_of(chosen)
-    others = [tau for tau in _TAUS if tau != asked.tau]
+    others = [tau for tau in TAUS if tau != asked.tau]
     # what is asked for, one for each other price, and why there are no more
     progress = _Progress(context, n_searches=1 + len(others) + 1)
     material = replace(
@@ -66,18 +65,21 @@ def search_alternatives(
         # A climb scores a set once for all tau, and its engine asks the workers where they are
         # sooner done: it stays here.
         pricing = InProcess() if isinstance(quality, Wrapper) else context.workers
-        prices = list(
-            pricing.map(_price, search, others, lambda done, _: progress.searched(1 + done))
+        at_others = pricing.map(
+            _found_at, search, others, lambda done, _: progress.searched(1 + done)
         )
-        if asked.tau in _TAUS:  # found already: within a time limit twice may not be the same
-            prices.insert(_TAUS.index(asked.tau), _told(asked.tau, found))
+        # what is asked for is searched for once: within a time limit twice may not be the same
+        at_each = {**dict(zip(others, at_others, strict=True)), asked.tau: found}
+        at_each = best_known(at_each, asked.number, asked.search)
+        found = at_each[asked.tau]
+        prices = [price_of(tau, at_each[tau]) for tau in TAUS]
         missing = missing_of(search, found, prices)
         progress.searched(1 + len(others) + 1)
     writer.result = {
-        "chosen_quality": _if_known(chosen_quality),
+        "chosen_quality": if_known(chosen_quality),
         "sets": [_as_json(one) for one in found],
         "status": found.status,
-        "bound": _if_known(found.bound),
+        "bound": if_known(found.bound),
         "missing": missing,
         "prices": prices,
     }
@@ -196,28 +198,13 @@ def _as_json(one: FeatureSet) -> dict[str, Any]:
     return {
         "indices": list(one.indices),
         "quality": one.quality,
-        "bound": _if_known(one.bound),
+        "bound": if_known(one.bound),
         "status": one.status,
     }
 
 
-def _if_known(value: float) -> float | None:
-    """Return a number, or None for an infinite one: a set that is not allowed, or no bound."""
-    return value if math.isfinite(value) else None
-
-
-def _price(search: Search, tau: float) -> dict[str, Any]:
-    return _told(tau, search.sets(tau))
-
-
-def _told(tau: float, sets: Alternatives) -> dict[str, Any]:
-    """Return what a price curve has of the sets at a tau."""
-    return {
-        "tau": tau,
-        "qualities": [one.quality for one in sets],
-        "statuses": [one.status for one in sets],
-        "status": sets.status,
-    }
+def _found_at(search: Search, tau: float) -> Alternatives:
+    return search.sets(tau)
 
 
 def _score(scoring: _Scoring, mask: Mask) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.tasks.alternative_settings import CLIMBED
 from chaffinch.tasks.comparison import too_few_units
 from chaffinch.tasks.reporting.drawing import ACCENT, INK, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.tables import Kind, Table
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _CURVES = 6  # more are not to be told apart
-_ROUNDING = 1e-12  # as a share of a bound: it is no difference in quality
+_ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set called optimal
 
 
 def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
@@ -132,11 +133,16 @@ def _unproven(quality: float, bound: float | None, best: str) -> str:
     """Return how much better than a quality the best can be, by a bound that is no lower."""
     if bound is None:
         return "not proven best"
-    if bound - quality <= _ROUNDING * abs(bound):
+    if _is_reached(quality, bound):
         return f"{best}, but for rounding"
     if quality >= 0 and bound > 0:
         return f"at most {share((bound - quality) / bound)} short of {best}"
     return f"at most {number(bound - quality)} short of {best}"
+
+
+def _is_reached(quality: float, bound: float | None) -> bool:
+    """Return whether nothing is better than a quality, but for rounding."""
+    return bound is not None and bound - quality <= _ROUNDING * abs(bound)
 
 
 def why_worthless(alternatives: Mapping[str, Any]) -> str:
@@ -185,8 +191,13 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     said += "The line marks the tau asked for."
     taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
     if taus:
-        said += f" An open point, as at a tau of {listed(taus)}, is the best that was found within "
-        said += "the time limit, and not proven best."
+        said += f" An open point, as at a tau of {listed(taus)}, is "
+        if asked["quality"] in CLIMBED:
+            said += "where the search stopped, there or at a higher tau: no exchange of features "
+            said += "that it tried was better, or time was over. It is not proven best."
+        else:
+            said += "the best that was found, there or at a higher tau, before the search stopped, "
+            said += "and not proven best."
     drawn = min(asked["number"], _CURVES)
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known
@@ -206,11 +217,21 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
 
 
 def _are_open(asked: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
-    """Return whether each set drawn at a tau is unproven; at once, all of them or none is."""
-    n_drawn = min(len(price["qualities"]), _CURVES)
+    """Return whether each set drawn at a tau may be bettered; at once, all of them or none may.
+
+    As in the table, it may not where rounding alone is between it and its bound.
+    """
+    qualities = price["qualities"]
+    n_drawn = min(len(qualities), _CURVES)
+    # runs from before bounds were kept have none
     if asked["search"] == "simultaneous":
-        return [price.get("status") == "feasible"] * n_drawn
-    return [status == "feasible" for status in price["statuses"][:n_drawn]]
+        if price.get("status") != "feasible":
+            return [False] * n_drawn
+        in_all = min(qualities) if asked["aggregate"] == "min" else math.fsum(qualities)
+        return [not _is_reached(in_all, price.get("bound"))] * n_drawn
+    bounds = price.get("bounds", [None] * len(qualities))
+    each = zip(price["statuses"][:n_drawn], qualities, bounds, strict=False)
+    return [status == "feasible" and not _is_reached(*known) for status, *known in each]
 
 
 def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chaffinch.tasks.alternative_settings import CLIMBED
 from chaffinch.tasks.reporting.wording import counted, number
 
 _REMEDIES = {
@@ -32,7 +33,7 @@ def why_missing(alternatives: Mapping[str, Any]) -> str:
     if alternatives["status"] == "infeasible":
         return _proven(alternatives)
     which = "no further one" if alternatives["sets"] else "none"
-    if alternatives["settings"]["quality"] == "masked_loss":
+    if alternatives["settings"]["quality"] in CLIMBED:
         return f"{which} was found before the time was over, or on the way of the climb"
     return f"{which} was found before the time was over"
 

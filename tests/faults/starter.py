@@ -24,7 +24,7 @@ from tests.flows.programs import eventually, stop
 # In the environment of every process below a run, so that what is left over of it can be found.
 MARK = "CHAFFINCH_FAULTS_TRIAL"
 _HEAVY = (
-    *("chaffinch.flows.cli", "chaffinch.flows.terminal", "chaffinch.tasks.story"),
+    *("chaffinch.flows.commands", "chaffinch.flows.terminal", "chaffinch.tasks.story"),
     *("distributed", "lightgbm", "matplotlib.figure", "numba", "pandas"),
     *("ortools.sat.python.cp_model", "scipy.stats", "sklearn.ensemble"),
 )

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import chaffinch
-from chaffinch.flows.cli import cli
+from chaffinch.flows.commands import cli
 from chaffinch.storage.runs import Store
 from tests.tasks.made_up_runs import causes, run_of, runs_of_two_days
 

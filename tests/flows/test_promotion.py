@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import chaffinch
 from chaffinch import ExecutionSettings, InputError, PromotionSettings, SelectionSettings
-from chaffinch.flows.cli import cli
+from chaffinch.flows.commands import cli
 from tests.flows.programs import eventually
 
 pytestmark = pytest.mark.e2e

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import chaffinch
 from chaffinch import InputError
-from chaffinch.flows.cli import cli
+from chaffinch.flows.commands import cli
 from tests.tasks.made_up_runs import runs_of_two_days
 
 

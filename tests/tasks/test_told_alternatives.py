@@ -138,6 +138,7 @@ def priced(counts, statuses, of_sets=None, **asked):
                 ["optimal", "feasible"],
                 [["optimal", "feasible"], ["optimal", "feasible"]],
                 search="simultaneous",
+                aggregate=None,
             ),
             2,
             "0.2",
@@ -152,9 +153,68 @@ def test_what_is_not_proven_at_a_price_is_an_open_point_and_told(given, n_open, 
     assert len(re.findall(r"<use [^>]*fill: var\(--paper\)", drawn)) == n_open
     filled = re.findall(r"<use [^>]*fill: var\(--accent\)", drawn)
     assert len(filled) == sum(n_drawn) - n_open + max(n_drawn)  # the legend has one for each curve
-    told = f"An open point, as at a tau of {at}, is the best that was found within the time limit,"
+    told = f" An open point, as at a tau of {at}, is the best that was found, there or at a higher "
+    told += "tau, before the search stopped, and not proven best."
     assert (told in price_caption(given)) == (n_open > 0)
     assert ("open point" in price_caption(given)) == (n_open > 0)
+
+
+def bounded(qualities, bounds, in_all, **asked):
+    """Alternatives at one tau, none proven, each with its bound and a bound of all."""
+    given = priced([2], ["feasible"], [["feasible"] * 2], **asked)
+    known = {"qualities": qualities, "bounds": bounds, "bound": in_all}
+    return given | {"prices": [given["prices"][0] | known]}
+
+
+HAIR = 1 + 1e-10
+
+
+@pytest.mark.parametrize(
+    ("given", "n_open"),
+    [
+        (bounded([2.0, 1.0], [2 * HAIR, HAIR], 3 * HAIR), 0),
+        (bounded([2.0, 1.0], [2 * HAIR, 1.1], 3.1), 1),
+        (bounded([2.0, 1.0], [2 * HAIR, None], None), 1),
+        (bounded([2.0, 1.0], [3.0, 2.0], 3 * HAIR, search="simultaneous", aggregate=None), 0),
+        (bounded([2.0, 1.0], [2.0, 1.0], 3.1, search="simultaneous", aggregate="sum"), 2),
+        (bounded([2.0, 1.0], [3.0, 3.0], HAIR, search="simultaneous", aggregate="min"), 0),
+        (bounded([2.0, 1.0], [3.0, 3.0], 1.1, search="simultaneous", aggregate="min"), 2),
+    ],
+)
+def test_a_point_is_open_where_the_table_says_more_than_but_for_rounding(given, n_open) -> None:
+    assert len(re.findall(r"<use [^>]*fill: var\(--paper\)", str(price_chart(given)))) == n_open
+    assert ("open point" in price_caption(given)) == (n_open > 0)
+    (price,), asked = given["prices"], given["settings"]
+    each = [
+        {"status": "feasible", "quality": quality, "bound": bound}
+        for quality, bound in zip(price["qualities"], price["bounds"], strict=True)
+    ]
+    told = {"settings": {"aggregate": None} | asked, "sets": each} | {
+        name: price[name] for name in ("status", "bound")
+    }
+    if asked["search"] == "simultaneous":
+        assert proof_of_all(told).endswith(", but for rounding") == (n_open == 0)
+    else:
+        said = [proof(told, one) for one in each]
+        assert sum(one != "the best, but for rounding" for one in said) == n_open
+
+
+def test_what_no_time_proves_but_for_rounding_is_not_told_as_unproven_under_the_chart() -> None:
+    asked = AlternativeSettings(number=2, quality="mutual_information", time_limit=1e-9)
+    found = select(alternatives=asked).alternatives
+    assert {one["status"] for one in found["sets"]} == {"feasible"}
+    assert {proof(found, one) for one in found["sets"]} == {"the best, but for rounding"}
+    assert "open point" not in price_caption(found)
+
+
+def test_an_open_point_of_a_climb_is_said_to_be_where_that_stopped() -> None:
+    given = priced([1, 1], ["feasible"] * 2, [["feasible"]] * 2, quality="masked_loss")
+    assert price_caption(given).endswith(
+        " An open point, as at a tau of 0.1, 0.2, is where the search stopped, there or at a "
+        "higher tau: no exchange of features that it tried was better, or time was over. It is "
+        "not proven best."
+    )
+    assert "best that was found" not in price_caption(given)
 
 
 @pytest.mark.parametrize(
