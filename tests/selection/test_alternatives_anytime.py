@@ -91,9 +91,7 @@ def test_a_limit_holds_however_many_sets_are_asked_for():
     """By a clock on which each set takes a fiftieth of a second at least."""
     looks = itertools.count()
     quality = Univariate(np.random.default_rng(0).random(60))
-    make_ready(
-        quality, find_alternatives, has_rules=False, search="sequential"
-    )
+    make_ready(quality, find_alternatives, has_rules=False, search="sequential")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", lambda: next(looks) * 0.01)
         found = find_alternatives(quality, k=10, n_alternatives=500, tau=0.3, time_limit=0.1)
