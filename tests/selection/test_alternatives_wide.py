@@ -159,3 +159,23 @@ def test_where_no_pairs_are_priced_bounds_hold(aggregate, monkeypatch):
         found = getattr(price_and_enumerate, f"best_{aggregate}")(*problem[:4])
         assert found.complete
         assert found.value == pytest.approx(best, abs=1e-12)
+
+
+def test_many_values_that_a_budget_turns_round_are_put_in_order_at_once():
+    """By what they are worth for their cost they lie the other way: no quadratic sort of them."""
+    n = 60_000
+    values = np.arange(n, 0.0, -1.0)
+    found = find_alternatives(
+        Univariate(values),
+        k=3,
+        n_alternatives=0,
+        tau=1.0,
+        constraints=Constraints(costs=(values**2).tolist(), budget=50.0),
+    )
+    (best,) = found
+    assert found.status == "optimal"
+    assert best.quality == max(
+        a + b + c
+        for a, b, c in itertools.combinations(range(1, 8), 3)
+        if a * a + b * b + c * c <= 50
+    )

@@ -18,8 +18,10 @@ from chaffinch.tasks.selection.alternatives.array_kernels import insert, total, 
 from chaffinch.tasks.selection.alternatives.charging_kernels import charge, copy
 from chaffinch.tasks.selection.alternatives.search_state import DONE, FULL, PAUSED, Problem, State
 from chaffinch.tasks.selection.masked_loss.compiling import compiled
+from chaffinch.tasks.selection.masked_loss.ordering import stable_order
 
 _STEPS = 3  # on each level
+_MOVES = 64  # of each candidate, after which all are sorted
 _PER_STEP = 150  # looks at a candidate take as long as what comes with each step
 
 
@@ -52,11 +54,30 @@ def _write_first(state: Any, level: int, word: Any) -> None:
 
 
 @compiled
+def _sort(state: Any, level: int) -> None:
+    """Order candidates likewise, however they lie."""
+    n = state.n_candidates[level]
+    by_index = stable_order(state.candidates[level, :n])
+    order = by_index[stable_order(-state.promises[level, :n][by_index])]
+    write(state.candidates[level, :n], state.candidates[level, :n][order])
+    write(state.promises[level, :n], state.promises[level, :n][order])
+    write(state.marginals[level, :n], state.marginals[level, :n][order])
+    write(state.losses[level, :n], state.losses[level, :n][order])
+
+
+@compiled
 def _order(state: Any, level: int) -> None:
-    """Order candidates by what they promise; of equals the lowest index comes first."""
+    """Order candidates by what they promise; of equals the lowest index comes first.
+
+    They mostly lie in nearly that order; where they do not, inserting them would take too long.
+    """
     features, promises = state.candidates[level], state.promises[level]
     marginals, losses = state.marginals[level], state.losses[level]
+    n_moves, most_moves = 0, _MOVES * state.n_candidates[level]
     for i in range(1, state.n_candidates[level]):
+        if n_moves > most_moves:
+            _sort(state, level)
+            return
         feature, promise, marginal, loss = features[i], promises[i], marginals[i], losses[i]
         place = i
         while place > 0 and promises[place - 1] <= promise:
@@ -65,6 +86,7 @@ def _order(state: Any, level: int) -> None:
             features[place], promises[place] = features[place - 1], promises[place - 1]
             marginals[place], losses[place] = marginals[place - 1], losses[place - 1]
             place -= 1
+        n_moves += i - place
         features[place], promises[place] = feature, promise
         marginals[place], losses[place] = marginal, loss
 
