@@ -139,13 +139,14 @@ class _Embedded:
                 stderr=self._log,
                 text=True,
             )
-        self._to, self._from = (
-            cast(IO[str], self._program.stdin),
-            cast(IO[str], self._program.stdout),
-        )
-        self._serving = False
-        # The first handler made is the last to run: Prefect's, not imported yet, come before it.
-        atexit.register(self.stop)
+            self._to, self._from = (
+                cast(IO[str], self._program.stdin),
+                cast(IO[str], self._program.stdout),
+            )
+            self._serving = False
+            # The first handler made is the last to run: Prefect's, not imported yet, come before
+            # it. A signal that has waited comes next, and must not leave the program behind.
+            atexit.register(self.stop)
 
     def configured(self) -> dict[str, Any]:
         """Return the address that Prefect is configured with, and whether it may embed a server.

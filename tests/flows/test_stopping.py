@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,6 +102,35 @@ def test_told_to_stop_while_it_checks_it_leaves_nothing(tmp_path, table, number,
     *before, last = log.read_text().splitlines()
     assert last == "Stopped. The same command goes on where it was."
     assert not any("train" in line or "Traceback" in line for line in before)
+
+
+STOPPED_AT_THE_START = """
+import os, signal, subprocess
+from chaffinch.flows import server
+from chaffinch.tasks.interrupts import Stopped, stopped_by_signals
+
+class Popen(subprocess.Popen):  # as where the signal comes while the program is being started
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+subprocess.Popen = Popen
+try:
+    with stopped_by_signals():
+        server.Server()
+except Stopped:
+    print("stopped")
+"""
+
+
+def test_told_to_stop_while_its_server_is_being_started_it_leaves_none(tmp_path):
+    home = environment(tmp_path, PREFECT_API_URL="")
+    ended = subprocess.run(
+        (sys.executable, "-c", STOPPED_AT_THE_START),
+        env=home, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ended.stdout, ended.stderr) == ("stopped\n", "")
+    assert still_running(tmp_path) == []
 
 
 def test_a_reproduction_that_is_stopped_says_that_it_goes_on(tmp_path):
