@@ -4,11 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgroup -q
-# The wheels of torch for CPUs, which its own index has and PyPI lacks: x86-64 for Python 3.11 to 3.13, ARM for 3.12
-TORCH_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b \
-	4ca4a9394b0c771238a4f73590fdbbc4debad85ed0fa63d026ae1b085da7d6e2 \
-	3fbf9c9d1f3c10c2d59d04aca426dee9ccc6ceb32d255c61e93acc3b4f75fae6 \
-	6f307c2c32d764ffc6ff6893b801fad6d4752f3e67966cb8abf1843427c02604
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
@@ -69,8 +64,7 @@ setup: $(READY)  ## The virtual environment only
 lock: $(READY)  ## Renew requirements.lock, with hashes, from what is installed
 	@{ sed -n '/^#/p' requirements.lock; \
 	  $(BIN)/pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' \
-	  | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-deps --generate-hashes --no-header --no-annotate --no-strip-extras - \
-	  | sed 's/^torch==.*/&$(foreach hash,$(TORCH_CPU),\n    --hash=sha256:$(hash) \\)/' | sed 's/ $$//'; } > requirements.lock.new
+	  | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-deps --generate-hashes --no-header --no-annotate --no-strip-extras -; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
 
 audit: $(READY)  ## Known vulnerabilities of the locked versions
@@ -79,11 +73,13 @@ audit: $(READY)  ## Known vulnerabilities of the locked versions
 clean:  ## Remove the virtual environment and caches
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock torch-cpu.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "chaffinch needs Python 3.11 or newer but %s is %d.%d; name another with make PYTHON=..." % (sys.executable, v[0], v[1]))'
 	@echo "Setting up $(VENV) (about two minutes, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r torch-cpu.lock 2> /dev/null || true
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep -o '^torch==[0-9.]*' requirements.lock)"  # the CUDA libraries, where its wheel needs them
+	@# the CUDA libraries of torch, where its wheel needs them
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep -o '^torch==[0-9.]*' requirements.lock)"
 	@touch $@
