@@ -284,6 +284,6 @@ def _check_asked(address: SqlAddress) -> None:
         raise InputError("sqlite must name a file, as in sqlite:///shop.db#orders, but names none")
     if address.file is not None and "uri" in address.url.query:
         raise InputError(
-            "sqlite must name a file by its path, as in sqlite:///shop.db#orders; leave out uri and "
-            "write the path without file:"
+            "sqlite must name a file by its path, as in sqlite:///shop.db#orders; leave out uri "
+            "and write the path without file:"
         )

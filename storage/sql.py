@@ -89,8 +89,17 @@ def _opened(address: SqlAddress) -> Iterator[sa.Connection]:
     try:
         with _connected(address, password) as connection:
             yield connection
+    except InputError:
+        raise
     except exc.SQLAlchemyError as error:
         raise InputError(without(_in_words(address, error), [password])) from error
+    except (TypeError, ValueError) as error:
+        # SQLite permits any value in a column that is declared a date
+        raise InputError(
+            f"{address.what} cannot be read, as a value does not fit the type that its column is "
+            f"declared with, such as DATE ({error}); correct it, or ask for the column in a "
+            "SELECT, which gives what is stored"
+        ) from error
 
 
 def _password(address: SqlAddress) -> str | None:
@@ -171,19 +180,9 @@ def _read(address: SqlAddress, connection: sa.Connection) -> pa.Table:
     names = _names(address, result)
     result = result.yield_per(max(1, _CELLS // len(names)))
     tables = [pa.table([pa.nulls(0)] * len(names), names)]
-    try:
-        for rows in result.partitions():
-            columns = zip(names, zip(*rows, strict=True), strict=True)
-            tables.append(pa.table([_array(*column) for column in columns], names))
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        # SQLite permits any value in a column that is declared a date
-        raise InputError(
-            f"{address.what} cannot be read, as a value does not fit the type that its column is "
-            f"declared with, such as DATE ({error}); correct it, or ask for the column in a "
-            "SELECT, which gives what is stored"
-        ) from error
+    for rows in result.partitions():
+        columns = zip(names, zip(*rows, strict=True), strict=True)
+        tables.append(pa.table([_array(*column) for column in columns], names))
     return _of_one_schema(tables)
 
 
