@@ -7,6 +7,14 @@ class InputError(ValueError):
     The command line answers it with exit code 2 and its one line, without a traceback.
     """
 
+    def __str__(self) -> str:
+        """Return the message in one line, whatever it quotes."""
+        return _in_one_line(super().__str__())
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(filter(None, map(str.strip, text.splitlines())))
+
 
 class MendableError(InputError):
     """What cannot be, and is mended by a setting, or by other rows where nothing can be set.
@@ -27,7 +35,7 @@ class MendableError(InputError):
 
     def __str__(self) -> str:
         """Return the line that a person sees."""
-        return f"{self.what}; {self.remedy}"
+        return _in_one_line(f"{self.what}; {self.remedy}")
 
     def by_rows_alone(self) -> InputError:
         """Return it where nothing but the rows is to be changed."""
@@ -59,6 +67,10 @@ class StorageError(OSError):
 
     The command line answers it with exit code 1 and its one line, without a traceback.
     """
+
+    def __str__(self) -> str:
+        """Return the message in one line, whatever it quotes."""
+        return _in_one_line(super().__str__())
 
 
 class LaterReleaseError(StorageError):
