@@ -249,7 +249,7 @@ def kind_of_path(path: Path) -> str:
 def _from_memory(source: Any) -> pa.Table:
     try:
         table = _as_arrow(source)
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, OverflowError) and (name := _beyond_int64(source)) is not None:
