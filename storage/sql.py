@@ -138,8 +138,9 @@ def _connected(address: SqlAddress, password: str | None) -> Iterator[sa.Connect
             remedy = "add ?sslmode=require, or ?require_auth=password to send it in clear"
         raise InputError(f"{address} lets nobody in ({said}); {remedy}") from error
     except (TypeError, ValueError) as error:
+        said = without(str(error), [password])
         raise InputError(
-            f"{address} cannot be opened with the options in its address ({error}); correct what "
+            f"{address} cannot be opened with the options in its address ({said}); correct what "
             "follows the ?"
         ) from error
     with connection:
