@@ -112,7 +112,7 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
     kind = column.type
     if pa.types.is_dictionary(kind):
         categorical = not numeric
-        column = _decoded(column)
+        column = decoded(column)
         kind = column.type
     if column.null_count == len(column):
         return pa.nulls(len(column), pa.float64())
@@ -145,7 +145,8 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
     return values
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of a dictionary column."""
     values = column.type.value_type
     # Arrow takes rows of every kind of text but views, which polars gives
     plain = pa.large_string() if pa.types.is_string_view(values) else values
@@ -157,10 +158,15 @@ def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
     try:
         return one_chunk(column.cast(pa.int64()))
     except pa.ArrowInvalid as error:
-        raise InputError(
-            f"column {name!r} holds a whole number above {2**63 - 1}; "
-            "write it as a decimal number or as text, or drop the column"
-        ) from error
+        raise InputError(whole_number_too_large(name)) from error
+
+
+def whole_number_too_large(name: str) -> str:
+    """Return the message for a column with a whole number beyond int64."""
+    return (
+        f"column {name!r} holds a whole number beyond {2**63 - 1}; "
+        "write it as a decimal number or as text, or drop the column"
+    )
 
 
 def _timestamps(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:

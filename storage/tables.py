@@ -17,7 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from chaffinch.storage.columns import CATEGORY, sorted_categories, type_and_drop, type_columns
+from chaffinch.storage.columns import (
+    CATEGORY,
+    decoded,
+    sorted_categories,
+    type_and_drop,
+    type_columns,
+)
 from chaffinch.storage.content import column_types, content_hash, shuffle_columns, shuffle_rows
 from chaffinch.storage.errors import StorageError
 from chaffinch.storage.files import (
@@ -196,9 +202,10 @@ def ingest(
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:
     """Return whether a column holds few texts, and whole numbers in all of them."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_dictionary(column.type):
+        column = decoded(column)
     is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if not any(is_kind(kind) for is_kind in is_text):
+    if not any(is_kind(column.type) for is_kind in is_text):
         return False
     known = column.cast(pa.large_string()).unique().drop_null()
     is_whole = pc.match_substring_regex(known, r"^-?\d+$")

@@ -112,10 +112,7 @@ def describe_table(
         cannot be learned, the rows are too few for the parts and the folds, or no feature, or not
         as many as asked for, is left.
     """
-    if isinstance(settings.method, Reselect):
-        check_columns_fit(settings.method, table.column_names, settings.columns.drop)
-    with within_reach(settings):
-        roles = _roles(table, settings)
+    roles = check_names(table.schema, settings)
     require_rows(table.num_rows, settings, outer_folds)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
@@ -180,8 +177,21 @@ def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
             yield role, name
 
 
+def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
+    """Return what each column is for, in the table's order.
+
+    Raises
+    ------
+    InputError
+        If a column that the settings name, or that a former run kept, is missing.
+    """
+    if isinstance(settings.method, Reselect):
+        check_columns_fit(settings.method, schema.names, settings.columns.drop)
+    with within_reach(settings):
+        return _roles(schema.empty_table(), settings)
+
+
 def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
-    """Return what each column is for, in the table's order."""
     column_of(table, settings.target, "target")
     roles = dict.fromkeys(table.column_names, "feature")
     roles[settings.target] = "target"

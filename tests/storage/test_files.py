@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.storage import files
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     check_name,
@@ -307,6 +308,13 @@ def test_a_damaged_document_is_a_storage_error(
     (tmp_path / "x.json").write_bytes(document)
     with pytest.raises(StorageError, match=message):
         read_json(tmp_path / "x.json", {"x": int})
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no file system that flushes no folder")
+def test_a_folder_that_cannot_be_flushed_is_no_error() -> None:
+    files._flush(Path("/proc/self"))
+    with pytest.raises(OSError, match="Invalid argument"):
+        files._flush(Path("/proc/self/stat"))
 
 
 def test_a_file_is_flushed_before_it_gets_its_name(
