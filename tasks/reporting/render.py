@@ -46,6 +46,7 @@ _USELESS = (
     "As far as this test part shows, nothing that the model learnt from these features is of use: "
     "whoever always predicts the same may do as well."
 )
+_MOST_NAMES_OPEN = 30  # of a set; longer lists are opened on demand
 _SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_PLACE, PLACE)
 
 
@@ -166,6 +167,8 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) ->
         "dissimilarity": settings["dissimilarity"].capitalize(),
         "quality": settings["quality"],
         "sets": alternatives.sets_found(found, chosen_loss),
+        "features": alternatives.features_of_sets(found),
+        "are_features_open": len(found["chosen"]["features"]) <= _MOST_NAMES_OPEN,
         "why_undecided": alternatives.why_undecided(found, n_units),
         "n_missing": n_missing,
         "proof_of_all": alternatives.proof_of_all(found),
