@@ -236,6 +236,15 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
     assert page.tables["Candidate sizes"][0][1] == "Size asked for"
 
 
+def test_only_a_ranking_with_several_sizes_says_that_models_chose_the_size() -> None:
+    several = ranked(made_up(numbered(12), 4, method="flbmo"))
+    one = replace(several, candidates=several.candidates[:1])
+    assert "Models fitted at each size" in Page(render_report(several)).text
+    page = Page(render_report(one))
+    assert "fitted at each size" not in page.text
+    assert "Nothing was to be chosen, as one size was asked for." in page.text
+
+
 @pytest.mark.parametrize(
     ("method", "train", "mask_validation"),
     [
