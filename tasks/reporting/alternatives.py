@@ -60,7 +60,7 @@ def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
     """Return every feature of each set, the chosen one first."""
     sets = features_of_each(alternatives)
     rows = [(name, ", ".join(features)) for name, features in sets.items()]
-    return Table("Features of each set", {"Set": "text", "Features": "name"}, rows, 0)
+    return Table("Features of each set", {"Set": "text", "Features": "name"}, rows)
 
 
 def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
