@@ -147,7 +147,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     console = console_of_results()
     if as_json:
         where = {"run": result.run, "folder": str(result.folder)}
-        console.out(json.dumps({**where, **result.contract}, indent=2), highlight=False)
+        found = {"scores": result.scores, "alternatives": result.alternatives}
+        console.out(json.dumps({**where, **result.contract, **found}, indent=2), highlight=False)
         return
     kept, total = len(result.features), len(result.candidates)
     contract = result.contract
