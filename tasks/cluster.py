@@ -79,34 +79,45 @@ def _connected(address: Any, *, is_direct: bool) -> Client:
     """Return a client; it talks to the workers through the scheduler where it may have to."""
     from distributed import Client
 
+    if not is_direct:
+        _check_certificates(address)
     try:
         return Client(address, set_as_default=False, timeout="10s", direct_to_workers=is_direct)
-    except (OSError, TypeError, ValueError) as error:  # TypeError: TLS without certificates
+    except (OSError, ValueError) as error:
         if is_direct:
             raise WorkersError(_not_started(error)) from error
+        taking = " that takes the certificates in Dask's configuration" * _is_tls(address)
         raise InputError(
-            _certificates_missing(address)
-            or f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or set "
-            "cluster to local"
+            f"no Dask scheduler{taking} answers at {address!r}; start one with `dask scheduler`, "
+            "or set cluster to local"
         ) from error
 
 
-def _certificates_missing(address: str) -> str:
-    """Return why TLS is not possible with the certificates of Dask's configuration, or nothing."""
+def _is_tls(address: str) -> bool:
+    return address.startswith(("tls:", "wss:"))
+
+
+def _check_certificates(address: str) -> None:
+    """Refuse an address with TLS if Dask's configuration names no certificates for it."""
+    import dask
     from distributed import Security
 
-    if not address.startswith(("tls:", "wss:")):
-        return ""
+    if not _is_tls(address) or dask.config.get("distributed.client.security-loader"):
+        return
     try:
         arguments = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
-        problem = "" if arguments["ssl_context"] else "none is named"
+        problem = "" if arguments["ssl_context"] else "none are named"
     except OSError as error:
-        problem = str(error)
-    return problem and (
-        f"{address!r} needs the certificates in Dask's configuration but {problem}; set "
-        "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
-        "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY to their files"
-    )
+        problem = f"they cannot be used ({error.strerror or error})"
+    if problem:
+        variables = ", ".join(
+            f"DASK_DISTRIBUTED__COMM__TLS__{name}"
+            for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+        )
+        raise InputError(
+            f"the scheduler at {address!r} needs certificates, but {problem}; set {variables} "
+            "to their files"
+        )
 
 
 def _not_started(error: BaseException | str) -> str:
