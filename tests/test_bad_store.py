@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import dask
+import dask.distributed  # its defaults must be there before a setting is changed
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
