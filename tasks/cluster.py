@@ -105,7 +105,7 @@ def _check_certificates(address: str) -> None:
     if not _is_tls(address) or dask.config.get("distributed.client.security-loader"):
         return
     try:
-        arguments = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
+        arguments = Security().get_connection_args("client")
         problem = "" if arguments["ssl_context"] else "none are named"
     except OSError as error:
         problem = f"they cannot be used ({error.strerror or error})"

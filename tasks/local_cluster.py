@@ -95,7 +95,7 @@ def local_cluster(n_workers: int) -> Iterator[SpecCluster]:
 
 def _security(folder: Path) -> dict[str, Any]:
     """Write a new key and certificate, and return the arguments of `Security` that name them."""
-    made = Security.temporary()  # type: ignore[no-untyped-call]
+    made = Security.temporary()
     files = {"key": made.tls_worker_key, "cert": made.tls_worker_cert}
     for name, content in files.items():
         (folder / name).touch(mode=0o600)
@@ -136,5 +136,5 @@ def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecClust
         scheduler={"cls": _Scheduler, "options": {"scheduler_kwargs": scheduler}},
         worker=of_workers,
         silence_logs=logging.WARNING,
-        security=Security(**security),  # type: ignore[no-untyped-call]
+        security=Security(**security),
     )
