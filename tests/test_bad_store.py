@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dask.distributed  # its defaults must be there before a setting is changed
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -278,6 +279,28 @@ def test_a_scheduler_that_does_not_answer(tmp_path):
     assert str(refusal.value) == (
         f"no Dask scheduler answers at {nobody!r}; start one with `dask scheduler`, or set "
         "cluster to local"
+    )
+    assert not left_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("named", "problem"),
+    [
+        ("", "none are named"),
+        ("no_file", "they cannot be used (No such file or directory)"),
+    ],
+)
+def test_a_scheduler_with_tls_but_no_certificates(tmp_path, named, problem):
+    address, name = "tls://127.0.0.1:9", "DASK_DISTRIBUTED__COMM__TLS__{}".format
+    files = dict.fromkeys(("ca-file", "client.cert", "client.key"), named or None)
+    with (
+        dask.config.set({f"distributed.comm.tls.{key}": file for key, file in files.items()}),
+        pytest.raises(InputError) as refusal,
+    ):
+        chaffinch.select(bad_table(), "y", cluster=address, store=tmp_path)
+    assert str(refusal.value) == (
+        f"the scheduler at {address!r} needs certificates, but {problem}; set {name('CA_FILE')}, "
+        f"{name('CLIENT__CERT')}, {name('CLIENT__KEY')} to their files"
     )
     assert not left_in(tmp_path)
 
