@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import chaffinch
-from chaffinch import InputError, ModelSettings, ParticleSwarm, Rfe, Rfecv, Sequential
+from chaffinch import InputError, ModelSettings, ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.refitting import search_by_refits
@@ -161,6 +161,27 @@ def test_workers_change_no_bit() -> None:
             method = SWARM if name == "particle_swarm" else name
             here, there = found(method, InProcess()), found(method, workers)
             assert repr(there) == repr(here), name
+
+
+class Diverging(LinearRegression):
+    """Predicts no number from two features."""
+
+    def predict(self, X):
+        return super().predict(X) * (np.nan if X.shape[1] == 2 else 1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Ranking(kind="anova_f", n_features=(1, 2, 3)),
+        Sequential(kind="sequential_forward", n_features=(3,)),
+    ],
+    ids=lambda method: method.kind,
+)
+def test_a_loss_that_is_no_number_is_refused_and_never_the_lowest(method, tmp_path) -> None:
+    refused = "squared_error must be finite but is nan with 2 of 6 features kept; choose another"
+    with pytest.raises(InputError, match=refused):
+        select(prices(), "y", model=Diverging(), method=method, store=tmp_path)
 
 
 # What they leave
