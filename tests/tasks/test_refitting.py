@@ -184,6 +184,18 @@ def test_a_loss_that_is_no_number_is_refused_and_never_the_lowest(method, tmp_pa
         select(prices(), "y", model=Diverging(), method=method, store=tmp_path)
 
 
+@pytest.mark.parametrize("scale", [1e18, 1e21, 1e29])
+@pytest.mark.parametrize("method", ["select_from_model", "rfe", "rfecv"])
+def test_importances_of_a_large_target_are_those_of_any_other_or_refused(method, scale) -> None:
+    table = prices().assign(y=lambda table: table["y"] / 20 * scale)
+    gains, sizes = ModelSettings(tuning="none"), {} if method == "rfecv" else {"n_features": 2}
+    if scale == 1e18:
+        assert {"a", "c"} <= set(select(table, "y", model=gains, method=method, **sizes).features)
+        return
+    with pytest.raises(InputError, match="the importances of lightgbm must be finite but one is"):
+        select(table, "y", model=gains, method=method, **sizes)
+
+
 # What they leave
 
 
