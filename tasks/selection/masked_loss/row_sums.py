@@ -20,7 +20,7 @@ from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
-Question = Literal["present", "without each", "under", "coarseness"]
+Question = Literal["present", "without each", "moved", "under", "coarseness"]
 
 _TIE = 1e-13  # of a loss: far more than the order of a sum changes, far less than data differ by
 # (level, number): the node above the blocks number * 2^level to (number + 1) * 2^level - 1
@@ -150,8 +150,8 @@ class RowSums(MaskState):
         """Put in place the exact losses of those features that may be the first to leave.
 
         Losses (d,) of whole numbers, as absolute errors of votes are, often tie. Which of them is
-        lowest then depends on the order of a sum, and that is to be the predictions' own. What is
-        not relevant has the present loss, whatever the order.
+        lowest then depends on the order of a sum, and that is to be the predictions' own. What
+        changes no row has the present loss, whatever the order.
         """
         if self.exactly is None or not (self.is_summed and self.settles_ties):
             return
@@ -159,8 +159,11 @@ class RowSums(MaskState):
         is_near = losses <= lowest + _TIE * abs(lowest)
         if np.count_nonzero(is_near) < 2 or lowest == np.inf:
             return
-        near = np.flatnonzero(is_near)
-        asked, unmoved = near[self.relevant[near]], near[~self.relevant[near]]
+        moves = self._mask & self.relevant
+        if np.count_nonzero(is_near & moves) + np.any(is_near & ~moves) < 2:
+            return
+        moves[moves] = self._totals("moved", None)[:-1] > 0
+        asked, unmoved = np.flatnonzero(is_near & moves), np.flatnonzero(is_near & ~moves)
         if len(asked) + bool(len(unmoved)) < 2:
             return
         masks = np.repeat(self._mask[np.newaxis], len(asked) + 1, axis=0)
@@ -181,9 +184,10 @@ class RowSums(MaskState):
 
         Parameters
         ----------
-        question : "present", "without each", "under" or "coarseness"
+        question : "present", "without each", "moved", "under" or "coarseness"
             Of the present mask; without each kept and relevant feature, in ascending order, and
-            of the present mask at last; or under `masks`. Of the last: by how much rounding may
+            of the present mask at last; likewise, but whether a row's prediction changes, 1 or 0;
+            or under `masks`. Of the last: by how much rounding may
             change the losses without each of all d features, and at last any other; or one sum
             for all of these.
         masks : ndarray of bool, shape (m, d), optional
