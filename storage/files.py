@@ -128,10 +128,12 @@ def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock file `path`, so that one process at a time works on `what`.
 
     Another one waits and says so once in the log. The operating system frees the lock of a
-    process that dies, however it dies; the empty file stays. Raises what `write_file` does.
+    process that dies, however it dies; the empty file stays. Raises what `write_file` does, and
+    StorageError where the file system has no locks.
     """
     make_folder(path.parent)
-    lock = FileLock(path)
+    # a soft lock, which is whether the file exists, would wait for ever: the file is always there
+    lock = FileLock(path, fallback_to_soft=False)
     with _one_line_errors(path):
         if not path.exists():
             path.touch()  # or what cannot be made would look to the lock like one that is held
@@ -290,6 +292,11 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         name, folder = path.name, path.parent
         if error.errno == errno.ENAMETOOLONG:  # below a folder that was not there yet
             raise too_long(path) from error
+        if error.errno == errno.ENOSYS:
+            raise StorageError(
+                f"the file system of {folder} has no file locks (flock); mount it with them, as "
+                "Lustre with -o flock, or name another place"
+            ) from error
         if error.errno in _FULL:
             raise StorageError(
                 f"{_FULL[error.errno]} {folder} while writing {name}: "
