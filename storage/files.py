@@ -249,17 +249,17 @@ def parse_json(
     """
     try:
         data = json.loads(content, parse_constant=_refuse_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged ({error}); {remedy}") from error
     version = data.get("format_version") if isinstance(data, dict) else None
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise LaterReleaseError(
-            f"{path} was written by a later release (format {version}); "
+            f"{path} was written by a later release (format {version!s:.40}); "
             f"this one reads up to {FORMAT_VERSION}; update chaffinch"
         )
     if version != FORMAT_VERSION:
         raise StorageError(
-            f"{path} must have format_version {FORMAT_VERSION} but has {version}; {remedy}"
+            f"{path} must have format_version {FORMAT_VERSION} but has {version!s:.40}; {remedy}"
         )
     for field, kind in fields.items():
         if not isinstance(data.get(field), kind):

@@ -27,7 +27,7 @@ from chaffinch.storage.addresses import (
     place_of,
 )
 from chaffinch.storage.delimited import read_delimited
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import sha256_of_file
 from chaffinch.storage.names import check_columns, nearest
 from chaffinch.storage.parquet import parquet_files, read_parquet, without_unnamed_index
@@ -163,7 +163,7 @@ def source_fingerprint(source: Source) -> str | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a path that can be none, is missing, no file or may not be read.
+    """Say what is wrong with a path that can be none, is missing, no file or cannot be read.
 
     Raises
     ------
@@ -180,6 +180,12 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except PermissionError as error:
         raise InputError(f"reading {path} is not allowed; change its permissions") from error
+    except StorageError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error.strerror or error}); check its disk, or name another"
+        ) from error
 
 
 @contextmanager
@@ -245,11 +251,15 @@ def _from_memory(source: Any) -> pa.Table:
             warnings.filterwarnings("ignore", "The DataFrame has column names of mixed type")
             try:
                 return without_unnamed_index(pa.Table.from_pandas(source))
+            except MemoryError:
+                raise
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise InputError(_unreadable(error)) from error
     if hasattr(source, "__arrow_c_stream__"):
         try:
             return pa.table(source)
+        except MemoryError:
+            raise
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise InputError(_unreadable(error)) from error
     raise InputError(f"a source must be {TAKEN} but is {type(source).__name__}")

@@ -113,6 +113,8 @@ class Dataset:
                 for start in range(0, len(names), _COLUMNS_AT_A_TIME):
                     some = names[start : start + _COLUMNS_AT_A_TIME]
                     columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as error:
             raise StorageError(
                 f"dataset {self.path} is damaged: {error}; ingest its source again"

@@ -15,6 +15,7 @@ from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.paths import check_regular, path_from
 from chaffinch.storage.runs import Run, Store
+from chaffinch.storage.sources import reading
 from chaffinch.tasks.contract import FeatureContract
 from chaffinch.tasks.reselect_settings import FeatureKind, Reselect, ReselectionSettings
 from chaffinch.tasks.result import (
@@ -112,7 +113,8 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
 
 
 def _read_contract(path: Path) -> dict[str, Any]:
-    content = path.read_bytes()
+    with reading(path):
+        content = path.read_bytes()
     try:
         json.loads(content)
     except ValueError as error:

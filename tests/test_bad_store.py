@@ -68,6 +68,13 @@ def test_a_file_where_the_store_should_be(below, tmp_path):
     assert (tmp_path / "notes").read_text() == "mine"
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder can be made in /proc")
+def test_a_store_where_no_folder_can_be_made():
+    for store in ("/proc/x", "/proc/x/store"):
+        with pytest.raises(InputError, match=f"^no folder can be made at {store}; name another st"):
+            chaffinch.select(bad_table(), "y", store=store)
+
+
 @pytest.fixture
 def read_only(tmp_path):
     """A folder on a file system that is mounted read-only, which binds root as well."""
