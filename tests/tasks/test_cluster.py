@@ -56,7 +56,7 @@ def add(shared: int, item: int) -> int:
 def too_large(shared: float, item: int) -> float:
     if item:
         raise ValueError("std::bad_alloc")  # as XGBoost has it
-    return float(np.full(2**60, shared)[0])
+    return float(np.full(2**50, shared)[0])
 
 
 @pytest.mark.e2e
