@@ -249,7 +249,9 @@ def parse_json(
     """
     try:
         data = json.loads(content, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise StorageError(f"{path} is damaged (nested too deeply); {remedy}") from error
+    except ValueError as error:
         raise StorageError(f"{path} is damaged ({error}); {remedy}") from error
     version = data.get("format_version") if isinstance(data, dict) else None
     if isinstance(version, int) and version > FORMAT_VERSION:
