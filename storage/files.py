@@ -150,8 +150,9 @@ def locked(path: Path, what: str) -> Iterator[None]:
 
 def sweep(folder: Path) -> None:
     """Remove what killed writers left aside in `folder`; call it only while none is writing."""
-    for path in folder.rglob(f"{_ASIDE}*"):
-        path.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # the folder is removed meanwhile
+        for path in folder.rglob(f"{_ASIDE}*"):
+            path.unlink(missing_ok=True)
 
 
 def sweep_old(folder: Path) -> None:
@@ -160,10 +161,11 @@ def sweep_old(folder: Path) -> None:
     For folders that have no lock because nobody waits in them: a writer needs no day for a file.
     """
     yesterday = time.time() - _SECONDS_OF_A_DAY
-    for path in folder.glob(f"{_ASIDE}*"):
-        with suppress(FileNotFoundError):  # another process sweeps as well
-            if path.stat().st_mtime < yesterday:
-                path.unlink()
+    with suppress(FileNotFoundError):  # the folder is removed meanwhile
+        for path in folder.glob(f"{_ASIDE}*"):
+            with suppress(FileNotFoundError):  # another process sweeps as well
+                if path.stat().st_mtime < yesterday:
+                    path.unlink()
 
 
 def remove_file(path: Path) -> None:
@@ -184,6 +186,12 @@ def sha256_of_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_written(path: Path) -> str:
+    """Return the SHA-256 of a file that was just written; raises what `write_file` does."""
+    with _one_line_errors(path):
+        return sha256_of_file(path)
 
 
 def to_json(data: dict[str, Any]) -> bytes:

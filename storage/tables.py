@@ -25,6 +25,7 @@ from chaffinch.storage.files import (
     locked,
     read_json,
     sha256_of_file,
+    sha256_of_written,
     sweep,
     to_json,
     write_file,
@@ -240,7 +241,7 @@ def write_dataset(table: pa.Table, folder: Path) -> Dataset:
             "hash": dataset_hash,
             "n_rows": table.num_rows,
             "columns": columns,
-            "files": {_TABLE: sha256_of_file(home / _TABLE)},
+            "files": {_TABLE: sha256_of_written(home / _TABLE)},
         }
         write_file(home / _MANIFEST, to_json(manifest))
     return Dataset(home, dataset_hash, table.num_rows, columns)

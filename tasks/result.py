@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
@@ -260,7 +258,7 @@ def load_result(
     evaluated, retrained = stages["evaluate"], stages["retrain"]
     contract = parse_contract(evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE))
     eliminated = stages["optimise_mask"]
-    elimination = pq.read_table(pa.BufferReader(eliminated.read(PATH_FILE)))
+    elimination = eliminated.read_table(PATH_FILE)
     model_files = {
         name.removeprefix("model/"): retrained.read(name)
         for name in retrained.files
