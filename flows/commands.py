@@ -6,10 +6,11 @@ Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctr
 
 import errno
 import signal
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeGuard
 
 import click
 
@@ -22,7 +23,7 @@ from chaffinch.flows.reselect_command import reselect
 from chaffinch.flows.serve_commands import announce, automations, serve
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.flows.stopped_commands import Commands
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
 from chaffinch.storage.names import nearest
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import WorkersError
@@ -34,6 +35,7 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
+_WRITERS = ("click", "rich")  # the libraries that write standard output and standard error
 
 
 @click.group(
@@ -86,6 +88,9 @@ def run(
     DATA may be at s3://bucket/key, or a table or query in a database, as in
     postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials
     come from the environment, and never stand in the address.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
 
     A run that was stopped goes on where it was when the same command is given again.
 
@@ -146,6 +151,9 @@ def compare(
 
     What is selected in a fold is scored once, on rows that the selection never saw. A comparison
     that was stopped goes on where it was when the same command is given again.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
     """
     from chaffinch.flows.prefect_environment import prepare
 
@@ -281,25 +289,40 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        click.echo(f"Error: {error.format_message()}", err=True)
+        _say(error.format_message())
         return error.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         cause = error.__cause__ or error  # click makes an Abort of it
         click.echo(" ".join(["Stopped.", *getattr(cause, "__notes__", ())]), err=True)
         return 128 + (cause.signal if isinstance(cause, Stopped) else signal.SIGINT)
     except InputError as error:
-        click.echo(f"Error: {error}", err=True)
+        _say(error)
         return 2
     except (StorageError, WorkersError, ServerError) as error:
-        click.echo(f"Error: {error}", err=True)
+        _say(error)
         return 1
-    except OSError as error:
-        if error.errno not in _NOT_WRITTEN:
+    except Exception as error:
+        if is_out_of_memory(error):
+            doing = next(iter(getattr(error, "__notes__", ())), "running the command")
+            _say(f"out of memory while {doing}; give fewer rows or columns, or more memory")
+            return 1
+        if not _is_of_the_output(error):
             raise
         with suppress(OSError):
-            click.echo(f"Error: the output cannot be written ({error.strerror})", err=True)
+            _say(f"the output cannot be written ({error.strerror})")
         return 128 + signal.SIGHUP if error.errno == errno.EIO else 1
     return code if isinstance(code, int) else 0
+
+
+def _say(error: object) -> None:
+    click.echo(f"Error: {in_a_line(error)}", err=True)
+
+
+def _is_of_the_output(error: Exception) -> TypeGuard[OSError]:
+    """Return whether standard output or standard error cannot be written, not any other file."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    writer = frame.f_globals.get("__name__", "").partition(".")[0]
+    return isinstance(error, OSError) and error.errno in _NOT_WRITTEN and writer in _WRITERS
 
 
 def _existing_store(store: str | None) -> Any:

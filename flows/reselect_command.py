@@ -23,6 +23,9 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
 
     RUN is the name of a finished run in the store, its folder, or its selection.json; DATA holds
     the newer rows. All that no option says is as in RUN.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
     """
     from chaffinch.flows.prefect_environment import prepare
 

@@ -7,6 +7,7 @@ import click
 
 from chaffinch.flows.option_fields import EXECUTION, LIMITS
 from chaffinch.flows.options import nested, settings_options
+from chaffinch.flows.output import echo
 from chaffinch.tasks.interrupts import Stopped
 from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
@@ -89,7 +90,7 @@ def automations(webhook: str | None) -> None:
 
     check_server("making automations")
     for made in making.make(webhook):
-        click.echo(f"Made automation {made.name!r}: {made.description}")
+        echo(f"Made automation {made.name!r}: {made.description}")
 
 
 @click.command(short_help="Tell deployments that there are new data.")
@@ -108,4 +109,4 @@ def announce(data: str, name: str | None) -> None:
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "3")
     from chaffinch.flows import new_data
 
-    click.echo(f"Announced {data} as {new_data.announce(data, name)}")
+    echo(f"Announced {data} as {new_data.announce(data, name)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,7 @@ class Store:
             read_json(store.path / _STORE, {})
         except FileNotFoundError:
             logger.info("making a store at %s", store.path)
+            _check_can_be_made(store.path)
         except NotADirectoryError as error:
             raise InputError(
                 f"store {store.path} cannot be made because a file has its place; "
@@ -205,6 +206,15 @@ class Store:
         shared = Run(self.path / name)
         make_folder(shared.folder)
         return shared
+
+
+def _check_can_be_made(path: Path) -> None:
+    """Refuse a store in a folder such as ``/proc`` that takes no folders; InputError."""
+    try:
+        with suppress(PermissionError, NotADirectoryError):  # which writing tells
+            path.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:
+        raise InputError(f"no folder can be made at {path}; name another store") from error
 
 
 def _described(folder: Path) -> list[Run]:

@@ -29,7 +29,7 @@ from chaffinch.storage.addresses import (
 )
 from chaffinch.storage.columns import whole_number_too_large
 from chaffinch.storage.delimited import read_delimited
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import sha256_of_file
 from chaffinch.storage.names import check_columns, nearest
 from chaffinch.storage.parquet import parquet_files, read_parquet, without_unnamed_index
@@ -173,7 +173,7 @@ def source_fingerprint(source: Source) -> str | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a path that can be none, is missing, no file or may not be read.
+    """Say what is wrong with a path that can be none, is missing, no file or cannot be read.
 
     Raises
     ------
@@ -190,6 +190,12 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except PermissionError as error:
         raise InputError(f"reading {path} is not allowed; change its permissions") from error
+    except StorageError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error.strerror or error}); check its disk, or name another"
+        ) from error
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from chaffinch.storage.files import (
     locked,
     read_json,
     sha256_of_file,
+    sha256_of_written,
     sweep,
     to_json,
     write_file,
@@ -119,6 +120,8 @@ class Dataset:
                 for start in range(0, len(names), _COLUMNS_AT_A_TIME):
                     some = names[start : start + _COLUMNS_AT_A_TIME]
                     columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as error:
             raise StorageError(
                 f"dataset {self.path} is damaged: {error}; ingest its source again"
@@ -245,7 +248,7 @@ def write_dataset(table: pa.Table, folder: Path) -> Dataset:
             "hash": dataset_hash,
             "n_rows": table.num_rows,
             "columns": columns,
-            "files": {_TABLE: sha256_of_file(home / _TABLE)},
+            "files": {_TABLE: sha256_of_written(home / _TABLE)},
         }
         write_file(home / _MANIFEST, to_json(manifest))
     return Dataset(home, dataset_hash, table.num_rows, columns)

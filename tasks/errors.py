@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.storage.errors import InputError, MendableError, is_out_of_memory
 from chaffinch.tasks.selection.errors import SettingError
 
 # what is left where a reselection can set nothing that would help
@@ -28,12 +28,16 @@ def said_to_the_user(about: str = "") -> Iterator[None]:
     InputError
         With the first line of any ValueError; what follows it is for programmers. A MendableError
         of one that says what is left to do where a setting is given.
+    MemoryError
+        If memory ran out.
     """
     try:
         yield
     except InputError:
         raise
     except ValueError as error:
+        if is_out_of_memory(error):  # an XGBoostError is a ValueError
+            raise MemoryError(str(error)) from error
         if isinstance(error, SettingError):
             raise mendable(error, about) from error
         first, *_ = [*filter(None, map(str.strip, str(error).splitlines())), "no reason given"]

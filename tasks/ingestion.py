@@ -182,12 +182,12 @@ def split(context: Context, writer: StageWriter, described: StageRecord) -> None
 
 def description_of(described: StageRecord) -> TableDescription:
     """Return the description that `describe` recorded."""
-    return _DESCRIPTION.validate_json(described.path("profile.json").read_bytes())
+    return _DESCRIPTION.validate_json(described.read("profile.json"))
 
 
 def part_index(divided: StageRecord, parts: Collection[str]) -> Index:
     """Return the positions of the rows in any of `parts`, in the dataset's order."""
-    part = pq.read_table(divided.path("splits.parquet"))["part"].cast(pa.string())
+    part = divided.read_table("splits.parquet")["part"].cast(pa.string())
     return np.flatnonzero(np.isin(part.to_numpy(), list(parts)))
 
 

@@ -10,15 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
 from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.catalog import next_stage
-from chaffinch.tasks.contract import FeatureContract
+from chaffinch.tasks.contract import FeatureContract, parse_contract
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
 from chaffinch.tasks.recorded_searches import scores_of_result
@@ -30,18 +28,6 @@ if TYPE_CHECKING:
 
 _ALTERNATIVES, _CHANGES = "alternatives.json", "changes.json"
 CONTRACT_FILE = "selection.json"
-CONTRACT_FIELDS = {
-    "target": dict,
-    "features": list,
-    "candidates": list,
-    "model": dict,
-    "settings": dict,
-    "seed": int,
-    "versions": dict,
-    "losses": dict,
-    "comparison": dict,
-    "warnings": list,
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -279,11 +265,9 @@ def load_result(
     if next_stage(run, stages):
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
     evaluated, retrained = stages["evaluate"], stages["retrain"]
-    contract = parse_json(
-        evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE), CONTRACT_FIELDS
-    )
+    contract = parse_contract(evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE))
     eliminated = stages["optimise_mask"]
-    elimination = pq.read_table(pa.BufferReader(eliminated.read(PATH_FILE)))
+    elimination = eliminated.read_table(PATH_FILE)
     model_files = {
         name.removeprefix("model/"): retrained.read(name)
         for name in retrained.files

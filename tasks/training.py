@@ -264,7 +264,7 @@ def read_model(
 ) -> FittedModel:
     """Read back what `write_model` wrote; whoever brings an estimator trusts its package."""
     names = [name for name in record.files if name.startswith(f"{folder}/")]
-    files = {name.removeprefix(f"{folder}/"): record.path(name).read_bytes() for name in names}
+    files = {name.removeprefix(f"{folder}/"): record.read(name) for name in names}
     own = () if context.estimator is None else models.packages_of(context.estimator)
     return models.load(kind, files, schema, own)
 

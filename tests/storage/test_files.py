@@ -1,5 +1,7 @@
 """Files appear whole or not at all, whatever happens to their writer."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -189,6 +191,22 @@ def test_a_lock_that_cannot_be_made_is_not_waited_for() -> None:
     assert done.stderr == ""
     (line,) = done.stdout.splitlines()
     assert line.startswith("cannot write .y.lock in /proc: No such file or directory; mend it or")
+
+
+def test_a_file_system_without_locks_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_implemented(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", not_implemented)
+    for _ in range(2):  # the file of the first is there then
+        with pytest.raises(StorageError) as refusal, locked(tmp_path / ".lock", "it"):
+            pass
+        assert str(refusal.value) == (
+            f"the file system of {tmp_path} has no file locks (flock); mount it with them, as "
+            "Lustre with -o flock, or name another place"
+        )
 
 
 def test_a_lock_that_another_process_holds_is_waited_for_and_said_once(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks import cluster, placing, spreading
 from chaffinch.tasks.cluster import open_workers
-from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.errors import WorkersError, said_to_the_user
 from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
@@ -52,6 +52,19 @@ def two_workers() -> Iterator[OverDask]:
 
 def add(shared: int, item: int) -> int:
     return shared + item
+
+
+def too_large(shared: float, item: int) -> float:
+    if item:
+        raise ValueError("std::bad_alloc")  # as XGBoost has it
+    return float(np.full(2**50, shared)[0])
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("item", [0, 1])
+def test_memory_that_runs_out_in_a_worker_is_told_as_that(two_workers, item: int) -> None:
+    with pytest.raises(MemoryError, match=r"Unable to allocate|bad_alloc"), said_to_the_user():
+        two_workers.map(too_large, 0.5, [item])
 
 
 def process_id(shared: object, item: float) -> int:
