@@ -1,5 +1,6 @@
 """A column whose type cannot be a feature is left out with a warning, at every door."""
 
+import pickle
 from datetime import date, datetime, time, timedelta
 
 import numpy as np
@@ -12,6 +13,11 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.storage.columns import type_columns
 from chaffinch.storage.content import content_hash, shuffle_rows
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.comparing.story import compare_methods
+from chaffinch.tasks.errors import StrictError
+from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.story import check, select_features
 from tests.tasks.made_up_runs import LINEAR, causes, run_of
 
 N = 200
@@ -121,6 +127,41 @@ def test_a_reselection_leaves_new_ones_out_and_refuses_them_where_features_were(
             f"feature 'x1' was a number in the former run but is of type {told} in the newer rows; "
             "mend the column, or select anew"
         )
+
+
+def test_a_strict_run_or_comparison_stops_at_warnings_before_anything_is_trained(tmp_path) -> None:
+    odd, plain = table_with(when=COLUMNS["timestamp"], leak=table_with()["y"]), table_with()
+    strict = ExecutionSettings(store=tmp_path, cluster="none", strict=True)
+    asked = SelectionSettings(target="y", model=LINEAR, method={"kind": "flbmo", "n_features": [2]})
+    compared = ComparisonSettings(
+        target="y", methods=("anova_f",), models=(LINEAR,), folds=2, seeds=1
+    )
+    steps: list[str] = []
+
+    def on_progress(step: str, done: int, total: int) -> None:
+        steps.append(step)
+
+    for begin in (
+        lambda: check(odd, asked, strict, on_progress=on_progress),
+        lambda: select_features(odd, asked, strict, on_progress=on_progress),
+        lambda: compare_methods([odd], compared, strict, on_progress=on_progress),
+    ):
+        with pytest.raises(StrictError, match=r"^strict: 2 warnings, so nothing was") as error:
+            begin()
+        leak, left_out = error.value.warnings
+        assert "tells the target" in leak
+        assert f"left out are 'when' ({TIMESTAMPS})" in left_out
+        assert str(error.value).endswith(f"{leak}; {left_out}")
+        sent = pickle.loads(pickle.dumps(error.value))  # noqa: S301
+        assert (str(sent), sent.warnings) == (str(error.value), error.value.warnings)
+    assert set(steps) == {"ingest", "describe", "read_table"}
+    assert [*tmp_path.rglob("run.json")] == []
+    # what is strict is no part of what a run is, and stops no other
+    names = {
+        select_features(plain, asked, strict.model_copy(update={"strict": value})).name
+        for value in (True, False)
+    }
+    assert len(names) == 1
 
 
 def test_the_hash_of_a_dataset_tells_types_apart_and_is_what_it_was() -> None:
