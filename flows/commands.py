@@ -1,7 +1,8 @@
 """The command line: ``chaffinch run``, and whatever else `chaffinch --help` lists.
 
-Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctrl-C, 143 by SIGTERM,
-129 by SIGHUP. Whatever is heavy is imported by the command that needs it, so that help is quick.
+Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 3 warnings and --strict; 130 stopped
+by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Whatever is heavy is imported by the command that needs
+it, so that help is quick.
 """
 
 import errno
@@ -16,7 +17,7 @@ import click
 
 from chaffinch.flows.columns_command import columns
 from chaffinch.flows.descent_commands import descend, shuffle
-from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE
+from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, STRICT
 from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
 from chaffinch.flows.promotion_commands import diff, promote, promoted, rollback
 from chaffinch.flows.reselect_command import reselect
@@ -26,7 +27,7 @@ from chaffinch.flows.stopped_commands import Commands
 from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
 from chaffinch.storage.names import nearest
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.errors import StrictError, WorkersError
 from chaffinch.tasks.interrupts import Stopped
 from chaffinch.tasks.reproducing.names import IN_WORDS
 from chaffinch.tasks.selection.rivals.names import SCORES
@@ -71,7 +72,7 @@ def cli() -> None:
     help="A ranking, in place of --n-features: keep the features whose score is at least SCORE.",
 )
 @settings_options(SelectionSettings, SELECTION)
-@settings_options(ExecutionSettings, EXECUTION)
+@settings_options(ExecutionSettings, STRICT)
 @verbosity_flags
 @json_flag
 def run(
@@ -94,8 +95,8 @@ def run(
 
     A run that was stopped goes on where it was when the same command is given again.
 
-    Exit codes: 0 done; 1 failure; 2 bad input; stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by
-    SIGHUP.
+    Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; stopped:
+    130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
     from chaffinch.flows.prefect_environment import prepare
 
@@ -110,7 +111,7 @@ def run(
     asked = method_settings(method, n_features, min_score)
     chosen = {**nested(given, SELECTION), "method": asked}
     settings = SelectionSettings(**chosen)
-    execution = ExecutionSettings(**nested(given, EXECUTION))
+    execution = ExecutionSettings(**nested(given, STRICT))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
     with terminal.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
         server.check()
@@ -137,7 +138,7 @@ def run(
     metavar="MINUTES",
     help="Minutes after which what is done by then is concluded from. By default all is done.",
 )
-@settings_options(ExecutionSettings, EXECUTION)
+@settings_options(ExecutionSettings, STRICT)
 @verbosity_flags
 @json_flag
 def compare(
@@ -150,7 +151,8 @@ def compare(
     """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
 
     What is selected in a fold is scored once, on rows that the selection never saw. A comparison
-    that was stopped goes on where it was when the same command is given again.
+    that was stopped goes on where it was when the same command is given again. The exit codes are
+    those of chaffinch run.
 
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.
@@ -164,7 +166,7 @@ def compare(
 
     check_time_budget(time_budget)
     settings = ComparisonSettings(**nested(given, COMPARISON))
-    execution = ExecutionSettings(**nested(given, EXECUTION))
+    execution = ExecutionSettings(**nested(given, STRICT))
     with terminal.progress(STEPS, verbosity) as (on_progress, warn, say):
         server.check()
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -295,6 +297,11 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         cause = error.__cause__ or error  # click makes an Abort of it
         click.echo(" ".join(["Stopped.", *getattr(cause, "__notes__", ())]), err=True)
         return 128 + (cause.signal if isinstance(cause, Stopped) else signal.SIGINT)
+    except StrictError as error:
+        for warning in error.warnings:
+            click.echo(f"Warning: {in_a_line(warning)}", err=True)
+        _say(f"{error.count} (--strict), so nothing was trained")
+        return 3
     except InputError as error:
         _say(error)
         return 2

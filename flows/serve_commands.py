@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from chaffinch.flows.option_fields import EXECUTION, LIMITS
+from chaffinch.flows.option_fields import LIMITS, STRICT
 from chaffinch.flows.options import nested, settings_options
 from chaffinch.flows.output import echo
 from chaffinch.tasks.interrupts import Stopped
@@ -35,7 +35,7 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
     help="Serve the store's reports to this machine, and link to them.  [default: name paths]",
 )
 @settings_options(LimitSettings, LIMITS)
-@settings_options(ExecutionSettings, EXECUTION)
+@settings_options(ExecutionSettings, STRICT)
 def serve(
     data: str,
     target: str,
@@ -59,7 +59,7 @@ def serve(
     stopped_by = serve_flows(
         data,
         SelectionSettings(target=target),
-        ExecutionSettings(**nested(given, EXECUTION)),
+        ExecutionSettings(**nested(given, STRICT)),
         name=name,
         limits=LimitSettings(**nested(given, LIMITS)),
         promotion=PromotionSettings() if promote else None,

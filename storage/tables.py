@@ -71,7 +71,7 @@ class Dataset:
     n_rows : int
         At least 1.
     columns : dict of str to str
-        Each column's type in the table's order: float64, int64, bool, category or timestamp.
+        Each column's type in the table's order: float64, int64, bool, category, timestamp or other.
     """
 
     path: Path
@@ -193,7 +193,7 @@ def ingest(
     del table
     if labels in raw and _are_text_labels(raw[labels]):
         categorical = [*categorical, labels]
-    columns = type_and_drop(raw, categorical=categorical, numeric=numeric)
+    columns = type_and_drop(raw, categorical=categorical, numeric=numeric, has_others=True)
     shuffle_columns(columns)
     dataset = write_dataset(pa.table(columns), folder)
     del columns

@@ -1,6 +1,6 @@
 """What can go wrong while others compute, and what the mathematics refuses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from chaffinch.storage.errors import InputError, MendableError, is_out_of_memory
@@ -12,6 +12,29 @@ ANEW = "select anew without a former run"
 
 class WorkersError(RuntimeError):
     """The workers could not finish: they died again and again, or the scheduler went away."""
+
+
+class StrictError(InputError):
+    """There are warnings about the table, and the run is strict."""
+
+    def __init__(self, warnings: Sequence[str]) -> None:
+        super().__init__(tuple(warnings))  # what it is made of, so that it can be sent
+        self.warnings = tuple(warnings)
+
+    @property
+    def count(self) -> str:
+        """How many warnings, in words."""
+        return f"{len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}"
+
+    def __str__(self) -> str:
+        """Return the line that a person sees."""
+        return f"strict: {self.count}, so nothing was trained: {'; '.join(self.warnings)}"
+
+
+def refuse_warnings(warnings: Sequence[str], *, strict: bool) -> None:
+    """Raise StrictError if the run is strict and there are warnings."""
+    if strict and warnings:
+        raise StrictError(warnings)
 
 
 @contextmanager

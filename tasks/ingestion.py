@@ -144,6 +144,7 @@ def rows_counted_in_the_source(
             table.drop_columns([name for name in columns.drop if name in there]),
             categorical=there.intersection(columns.categorical),
             numeric=there.intersection(columns.numeric),
+            has_others=True,
         )
         describe_table(typed, settings, outer_folds)
         raise

@@ -129,10 +129,9 @@ def test_values_of_several_types(
     monkeypatch.setattr("chaffinch.storage.sql._CELLS", cells)
     table = read_source(at(shop, "SELECT whole_then_real, photo FROM mixed"))
     assert table["whole_then_real"].to_pylist() == [None, 7.0, 1.5]
-    with pytest.raises(InputError, match="'photo' is of type binary, which is no feature; drop it"):
-        ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path)
-    dataset = ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path, drop=["photo"])
-    assert dataset.columns == {"whole_then_real": "float64"}
+    dataset = ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path)
+    assert dataset.columns == {"whole_then_real": "float64", "photo": "other"}
+    assert set(dataset.read()["photo"].drop_null().to_pylist()) == {"binary"}
     with pytest.raises(InputError, match=r"'number_then_text' holds values of int.* and str"):
         read_source(f"{shop}#mixed")
     cast = read_source(at(shop, "SELECT CAST(number_then_text AS TEXT) AS t FROM mixed"))
