@@ -49,7 +49,7 @@ def serve(
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
 
     Each data set is served by a command of its own, at the same time. Needs a Prefect server: start
-    one with `prefect server start` and set PREFECT_API_URL.
+    one with `prefect server start`, and set PREFECT_API_URL and PREFECT_API_AUTH_STRING.
     """
     from chaffinch.flows.prefect_environment import prepare
 
