@@ -1,13 +1,11 @@
-"""What cases begin with: a store with finished runs, files of each kind, everything compiled."""
+"""What cases begin with: a store with runs, files, and everything imported and compiled."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tempfile
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,59 +27,37 @@ CHEAP: dict[str, dict[str, Any]] = {
     "DecisionTreeClassifier": {"max_depth": 3},
     "LogisticRegression": {},
 }
-# Each warms up what a forked process would otherwise load or compile anew.
-_WARM: Sequence[dict[str, Any]] = (
-    {"method": "dfs"},
-    {"method": "mission"},
-    {"method": "afs_bm"},
-    {"method": "robust_elimination"},
-    {"method": {"kind": "pefs", "hidden_layer_sizes": [3], "most_sweeps": 1}},
-    {"method": "tree_shap"},
-    {"method": "mrmr", "n_features": 2, "alternatives": 1},
-)
+_PEFS = {"kind": "pefs", "hidden_layer_sizes": [3], "most_sweeps": 1}
+_made: list[Ground] = []
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What is made once.
-
-    Attributes
-    ----------
-    store : Path
-        Where the runs are.
-    runs : dict of str to str
-        Run by the name of its model, or by what else is special about it.
-    files : Path
-        ``table.csv``, ``table.parquet``, ``shuffled.parquet`` and ``descent/``.
-    """
+    """A store, its runs by model or by what is special, and files of tables."""
 
     store: Path
     runs: dict[str, str]
     files: Path
 
-    def contract(self, kind: str) -> dict[str, Any]:
-        """Return what a run's ``selection.json`` holds."""
-        return dict(json.loads((self.run(kind) / "selection.json").read_bytes()))
-
     def run(self, kind: str) -> Path:
         """Return a run's folder."""
         return self.store / "runs" / self.runs[kind]
 
+    def contract(self, kind: str) -> dict[str, Any]:
+        """Return a run's feature contract."""
+        return dict(json.loads((self.run(kind) / "selection.json").read_bytes()))
+
     def copied(self, place: Place, *kinds: str) -> Path:
-        """Copy the store, with these runs alone; return where it is."""
-        place.store.mkdir()
-        shutil.copy2(self.store / "store.json", place.store)
-        shutil.copytree(self.store / "datasets", place.store / "datasets")
-        for kind in kinds:
-            run = self.run(kind)
-            shutil.copytree(run, place.store / "runs" / run.name)
+        """Copy the store with these runs alone; return where it is."""
+        shutil.copytree(self.store, place.store, ignore=shutil.ignore_patterns("runs"))
+        for kind in dict.fromkeys(kinds):
+            shutil.copytree(self.run(kind), place.store / "runs" / self.runs[kind])
         return place.store
 
 
-def cheap(name: str, **more: Any) -> ModelSettings:
+def cheap(name: str) -> ModelSettings:
     """Return settings by which a model is fitted in milliseconds."""
-    settings = {"tuning": "none", "folds": 2, "parameters": CHEAP.get(name, {})} | more
-    return ModelSettings(name=name, **settings)
+    return ModelSettings(name=name, tuning="none", folds=2, parameters=CHEAP.get(name, {}))
 
 
 def table(n_rows: int = 120) -> pd.DataFrame:
@@ -92,35 +68,32 @@ def table(n_rows: int = 120) -> pd.DataFrame:
 def of_days(n_rows: int = 120) -> pd.DataFrame:
     """Return a table of two series in time order, with a target of numbers."""
     found = good_table(n_rows).drop(columns=["churned", "noise_2"])
-    numbers = found["age"].fillna(0) + np.arange(n_rows) % 7
-    return found.assign(day=np.arange(n_rows) // 2, shop=np.arange(n_rows) % 2, sold=numbers)
+    sold = found["age"].fillna(0) + np.arange(n_rows) % 7
+    return found.assign(day=np.arange(n_rows) // 2, shop=np.arange(n_rows) % 2, sold=sold)
 
 
-@cache
-def ground() -> Ground:
-    """Make it, in a folder that the program removes."""
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+def ground(folder: Path | None = None) -> Ground:
+    """Return what there is, made in the folder that the program gives first."""
+    if folder is not None:
+        _made.append(_ground(folder / "ground"))
+    return _made[-1]
+
+
+def _ground(folder: Path) -> Ground:
     store, files = folder / "store", folder / "files"
-    files.mkdir()
-    runs = {
-        name: chaffinch.select(table(), "churned", model=cheap(name), store=store).run
-        for name in CHEAP
-    }
-    numbers = {"model": cheap("lightgbm"), "store": store}
+    files.mkdir(parents=True)
+    quick: dict[str, Any] = {"model": cheap("lightgbm"), "store": store}
+    runs = {n: chaffinch.select(table(), "churned", model=cheap(n), store=store).run for n in CHEAP}
     history = {"time": "day", "series": "shop", "lags": [1], "rolling": [2], "scale": "series"}
-    runs["history"] = chaffinch.select(of_days(), "sold", **numbers, **history).run
-    runs["alternatives"] = chaffinch.select(
-        table(), "churned", method="mrmr", n_features=2, alternatives=1, **numbers
-    ).run
+    runs["history"] = chaffinch.select(of_days(), "sold", **history, **quick).run
+    asked = {"method": "mrmr", "n_features": 2, "alternatives": 1}
+    runs["alternatives"] = chaffinch.select(table(), "churned", **asked, **quick).run
     runs["reselected"] = chaffinch.reselect(runs["xgboost"], table(150)[30:], store=store).run
     chaffinch.promote(runs["xgboost"], name="orders", store=store)
-    for asked in _WARM:
-        try:
-            chaffinch.select(table(), "churned", model=cheap("lightgbm"), **asked)
-        except chaffinch.InputError:
-            pass  # warm all the same
+    for method in ("dfs", "mission", "afs_bm", "robust_elimination", "tree_shap", _PEFS):
+        with suppress(chaffinch.InputError):  # warm all the same
+            chaffinch.select(table(), "churned", method=method, model=cheap("lightgbm"))
     table().to_csv(files / "table.csv", index=False)
-    table().to_parquet(files / "table.parquet")
     rows = np.random.default_rng(0).normal(size=(300, 5)).round(3)
     frame = pd.DataFrame(rows, columns=list("abcde")).assign(y=rows[:, 0] - rows[:, 3])
     frame.to_parquet(files / "rows.parquet")
@@ -128,13 +101,11 @@ def ground() -> Ground:
     return Ground(store, runs, files)
 
 
-def resealed(run: Path, stage: str, change: dict[str, bytes]) -> None:
-    """Replace files of a run, and make the manifest of their stage anew as a writer would."""
+def resealed(run: Path, stage: str, name: str, data: bytes) -> None:
+    """Replace a file of a run, and make the manifest of its stage anew as its writer would."""
     manifest = run / "stages" / f"{stage}.json"
+    (run / name).write_bytes(data)
     content = json.loads(manifest.read_bytes())
-    for name, data in change.items():
-        (run / name).parent.mkdir(parents=True, exist_ok=True)
-        (run / name).write_bytes(data)
-        content["files"][name] = sha256(data).hexdigest()
-    content.pop("sha256", None)
+    del content["sha256"]
+    content["files"][name] = sha256(data).hexdigest()
     manifest.write_bytes(sealed(content))

@@ -8,7 +8,9 @@ import decimal
 import gzip
 import io
 import pickle
+import uuid
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,298 +29,235 @@ from tests.fuzz.values import (
     Draws,
     Place,
     damaged,
+    encodable,
     often,
     pick,
     shown,
     some,
-)
+)  # fmt: skip
 
+_DAY, _ZONE = dt.datetime(2026, 1, 1), dt.timezone(dt.timedelta(hours=9))
+_FAST = ["gbmo", "flbmo", "mrmr", "correlation", "rfe", "lasso", "anova_f", "fcbf"]
 Maker = Callable[[Draws, int], Any]
-_FAST = (
-    "gbmo",
-    "flbmo",
-    "mrmr",
-    "correlation",
-    "rfe",
-    "lasso",
-    "anova_f",
-    "fcbf",
-    "mutual_information",
-)
-_DAY = dt.datetime(2026, 1, 1)
-
-
-def _objects(values: Sequence[Any]) -> Maker:
-    return lambda draws, n: [pick(draws, values) for _ in range(n)]
-
-
-# Of Python's values, which pandas and Arrow both take.
-PLAIN: dict[str, Maker] = {
-    "normal": lambda draws, n: draws.normal(size=n).round(6).tolist(),
-    "huge": lambda draws, n: (draws.normal(size=n) * 1e300).tolist(),
-    "large": lambda draws, n: (draws.normal(size=n) * 10.0 ** draws.integers(15, 31)).tolist(),
-    "tiny": lambda draws, n: (draws.normal(size=n) * 10.0 ** -draws.integers(15, 320)).tolist(),
-    "shifted": lambda draws, n: (1e15 + draws.normal(size=n)).tolist(),
-    "gaps": lambda draws, n: [None if often(draws, 0.6) else float(v) for v in draws.normal(size=n)],
-    "nan": lambda draws, n: np.where(draws.random(n) < 0.5, np.nan, draws.normal(size=n)).tolist(),
-    "infinite": lambda draws, n: np.where(draws.random(n) < 0.1, np.inf, 1.0).tolist(),
-    "missing": lambda draws, n: [None] * n,
-    "constant": lambda draws, n: [1.5] * n,
-    "nearly constant": lambda draws, n: [1.5] * (n - 1) + [2.5] * min(n, 1),
-    "numbers of rows": lambda draws, n: list(range(n)),
-    "whole": lambda draws, n: draws.integers(-3, 4, n).tolist(),
-    "int64": lambda draws, n: draws.integers(-(2**63), 2**63 - 1, n).tolist(),
-    "beyond int64": _objects([10**30, 1, 2**64]),
-    "true or false": _objects([True, False]),
-    "true, false or nothing": _objects([True, False, None]),
-    "text": _objects(["a", "b", "c"]),
-    "many texts": lambda draws, n: [f"id-{int(v)}" for v in draws.integers(10**9, size=n)],
-    "numbers as text": _objects(["1", "2.5", "-3e4", "1e999"]),
-    "zeros as text": _objects(["00500", "007", "1"]),
-    "commas as text": _objects(["1,5", "2,25", "1.000,5"]),
-    "odd texts": _objects([*(n for n in NAMES if n != "\ud800"), None]),
-    "not utf-8": _objects(["\ud800", "a"]),
-    "empty texts": _objects(["", " ", None]),
-    "long texts": lambda draws, n: ["x" * 20_000 + str(i % 3) for i in range(n)],
-    "dates": lambda draws, n: [_DAY.date() + dt.timedelta(int(i)) for i in range(n)],
-    "moments": lambda draws, n: [_DAY + dt.timedelta(0, int(i)) for i in draws.integers(10**8, size=n)],
-    "moments of zones": lambda draws, n: [dt.datetime(2026, 1, 1, i % 24, tzinfo=dt.UTC) for i in range(n)],
-    "times": lambda draws, n: [dt.time(i % 24) for i in range(n)],
-    "durations": lambda draws, n: [dt.timedelta(i) for i in range(n)],
-    "decimals": lambda draws, n: [decimal.Decimal(int(v)) / 7 for v in draws.integers(99, size=n)],
-    "odd decimals": _objects([decimal.Decimal("NaN"), decimal.Decimal("1e30"), decimal.Decimal(1)]),
-    "bytes": _objects([b"a", b"\xff", None]),
-    "lists": _objects([[1.0], [], None, [1.0, 2.0]]),
-    "mappings": _objects([{"a": 1}, {"a": 2}]),
-}  # fmt: skip
-# Of objects that only pandas holds.
-OBJECTS: dict[str, Maker] = {
-    "mixed": _objects([1, "a", None, 2.5, True]),
-    "sets": _objects([{1}, {2}]),
-    "odd numbers": _objects(NUMBERS),
-    "frames": lambda draws, n: [pd.DataFrame({"a": [1, 2]})] * n,
-    "arrays": lambda draws, n: [np.arange(i % 3) for i in range(n)],
-    "objects": lambda draws, n: [object()] * n,
-    "complex": lambda draws, n: [complex(i, 1) for i in range(n)],
-    "classes": _objects([int, float]),
+Drawn = tuple[Any, str, str]  # a table, its target, and what it is in words
+# fmt: off
+# What a column is drawn from: n numbers, or a pool of values.
+SPREAD: dict[str, Maker] = {
+    "normal": lambda draws, n: draws.normal(size=n).round(6),
+    "huge": lambda draws, n: draws.normal(size=n) * 1e300,
+    "large": lambda draws, n: draws.normal(size=n) * 10.0 ** draws.integers(15, 31),
+    "tiny": lambda draws, n: draws.normal(size=n) * 10.0 ** -draws.integers(15, 320),
+    "shifted": lambda draws, n: 1e15 + draws.normal(size=n),
+    "gaps": lambda draws, n: np.where(draws.random(n) < 0.6, np.nan, draws.normal(size=n)),
+    "nearly constant": lambda draws, n: np.arange(n) == 0,
+    "rows": lambda draws, n: np.arange(n),
+    "two classes": lambda draws, n: np.arange(n) % 2,
+    "whole": lambda draws, n: draws.integers(-3, 4, n),
+    "int64": lambda draws, n: draws.integers(-(2**63), 2**63 - 1, n),
 }
-PANDAS: dict[str, Maker] = {
-    "categories": lambda draws, n: pd.Categorical([pick(draws, "abc") for _ in range(n)]),
-    "ordered": lambda draws, n: pd.Categorical.from_codes(
-        draws.integers(-1, 3, n), ["low", "mid", "high"], ordered=True
-    ),
-    "categories of numbers": lambda draws, n: pd.Categorical(draws.integers(0, 3, n)),
-    "unused categories": lambda draws, n: pd.Categorical(["a"] * n, ["a", "b"]),
-    "Int64": lambda draws, n: pd.array([None if i % 5 == 0 else i % 7 for i in range(n)], "Int64"),
-    "boolean": lambda draws, n: pd.array([None if i % 5 == 0 else i % 2 for i in range(n)], "boolean"),
-    "string": lambda draws, n: pd.array([pick(draws, "ab") for _ in range(n)], "string"),
-    "uint64": lambda draws, n: draws.integers(2**62, 2**64 - 1, n, dtype=np.uint64),
-    "float16": lambda draws, n: draws.normal(size=n).astype(np.float16),
-    "longdouble": lambda draws, n: draws.normal(size=n).astype(np.longdouble),
-    "complex numbers": lambda draws, n: draws.normal(size=n) + 1j,
-    "periods": lambda draws, n: pd.period_range("2026-01", periods=n, freq="M"),
-    "intervals": lambda draws, n: pd.interval_range(0, n),
-    "sparse": lambda draws, n: pd.arrays.SparseArray(draws.integers(0, 2, n).astype(float)),
-    "nanoseconds": lambda draws, n: np.arange(n).astype("datetime64[ns]"),
-    "far moments": lambda draws, n: np.full(n, 2**62).astype("datetime64[s]"),
-    "arrow": lambda draws, n: pd.array([pick(draws, "ab") for _ in range(n)], pd.ArrowDtype(pa.string())),
-    "arrow decimals": lambda draws, n: pd.array(
-        [decimal.Decimal(i) for i in range(n)], pd.ArrowDtype(pa.decimal128(9, 2))
-    ),
-}  # fmt: skip
-ARROW: dict[str, Maker] = {
-    "dictionary": lambda draws, n: pa.array([pick(draws, "abc") for _ in range(n)]).dictionary_encode(),
-    "dictionary of views": lambda draws, n: pa.DictionaryArray.from_arrays(
-        pa.array(draws.integers(0, 2, n), pa.int32()), pa.array(["a", "b"], pa.string_view())
-    ),
-    "dictionary of numbers": lambda draws, n: pa.array([i % 3 for i in range(n)]).dictionary_encode(),
-    "dictionary with nulls": lambda draws, n: pa.DictionaryArray.from_arrays(
-        pa.array(draws.integers(0, 2, n), pa.int8()), pa.array(["a", None])
-    ),
-    "views": lambda draws, n: pa.array([pick(draws, "abc") for _ in range(n)], pa.string_view()),
-    "large text": lambda draws, n: pa.array([pick(draws, "abc") for _ in range(n)], pa.large_string()),
-    "binary views": lambda draws, n: pa.array([b"\xff"] * n, pa.binary_view()),
-    "invalid text": lambda draws, n: pa.Array.from_buffers(
-        pa.string(), n, [None, pa.py_buffer(np.arange(n + 1, dtype=np.int32)), pa.py_buffer(b"\xff" * n)]
-    ),
-    "run ends": lambda draws, n: pa.RunEndEncodedArray.from_arrays(
-        pa.array([n], pa.int32()) if n else pa.array([], pa.int32()), pa.array([1.0][: min(n, 1)])
-    ),
-    "wide decimals": lambda draws, n: pa.array([decimal.Decimal(i) for i in range(n)], pa.decimal256(60, 3)),
-    "half": lambda draws, n: pa.array(draws.normal(size=n).astype(np.float16)),
-    "uint64": lambda draws, n: pa.array([2**64 - 1 - i for i in range(n)], pa.uint64()),
-    "structs": lambda draws, n: pa.array([{"a": 1}] * n),
-    "maps": lambda draws, n: pa.array([[("a", 1)]] * n, pa.map_(pa.string(), pa.int64())),
-    "extension": lambda draws, n: pa.array(draws.normal(size=n).tolist()).cast(pa.float64()),
-    "zones": lambda draws, n: pa.array([_DAY] * n, pa.timestamp("s", tz="Asia/Tokyo")),
-    "far moments": lambda draws, n: pa.array([2**62 + i for i in range(n)], pa.timestamp("s")),
-    "date64": lambda draws, n: pa.array([_DAY] * n, pa.date64()),
-    "months": lambda draws, n: pa.array([(1, 2, 3)] * n, pa.month_day_nano_interval()),
-    "fixed lists": lambda draws, n: pa.array([[1.0, 2.0]] * n, pa.list_(pa.float64(), 2)),
-    "unions": lambda draws, n: pa.UnionArray.from_sparse(
-        pa.array([0] * n, pa.int8()), [pa.array(np.arange(n))]
-    ),
-    "uuid": lambda draws, n: pa.array([bytes(16)] * n, pa.uuid()),
-}  # fmt: skip
-_TARGETS = ["whole", "normal", "text", "true or false", "numbers of rows", "Int64", "categories",
-            "dictionary", "dictionary of views", "large"]  # fmt: skip
+POOLS: dict[str, list[Any]] = {
+    "some": [None, 1.0, 2.0, 3.0], "infinite": [1.0, 2.0, 3.0, float("inf")], "missing": [None],
+    "constant": [1.5], "beyond int64": [10**30, 1, 2**64], "true or false": [True, False],
+    "true, false or nothing": [True, False, None], "text": ["a", "b", "c"],
+    "numbers as text": ["1", "2.5", "-3e4", "1e999"], "zeros as text": ["00500", "007", "1"],
+    "commas as text": ["1,5", "2,25", "1.000,5"], "odd texts": [*map(encodable, NAMES), None],
+    "not UTF-8": ["\ud800", "a"], "empty texts": ["", " ", None], "long": ["x" * 20_000, "y"],
+    "dates": [_DAY.date(), None], "moments": [_DAY, _DAY + dt.timedelta(1), None],
+    "zones": [_DAY.replace(tzinfo=dt.UTC), _DAY.replace(tzinfo=_ZONE)], "times": [_DAY.time()],
+    "durations": [dt.timedelta(1), dt.timedelta(2)], "lists": [[1.0], [], None, [1.0, 2.0]],
+    "decimals": [decimal.Decimal("1.5"), decimal.Decimal(2) / 7],
+    "odd decimals": [decimal.Decimal("NaN"), decimal.Decimal("1e30"), decimal.Decimal(1)],
+    "bytes": [b"a", b"\xff", None], "mappings": [{"a": 1}, {"a": 2}],
+}
+OBJECTS: dict[str, list[Any]] = {
+    "mixed": [1, "a", None, 2.5, True], "sets": [{1}, {2}], "odd numbers": NUMBERS,
+    "frames": [pd.DataFrame({"a": [1, 2]})], "arrays": [np.arange(2), np.arange(3)],
+    "objects": [object()], "complex": [1j, 2 + 1j], "types": [int, float], "uuid": [uuid.UUID(int=5)],
+}
+PANDAS: dict[str, list[Any]] = {
+    "category": ["a", "b", None], "Int64": [1, 2, None], "boolean": [True, False, None],
+    "string": ["a", "b", None], "uint64": [2**64 - 1, 2**62, 1], "float16": [1.5, 60000.0],
+    "longdouble": [1.5, 2.5], "complex128": [1j, 2.0], "period[M]": ["2026-01", "2026-02"],
+    "interval": [pd.Interval(0, 1), pd.Interval(1, 2)], "Sparse[float]": [0.0, 1.0],
+    "datetime64[ns]": [_DAY], "datetime64[s]": [np.datetime64(2**40, "s")], "timedelta64[ns]": [5],
+    "string[pyarrow]": ["a", "b", None], "double[pyarrow]": [1.0, None, 2.0], "Float32": [1.5, None],
+    "datetime64[ns, Asia/Tokyo]": [_DAY], "bool": [True, False], "object": [1, 2.5, None],
+}
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+ARROW: list[tuple[pa.DataType, list[Any]]] = [
+    (_DICTIONARY, ["a", "b", None]), (pa.dictionary(pa.int8(), pa.int64()), [1, 2]),
+    (pa.string_view(), ["a", "b", None]), (pa.large_string(), ["a", "b"]), (pa.float16(), [1.5]),
+    (pa.binary_view(), [b"\xff"]), (pa.decimal256(60, 3), [decimal.Decimal(1)]), (pa.null(), [None]),
+    (pa.uint64(), [2**64 - 1, 1]), (pa.struct([("a", pa.int64())]), [{"a": 1}]), (pa.int8(), [1, 2]),
+    (pa.map_(pa.string(), pa.int64()), [[("a", 1)]]), (pa.timestamp("s", "Asia/Tokyo"), [_DAY]),
+    (pa.timestamp("s"), [2**62, 5]), (pa.date64(), [_DAY]), (pa.month_day_nano_interval(), [(1, 2, 3)]),
+    (pa.list_(pa.float64(), 2), [[1.0, 2.0]]), (pa.uuid(), [bytes(16)]), (pa.duration("ns"), [5]),
+    (pa.list_view(pa.int64()), [[1]]), (pa.binary(3), [b"abc"]), (pa.decimal128(38, -2), [None]),
+]
+# Ways to hold text that no list becomes by itself.
+_HELD: dict[str, Callable[[pa.Array], Any]] = {
+    "dictionary of views": lambda text: pa.DictionaryArray.from_arrays(
+        pa.array([i % 2 for i in range(len(text))], pa.int32()), pa.array(["a", "b"], pa.string_view())),
+    "dictionary of nulls": lambda text: pa.DictionaryArray.from_arrays(
+        pa.array([i % 2 for i in range(len(text))], pa.int8()), pa.array(["a", None])),
+    "invalid text": lambda text: pa.Array.from_buffers(pa.string(), len(text), [
+        None, pa.py_buffer(np.arange(len(text) + 1, dtype=np.int32)), pa.py_buffer(b"\xff" * len(text))]),
+    "runs": lambda text: pa.RunEndEncodedArray.from_arrays(pa.array([len(text)], pa.int32()), text[:1]),
+}
+_TARGETS = [*["two classes"] * 4, *["normal"] * 3, "whole", "text", "true or false", "large", "rows",
+            "Int64", "category", "dictionary of views", str(_DICTIONARY), "Categorical", "Enum"]
+_OTHERS: list[Any] = [None, 5, [], {}, np.zeros((5, 2)), [[1, 2]], {"a": [1]}, object(), b"x",
+                      pd.Series([1.0, 2.0])]
+# fmt: on
 
 
-def columns(draws: Draws, makers: dict[str, Maker], n: int) -> tuple[dict[Any, Any], str, str]:
+def _from(pool: Sequence[Any], change: Callable[[list[Any]], Any] = list) -> Maker:
+    return lambda draws, n: change([pick(draws, pool) for _ in range(n)])
+
+
+PLAIN: dict[str, Maker] = {
+    **{kind: lambda draws, n, make=make: make(draws, n).tolist() for kind, make in SPREAD.items()},
+    **{kind: _from(pool) for kind, pool in POOLS.items()},
+}
+
+
+def columns(draws: Draws, makers: dict[str, Maker], n: int) -> tuple[dict[str, Any], str, str]:
     """Return columns by name, the name of the target, and what they are."""
     kinds = {"a": "normal", "b": "gaps", "c": "text"}
-    kinds |= {name: pick(draws, [*makers]) for name in some(draws, ["a", "b", "c", "d", "e"])}
-    target = (
-        pick(draws, [k for k in _TARGETS if k in makers])
-        if often(draws, 0.8)
-        else pick(draws, [*makers])
-    )
-    kinds["y"] = target
-    renamed = (
-        {name: pick(draws, NAMES) for name in some(draws, list(kinds), 2)}
-        if often(draws, 0.4)
-        else {}
-    )
-    made: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        made[renamed.get(name, name)] = makers[kind](draws, n)
-    said = ", ".join(f"{renamed.get(name, name)!r}: {kind}" for name, kind in kinds.items())
-    return made, renamed.get("y", "y"), f"{n} rows of {shown(said, 500)}"
-
-
-def _rows(draws: Draws) -> int:
-    return int(pick(draws, [60] * 8 + [80, 40, 24, 9, 3, 1, 0]))
-
-
-def _pandas(draws: Draws) -> tuple[Any, str, str]:
-    n = _rows(draws)
-    made, target, said = columns(draws, PLAIN | OBJECTS | PANDAS, n)
-    table = pd.DataFrame({name: pd.Series(v, dtype=object if isinstance(v, list) and often(draws, 0.3) else None)
-                          for name, v in made.items()})  # fmt: skip
-    if often(draws, 0.2):
-        names = [*table.columns]
-        for _ in range(int(draws.integers(1, 3))):
-            names[int(draws.integers(len(names)))] = pick(draws, NOT_TEXT)
-        said = f"{said}; named {names!r}"
-        table.columns = pd.Index(names, dtype=object)
-    if often(draws, 0.1):
-        how = pick(draws, ["index", "levels", "columns", "twice"])
-        said = f"{said}; {how}"
-        if how == "index":
-            table.index = pd.Index(draws.normal(size=n), name=pick(draws, [*NAMES, 5, None]))
-        elif how == "levels":
-            table.index = pd.MultiIndex.from_arrays(
-                [np.arange(n)] * 2, names=["k", pick(draws, ["k", "y", None])]
-            )
-        elif how == "columns":
-            table.columns = pd.MultiIndex.from_tuples([(name, 1) for name in table.columns])
-        else:
-            table = pd.concat([table, table], axis=1)
-    return table, target, f"pandas: {said}"
-
-
-def _arrow(draws: Draws) -> tuple[Any, str, str]:
-    n = _rows(draws)
-    made, target, said = columns(draws, PLAIN | ARROW, n)
-    arrays: list[Any] = []
-    for values in made.values():
+    odd = int(pick(draws, [0, 1, 1, 1, 2, 3]))
+    kinds |= {name: pick(draws, [*makers]) for name in some(draws, ["a", "b", "c", "d", "e"], odd)}
+    usual = [kind for kind in _TARGETS if kind in makers]
+    kinds["y"] = pick(draws, usual if often(draws, 0.85) else [*makers])
+    renamed = [pick(draws, NAMES) if often(draws, 0.12) else name for name in kinds]
+    made = {}
+    for name, kind in zip(renamed, kinds.values(), strict=True):
         try:
-            array = values if isinstance(values, pa.Array) else pa.array(values)
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError):
-            array = pa.array([str(i) for i in range(n)])
-        arrays.append(array)
+            made[name] = makers[kind](draws, n)
+        except BaseException:  # noqa: BLE001 - what a library cannot hold, which polars panics at
+            made[name] = [str(i) for i in range(n)]
+    said = ", ".join(f"{name!r} {kind}" for name, kind in zip(renamed, kinds.values(), strict=True))
+    return made, renamed[-1], f"{n} rows of {shown(said, 500)}"
+
+
+def _n_rows(draws: Draws) -> int:
+    return int(pick(draws, [60] * 16 + [80, 40, 24, 9, 3, 1, 0]))
+
+
+def _pandas(draws: Draws) -> Drawn:
+    makers = PLAIN | {kind: _from(pool) for kind, pool in OBJECTS.items()}
+    makers |= {k: _from(p, lambda v, k=k: pd.Series(v, dtype=k)) for k, p in PANDAS.items()}
+    n = _n_rows(draws)
+    made, target, said = columns(draws, makers, n)
+    as_objects = {"dtype": object} if often(draws, 0.1) else {}
+    table = pd.DataFrame({name: pd.Series(values, **as_objects) for name, values in made.items()})
+    how = pick(draws, ["as it is"] * 14 + ["names", "names", "index", "levels", "columns", "twice"])
+    if how == "names":
+        names = [pick(draws, NOT_TEXT) if often(draws, 0.3) else name for name in table.columns]
+        table.columns, how = pd.Index(names, dtype=object), f"named {names!r}"
+    elif how == "index":
+        table.index = pd.Index(draws.normal(size=n), name=pick(draws, [*NAMES, 5, None]))
+    elif how == "levels":
+        names = ["k", pick(draws, ["k", "y", None])]
+        table.index = pd.MultiIndex.from_arrays([np.arange(n)] * 2, names=names)
+    elif how == "columns":
+        table.columns = pd.MultiIndex.from_tuples([(name, 1) for name in table.columns])
+    elif how == "twice":
+        table = pd.concat([table, table], axis=1)
+    return table, target, f"pandas, {how}: {said}"
+
+
+def arrow_makers() -> dict[str, Maker]:
+    """Return the makers of Arrow's columns."""
+    makers = PLAIN | {str(t): _from(p, lambda v, t=t: pa.array(v, t)) for t, p in ARROW}
+    return makers | {
+        kind: _from("ab", lambda v, hold=hold: hold(pa.array(v))) for kind, hold in _HELD.items()
+    }
+
+
+def _as_array(values: Any) -> Any:
+    try:
+        return pa.array(values) if isinstance(values, list) else values
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError):
+        return pa.array([str(i) for i in range(len(values))])
+
+
+def _arrow(draws: Draws) -> Drawn:
+    n = _n_rows(draws)
+    made, target, said = columns(draws, arrow_makers(), n)
+    arrays = [_as_array(values) for values in made.values()]
+    for place, array in enumerate(arrays):
         if often(draws, 0.2):
-            cuts = sorted(draws.integers(0, n + 1, 3).tolist()) + [n]
-            first = [array.slice(a, b - a) for a, b in zip([0, *cuts], cuts, strict=False)]
-            arrays[-1] = pa.chunked_array(first, array.type)
-            said += f"; {len(arrays)}. column in chunks of {[len(chunk) for chunk in first]}"
-    names = [name.encode("utf-8", "replace").decode() for name in made]
-    table = pa.table(arrays, names=names)
-    if often(draws, 0.1) and n:
-        table, said = table.slice(1), f"{said}; without its first row"
-    how = pick(draws, ["table", "table", "batches"])
-    if how == "batches":
+            ends = [*sorted(draws.integers(0, n + 1, 3).tolist()), n]
+            chunks = [array[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+            arrays[place] = pa.chunked_array(chunks, array.type)
+            said += f"; column {place} in chunks of {[len(chunk) for chunk in chunks]}"
+    table = pa.table(arrays, names=[*map(encodable, made)])
+    how = pick(draws, ["table", "table", "table", "sliced", "batches"])
+    if how == "sliced":
+        table = table[1:]
+    elif how == "batches":
         table = table.to_reader(max_chunksize=17)
-    return table, target, f"arrow {how}: {said}"
+    return table, encodable(target), f"arrow {how}: {said}"
 
 
-def _polars(draws: Draws) -> tuple[Any, str, str]:
+def _polars(draws: Draws) -> Drawn:
     import polars as pl
 
-    n = _rows(draws)
-    texts = [pick(draws, "abc") for _ in range(n)]
-    own: dict[str, Maker] = {
-        "categories": lambda *_: pl.Series(texts, dtype=pl.Categorical),
-        "enum": lambda *_: pl.Series(texts, dtype=pl.Enum(["a", "b", "c"])),
-        "int128": lambda *_: pl.Series([2**100] * n, dtype=pl.Int128),
-        "structs": lambda *_: pl.Series([{"a": 1, "b": "x"}] * n),
-        "arrays": lambda *_: pl.Series([[1, 2]] * n, dtype=pl.Array(pl.Int64, 2)),
-        "objects": lambda *_: pl.Series([object()] * n, dtype=pl.Object),
-        "null": lambda *_: pl.Series([None] * n, dtype=pl.Null),
-        "decimal": lambda *_: pl.Series([decimal.Decimal(i) for i in range(n)], dtype=pl.Decimal(10, 2)),
-        "categories in lists": lambda *_: pl.Series([[t] for t in texts], dtype=pl.List(pl.Categorical)),
-    }  # fmt: skip
-    made, target, said = columns(draws, PLAIN | own, n)
-    if often(draws, 0.1):
-        target = pick(draws, ["y", target])
-    frame = {}
-    for name, values in made.items():
-        try:
-            frame[name] = pl.Series(values)
-        except Exception:  # noqa: BLE001 - polars has errors of many kinds for what it cannot hold
-            frame[name] = pl.Series([str(i) for i in range(n)])
-    table = pl.DataFrame({name.encode("utf-8", "replace").decode(): v for name, v in frame.items()})
-    if often(draws, 0.3) and n > 3:
-        table, said = pl.concat([table[:3], table[3:]], rechunk=False), f"{said}; in two chunks"
-    if often(draws, 0.05):
-        return table.lazy(), target, f"polars, lazy: {said}"
-    return table, target, f"polars: {said}"
+    held: list[tuple[Any, list[Any]]] = [
+        (pl.Categorical, ["a", "b", None]), (pl.Enum(["a", "b", "c"]), ["a", "b"]), (pl.Null, [None]),
+        (pl.Int128, [2**100, 1]), (pl.Struct({"a": pl.Int64}), [{"a": 1}]), (pl.Object, [object()]),
+        (pl.Array(pl.Int64, 2), [[1, 2]]), (pl.Decimal(10, 2), [decimal.Decimal(1)]),
+        (pl.List(pl.Categorical), [["a"]]), (pl.UInt64, [2**64 - 1, 1]), (pl.Time, [_DAY.time()]),
+    ]  # fmt: skip
+    makers = {
+        str(t).partition("(")[0]: _from(p, lambda v, t=t: pl.Series(v, dtype=t)) for t, p in held
+    }
+    plain = {
+        k: (lambda draws, n, make=make: pl.Series(make(draws, n))) for k, make in PLAIN.items()
+    }
+    n = _n_rows(draws)
+    made, target, said = columns(draws, plain | makers, n)
+    table = pl.DataFrame({encodable(name): values for name, values in made.items()})
+    how = pick(draws, ["whole"] * 6 + ["in chunks"] * 3 + ["lazy"])
+    if how == "in chunks":
+        table = pl.concat([table[:3], table[3:]], rechunk=False)
+    return table.lazy() if how == "lazy" else table, encodable(target), f"polars, {how}: {said}"
 
 
-_OTHERS: list[Any] = [
-    None,
-    5,
-    [],
-    {},
-    np.zeros((5, 2)),
-    [[1, 2]],
-    {"a": [1]},
-    object(),
-    pd.Series([1.0, 2.0]),
-    b"x",
-]
-
-
-def in_memory(draws: Draws) -> tuple[Any, str, str]:
+def in_memory(draws: Draws) -> Drawn:
     """Return a table in memory, its target and what it is."""
-    how = pick(
-        draws, [_pandas] * 5 + [_arrow] * 4 + [_polars] * 4 + [None] * (draws.random() < 0.1)
-    )
-    if how is None:
+    if often(draws, 0.01):
         value = pick(draws, _OTHERS)
-        return value, "y", shown(value)
-    return how(draws)
+        return value, "y", repr(value)
+    return pick(draws, [_pandas] * 5 + [_arrow] * 4 + [_polars] * 4)(draws)
+
+
+def _names(data: Any) -> list[str]:
+    """Return the names of a table's columns and index, as text; of what has none, some."""
+    if isinstance(data, pa.RecordBatchReader):
+        return list(data.schema.names)
+    if isinstance(data, pd.DataFrame):
+        return [*map(str, data.columns), *(str(name) for name in data.index.names if name)]
+    names = getattr(data, "column_names", None) or (hasattr(data, "get_columns") and data.columns)
+    return list(names) if names else ["a", "y"]
 
 
 def arguments(draws: Draws, names: Sequence[str]) -> dict[str, Any]:
     """Return arguments of `chaffinch.select`, most of them by default."""
-    model = pick(draws, ["lightgbm"] * 5 + [*CHEAP])
+    model = pick(draws, ["lightgbm"] * 6 + [*CHEAP])
     found: dict[str, Any] = {"model": cheap(model), "method": pick(draws, ["gbmo", "gbmo", *_FAST])}
-    if often(draws, 0.25):
+    others = [name for name in names if name != "y"] or ["a"]
+    named = pick(draws, [*others, *others, "absent"])
+    if often(draws, 0.2):
         role = pick(draws, ["keep", "drop", "categorical", "numeric", "weight", "group", "time"])
-        named = pick(draws, [*names, "absent"])
-        found[role] = (
-            named if role in ("weight", "group", "time") else [named, *some(draws, names, 1)]
-        )
-    if often(draws, 0.15):
+        found[role] = named if role in ("weight", "group", "time") else [named]
+    if often(draws, 0.1):
         found["task"] = pick(draws, ["classification", "regression"])
     if often(draws, 0.1):
-        found["baseline"] = pick(
-            draws, ["median", "zero", {"a": 0}, {"c": "a"}, {"a": float("nan")}]
-        )
-    if often(draws, 0.1):
-        found |= {"time": pick(draws, names), pick(draws, ["lags", "rolling"]): [2]}
-        found |= {"series": pick(draws, names)} if often(draws, 0.5) else {}
+        found["baseline"] = pick(draws, ["median", "zero", {"a": 0}, {"c": "a"}])
+    if often(draws, 0.07):
+        found |= {"time": named, pick(draws, ["lags", "rolling"]): [2]}
+        found |= {"series": pick(draws, others)} if often(draws, 0.5) else {}
     return found
 
 
@@ -330,105 +269,69 @@ def select_checked(data: Any, target: str, names: Sequence[str], **given: Any) -
     finally:
         if before and pickle.dumps(data) != before:
             raise Broken("the table of the caller was changed")
-    columns_of = {str(name) for name in names}
-    is_made = bool(given.get("lags") or given.get("rolling"))
-    features = result.features
-    if not set(features) <= set(result.candidates):
+    features = [str(name) for name in result.features]
+    if not set(features) <= {str(name) for name in result.candidates}:
         raise Broken(f"features that were no candidates: {features!r}")
-    if not is_made and not {str(f) for f in features} <= columns_of - {target}:
-        raise Broken(f"features that are no columns: {features!r} of {sorted(columns_of)!r}")
-    if is_made or (not hasattr(data, "columns") and not isinstance(data, str)):
-        return
+    if given.get("lags") or given.get("rolling") or isinstance(data, pa.RecordBatchReader):
+        return  # features are made, or rows are spent
+    if names and not set(features) <= {*names} - {target}:
+        raise Broken(f"features that are no columns: {features!r} of {names!r}")
     predicted = result.model.predict(data)
     if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
         raise Broken(f"predictions that are not finite: {predicted!r}")
-    if not isinstance(data, str) and hasattr(data, "shape"):
+    if hasattr(data, "shape"):
         if len(predicted) != data.shape[0]:
-            raise Broken(f"{len(predicted)} predictions of {data.shape[0]} rows")
+            raise Broken(f"other than one prediction for each row: {predicted.shape}")
         kept = result.transform(data)
-        if [str(name) for name in getattr(kept, "column_names", kept.columns)] != [
-            str(f) for f in features
-        ]:
-            raise Broken(f"transform gave {kept.columns!r} of {features!r}")
-
-
-def _names(data: Any) -> list[str]:
-    """Return the names of the columns of a table; of what has none, some."""
-    if isinstance(data, pa.RecordBatchReader):
-        return list(data.schema.names)
-    if isinstance(data, pa.Table):
-        return list(data.column_names)
-    if isinstance(data, pd.DataFrame):
-        return [*map(str, data.columns), *(str(name) for name in data.index.names if name)]
-    return list(data.columns) if hasattr(data, "get_columns") else ["a", "y"]
+        if [str(name) for name in getattr(kept, "column_names", kept.columns)] != features:
+            raise Broken(f"transform gave other columns: {kept.columns!r} than {features!r}")
 
 
 def draw(draws: Draws, place: Place) -> Case:
     """Draw a selection of a table in memory."""
     data, target, said = in_memory(draws)
     names = _names(data)
-    given = arguments(draws, names or ["a"])
+    given = arguments(draws, names)
     if often(draws, 0.3):
         given["store"] = place.store
-    return Case(
-        f"select({said}; target {target!r}, {shown(given)})",
-        lambda: select_checked(data, target, names, **given),
-    )
+    what = f"select({said}; target {target!r}, {shown(given)})"
+    return Case(what, lambda: select_checked(data, target, names, **given))
 
 
 def draw_file(draws: Draws, place: Place) -> Case:
-    """Draw a selection of a file of a table, which most often is damaged."""
+    """Draw a selection of a file, which half of the time is damaged."""
     path, said = file_of_table(draws, place)
+    target = pick(draws, ["y"] * 12 + ["a", "prize"])
     given = arguments(draws, ["a", "b", "c"])
     if often(draws, 0.3):
         given["store"] = place.store
-    target = pick(draws, ["y"] * 8 + ["a", "prize"])
-
-    def do() -> None:
-        result = chaffinch.select(str(path), target, **given)
-        predicted = result.model.predict(str(path))
-        if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
-            raise Broken(f"predictions that are not finite: {predicted!r}")
-
-    return Case(f"select({path.name}: {said}; target {target!r}, {shown(given)})", do)
+    what = f"select({path.name}, {said}; target {target!r}, {shown(given)})"
+    return Case(what, lambda: select_checked(str(path), target, (), **given))
 
 
-def file_of_table(draws: Draws, place: Place) -> tuple[Any, str]:
-    """Write a file of a table and damage it; return its path and what was done."""
-    n = int(pick(draws, [60] * 6 + [12, 1, 0]))
+def file_of_table(draws: Draws, place: Place) -> tuple[Path, str]:
+    """Write a file of a table, or a folder; return its path and what it is."""
     if often(draws, 0.003):
-        path = place.given / "wide.csv"
-        path.write_text(
-            ",".join(f"c{i}" for i in range(100_000)) + "\n" + ",".join("1" * 100_000) + "\n"
-        )
+        path, many = place.given / "wide.csv", 100_000
+        path.write_text(",".join(f"c{i}" for i in range(many)) + "\n" + ",".join("1" * many) + "\n")
         return path, "100,000 columns and a row"
-    if often(draws, 0.4):
-        return _parquet(draws, place, n)
-    return _delimited(draws, place, n)
+    return (_parquet if often(draws, 0.4) else _delimited)(draws, place)
 
 
-def _parquet(draws: Draws, place: Place, n: int) -> tuple[Any, str]:
-    made, _, said = columns(draws, PLAIN | ARROW, n)
+def _parquet(draws: Draws, place: Place) -> tuple[Path, str]:
+    made, _, said = columns(draws, arrow_makers(), _n_rows(draws))
     arrays = {}
     for name, values in made.items():
+        arrays[encodable(name)] = _as_array(values)
         try:
-            column = pa.array(values) if isinstance(values, list) else values
-            pq.write_table(pa.table({"a": column}), io.BytesIO())
-        except Exception:  # noqa: BLE001 - what Arrow cannot hold or Parquet cannot keep
-            column = pa.array([float(i % 7) for i in range(n)])
-        arrays[name.encode("utf-8", "replace").decode()] = column
-    table = pa.table(arrays)
-    options: dict[str, Any] = {
-        "compression": pick(draws, ["snappy", "zstd", "gzip", "none", "lz4"]),
-        "row_group_size": pick(draws, [7, 1000]),
-        "use_dictionary": often(draws, 0.5),
-        "version": pick(draws, ["1.0", "2.6"]),
-        "data_page_version": pick(draws, ["1.0", "2.0"]),
-    }
-    content = io.BytesIO()
-    pq.write_table(table, content, **options)
+            pq.write_table(pa.table({"a": arrays[encodable(name)]}), io.BytesIO())
+        except (pa.ArrowException, OSError):  # what Parquet cannot keep
+            arrays[encodable(name)] = pa.array([float(i % 7) for i in range(len(values))])
+    table, content = pa.table(arrays), io.BytesIO()
+    compression = pick(draws, ["snappy", "zstd", "gzip", "none", "lz4"])
+    pq.write_table(table, content, compression=compression, row_group_size=pick(draws, [7, 1000]))
     data = content.getvalue()
-    if often(draws, 0.7):
+    if often(draws, 0.5):
         data, how = damaged(draws, data)
         said = f"{said}; {how}"
     if often(draws, 0.2):
@@ -436,60 +339,45 @@ def _parquet(draws: Draws, place: Place, n: int) -> tuple[Any, str]:
         folder.mkdir()
         pq.write_table(table, folder / "0.parquet")
         (folder / "1.parquet").write_bytes(data)
-        if often(draws, 0.3):
-            (folder / pick(draws, ["_SUCCESS", ".hidden", "2.csv", "_metadata"])).write_bytes(b"")
+        (folder / pick(draws, ["_SUCCESS", ".hidden", "2.csv", "_metadata"])).write_bytes(b"")
         return folder, said
-    path = place.given / pick(
-        draws, ["t.parquet"] * 6 + ["t.pq", "t.csv", "t.csv.gz", "t.txt", "T.PARQUET"]
-    )
+    path = place.given / pick(draws, ["t.parquet"] * 9 + ["t.pq", "t.csv", "t.txt.gz", "T.PARQUET"])
     path.write_bytes(data)
     return path, said
 
 
-def _delimited(draws: Draws, place: Place, n: int) -> tuple[Any, str]:
-    made, _, said = columns(draws, PLAIN, n)
-    mark = pick(draws, [",", ",", ",", "\t", ";", "|", " "])
-    end = pick(draws, ["\n", "\n", "\r\n", "\r"])
-    quoting = pick(draws, [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
-    out = io.StringIO()
-    writer = csv.writer(out, delimiter=mark, lineterminator=end, quoting=quoting)
-    if often(draws, 0.95):
-        writer.writerow(made)
-    writer.writerows(zip(*made.values(), strict=True))
-    text = out.getvalue()
+def _delimited(draws: Draws, place: Place) -> tuple[Path, str]:
+    made, _, said = columns(draws, PLAIN, _n_rows(draws))
+    ending = pick(draws, ["csv"] * 8 + ["tsv", "txt", "parquet", "CSV"])
+    mark = "\t" if ending == "tsv" else pick(draws, [*[","] * 14, "\t", ";", "|", " "])
+    end, out = pick(draws, ["\n", "\n", "\r\n", "\r"]), io.StringIO()
+    writer = csv.writer(out, delimiter=mark, lineterminator=end, quoting=pick(draws, [0, 0, 1, 2]))
+    writer.writerows([made, *zip(*made.values(), strict=True)])
+    lines = out.getvalue().split(end)
     how = pick(
-        draws,
-        ["whole"] * 4 + ["ragged", "quote", "dot", "repeated", "header", "blank", "nul", "long"],
+        draws, ["whole"] * 12 + ["more", "less", "quote", "header twice", "blank", "nul", "long"]
     )
-    lines = text.split(end)
-    place_of_line = int(draws.integers(len(lines)))
-    if how == "ragged":
-        lines[place_of_line] += mark + "1" + mark + "2"
-    elif how == "quote":
-        lines[place_of_line] = '"' + lines[place_of_line]
-    elif how == "dot":
-        lines[place_of_line] = lines[place_of_line].rpartition(mark)[0]
-    elif how == "repeated":
-        lines.insert(place_of_line, lines[0])
-    elif how == "header":
-        lines = lines[:1]
-    elif how == "blank":
-        lines.insert(place_of_line, "")
-    elif how == "nul":
-        lines[place_of_line] += "\0"
-    elif how == "long":
-        lines[place_of_line] += "9" * 100_000
-    encoding = pick(draws, ["utf-8"] * 8 + ["utf-8-sig", "utf-16", "latin-1", "utf-32"])
-    data = end.join(lines).encode(encoding, "replace" if encoding == "latin-1" else "surrogatepass")
-    if often(draws, 0.3):
+    at = int(draws.integers(len(lines)))
+    lines[at] = {
+        "more": lines[at] + mark + "1",
+        "less": lines[at].rpartition(mark)[0],
+        "quote": '"' + lines[at],
+        "header twice": f"{lines[at]}{end}{lines[0]}",
+        "blank": f"{lines[at]}{end}",
+        "nul": f"{lines[at]}\0",
+        "long": lines[at] + "9" * 100_000,
+    }.get(how, lines[at])
+    encoding = pick(draws, ["utf-8"] * 24 + ["utf-8-sig", "utf-16", "latin-1", "utf-32"])
+    failing = "replace" if encoding == "latin-1" else "surrogatepass"
+    data = end.join(lines).encode(encoding, failing)
+    if often(draws, 0.2):
         data, damage = damaged(draws, data)
         how = f"{how}, {damage}"
-    ending = pick(draws, ["csv"] * 5 + ["tsv", "txt", "parquet", "CSV"])
     if often(draws, 0.25):
         data, ending = gzip.compress(data, mtime=0), f"{ending}.gz"
-        if often(draws, 0.5):
+        if often(draws, 0.4):
             data, damage = damaged(draws, data)
-            how = f"{how}, compressed, {damage}"
+            how = f"{how}, gz: {damage}"
     path = place.given / f"t.{ending}"
     path.write_bytes(data)
-    return path, f"{said}; between {mark!r}, lines end with {end!r}, {encoding}, {how}"
+    return path, f"{said}; {mark!r}, {end!r}, {encoding}, {how}"
