@@ -17,12 +17,12 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.story import check
 from tests.fuzz.ground import ground
 from tests.fuzz.tables import file_of_table
-from tests.fuzz.values import NAMES, Broken, Case, Draws, Place, encodable, often, pick, shown, some
+from tests.fuzz.values import NAMES, Broken, Case, Draws, encodable, often, pick, shown, some
 
 _TEXTS = [
-    "", " ", "x", "0", "1", "2", "-1", "1.5", "nan", "inf", "1e400", "9" * 30, "true", "a,b", ",", ",,",
-    "a\nb", '"', '"a"b', "\x1b[31m", "é", "\udcff", "x" * 5000, "--help", "-", "y", "none", "local",
-    "tcp://127.0.0.1:9", "{}", "1,2", "1,x", "0,0", "y,y", *NAMES[:12],
+    "", " ", "x", "0", "1", "2", "-1", "1.5", "nan", "inf", "1e400", "9" * 30, "true", "a,b", ",",
+    ",,", "a\nb", '"', '"a"b', "\x1b[31m", "é", "\udcff", "x" * 5000, "--help", "-", "y", "none",
+    "local", "tcp://127.0.0.1:9", "{}", "1,2", "1,x", "0,0", "y,y", *NAMES[:12],
 ]  # fmt: skip
 _LIGHT = ["columns", "diff", "promote", "promoted", "rollback", "runs", "show"]
 _HEAVY = ["shuffle", "descend"]
@@ -52,20 +52,21 @@ def _printed(stream: int) -> bytes:
     return Path(f"/proc/self/fd/{stream}").resolve().read_bytes()
 
 
-def draw(draws: Draws, place: Place) -> Case:
+def draw(draws: Draws, place: Path) -> Case:
     """Draw a command with its arguments and options."""
     return pick(draws, [_run, _run, _columns, _any, _any, _any])(draws, place)
 
 
-def _any(draws: Draws, place: Place) -> Case:
+def _any(draws: Draws, place: Path) -> Case:
     name = pick(draws, _LIGHT + _HEAVY * 2)
     store, runs, files = (
         ground().copied(place, "lightgbm", "xgboost"),
         ground().runs,
         ground().files,
     )
-    values = [runs["lightgbm"], runs["xgboost"], "orders", str(ground().run("linear")), "/dev/null",
-              str(ground().run("mlp") / "selection.json"), "nowhere", "../x", *some(draws, _TEXTS)]  # fmt: skip
+    contract = str(ground().run("mlp") / "selection.json")
+    values = [runs["lightgbm"], runs["xgboost"], "orders", contract, "nowhere", "/dev/null"]
+    values += [str(ground().run("linear")), "../x", *some(draws, _TEXTS)]
     if name in _HEAVY:
         usual = [str(files / n) for n in ("rows.parquet", "shuffled.parquet")]
         values = [str(file_of_table(draws, place)[0]), str(files / "table.csv"), *usual * 3]
@@ -74,11 +75,11 @@ def _any(draws: Draws, place: Place) -> Case:
         if parameter.param_type_name == "argument":
             line += [pick(draws, values) for _ in range(pick(draws, [1] * 12 + [0, 2]))]
         elif parameter.name == "store":
-            options += ["--store", pick(draws, [str(store)] * 12 + [str(place.given), *_TEXTS])]
+            options += ["--store", pick(draws, [str(store)] * 12 + [str(place / "in"), *_TEXTS])]
         elif parameter.name == "to":
             options += [
                 "--to",
-                pick(draws, [str(place.made / "x.parquet"), str(place.made), "/dev/null"]),
+                pick(draws, [str(place / "made" / "x.parquet"), str(place / "made"), "/dev/null"]),
             ]
         elif parameter.name == "target" and often(draws, 0.7):
             options += ["--target", "y"]
@@ -98,13 +99,13 @@ def _option(draws: Draws, parameter: Any) -> list[str]:
     return [flag, str(pick(draws, [*getattr(parameter.type, "choices", ()) * 9, *_TEXTS]))]
 
 
-def _run(draws: Draws, place: Place) -> Case:
+def _run(draws: Draws, place: Path) -> Case:
     """Draw what `chaffinch run` does before it starts a server."""
     path, said = (
         (ground().files / "table.csv", "") if often(draws, 0.7) else file_of_table(draws, place)
     )
     target = pick(draws, ["churned" if not said else "y"] * 6 + _TEXTS[:3])
-    line = [str(path), "--target", target, "--cluster", "none", "--store", str(place.store)]
+    line = [str(path), "--target", target, "--cluster", "none", "--store", str(place / "store")]
     given = ("data", "target", "cluster", "workers", "store", "help")
     options = [one for one in cli.commands["run"].params if one.name not in given]
     for parameter in some(draws, options, 3):
@@ -120,14 +121,14 @@ def _run(draws: Draws, place: Place) -> Case:
     return Case(f"chaffinch run {shown(line, 500)} {said}", lambda: _judged(do), command=True)
 
 
-def _columns(draws: Draws, place: Place) -> Case:
+def _columns(draws: Draws, place: Path) -> Case:
     """Draw a contract with odd names, which each form must give back."""
     known = [encodable(name) for name in NAMES if name.strip() and "\0" not in name]
     names = some(draws, known) or ["a"]
     content = ground().contract("lightgbm")
     content["features"] = [{"name": name, "type": "number"} for name in names]
     content["candidates"] = names
-    path, form = place.given / "selection.json", pick(draws, ["sql", "parquet", "json"])
+    path, form = place / "in" / "selection.json", pick(draws, ["sql", "parquet", "json"])
     path.write_text(json.dumps(content))
 
     def do() -> None:

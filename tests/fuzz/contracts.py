@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import chaffinch
 from tests.fuzz import ground as made
 from tests.fuzz.ground import ground, resealed
 from tests.fuzz.tables import in_memory
-from tests.fuzz.values import JSON_VALUES, NAMES, Case, Draws, Place, damaged, often, pick, shown
+from tests.fuzz.values import JSON_VALUES, NAMES, Case, Draws, damaged, often, pick, shown
 
 _DEEP = 100_000
 _VERSIONS = [2, 0, "1", "\x1b[2J", "x" * 100_000, 10**30, 1.0, True, [1], float("nan")]
@@ -67,12 +68,12 @@ def _as_text(draws: Draws, content: dict[str, Any]) -> tuple[bytes, str]:
     return damaged(draws, data) if how == "damaged" else (data, how)
 
 
-def draw(draws: Draws, place: Place) -> Case:
+def draw(draws: Draws, place: Path) -> Case:
     """Draw a contract, by itself or in a run, and what is asked of it."""
     kind = pick(draws, [*ground().runs])
     name = ground().runs[kind]
     data, said = _as_text(draws, ground().contract(kind))
-    path = place.given / "selection.json"
+    path = place / "in" / "selection.json"
     path.write_bytes(data)
     table = made.of_days() if kind == "history" else made.table()
     if often(draws, 0.2):
@@ -89,11 +90,13 @@ def draw(draws: Draws, place: Place) -> Case:
         "features": lambda: chaffinch.load_contract(path).features,
         "validate": lambda: chaffinch.load_contract(path).validate(table),
         "bytes_in": lambda: chaffinch.load_contract(path).bytes_in(table),
-        "reselect": lambda: chaffinch.reselect(path, table, store=place.made / "store"),
+        "reselect": lambda: chaffinch.reselect(path, table, store=place / "made" / "store"),
         "difference": lambda: chaffinch.difference(path, ground().run(kind), store=ground().store),
         "load_run": lambda: (lambda run: (repr(run), run.verdict, run.to_pandas()))(in_run()),
         "predict": lambda: in_run().model.predict(table),
-        "promote": lambda: in_run() and chaffinch.promote(name, name="orders", store=place.store),
+        "promote": lambda: (
+            in_run() and chaffinch.promote(name, name="orders", store=place / "store")
+        ),
     }
     door = pick(draws, [*doors])
     return Case(f"{door}, contract of {kind}: {shown(said, 400)}", doors[door])

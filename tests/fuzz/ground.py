@@ -16,7 +16,6 @@ import pandas as pd
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.storage.files import sealed
-from tests.fuzz.values import Place
 from tests.made_up import good_table
 
 CHEAP: dict[str, dict[str, Any]] = {
@@ -47,12 +46,13 @@ class Ground:
         """Return a run's feature contract."""
         return dict(json.loads((self.run(kind) / "selection.json").read_bytes()))
 
-    def copied(self, place: Place, *kinds: str) -> Path:
+    def copied(self, place: Path, *kinds: str) -> Path:
         """Copy the store with these runs alone; return where it is."""
-        shutil.copytree(self.store, place.store, ignore=shutil.ignore_patterns("runs"))
+        store = place / "store"
+        shutil.copytree(self.store, store, ignore=shutil.ignore_patterns("runs"))
         for kind in dict.fromkeys(kinds):
-            shutil.copytree(self.run(kind), place.store / "runs" / self.runs[kind])
-        return place.store
+            shutil.copytree(self.run(kind), store / "runs" / self.runs[kind])
+        return store
 
 
 def cheap(name: str) -> ModelSettings:

@@ -15,7 +15,7 @@ from tests.fuzz import ground as made
 from tests.fuzz.commands import run_command
 from tests.fuzz.contracts import edited
 from tests.fuzz.ground import ground, resealed
-from tests.fuzz.values import Broken, Case, Draws, Place, damaged, often, pick, shown
+from tests.fuzz.values import Broken, Case, Draws, damaged, often, pick, shown
 
 # What a file of a model may name; none of it may be called.
 _HOSTILE = [
@@ -33,7 +33,7 @@ def _watch(event: str, arguments: Any) -> None:
         raise Broken(f"a file of a model led to {event}: {arguments!r}")
 
 
-def draw(draws: Draws, place: Place) -> Case:
+def draw(draws: Draws, place: Path) -> Case:
     """Draw a damaged file of a model, which its manifest says is whole."""
     kind = pick(draws, [*made.CHEAP])
     store = ground().copied(place, kind)
@@ -94,7 +94,7 @@ def _skops(draws: Draws, data: bytes) -> tuple[bytes, str]:
     return out.getvalue(), f"{name}: {said}"
 
 
-def draw_store(draws: Draws, place: Place) -> Case:
+def draw_store(draws: Draws, place: Path) -> Case:
     """Draw a store with a file that is gone or otherwise, and what is asked of it."""
     kind = pick(draws, [*ground().runs])
     store, name, other = (
@@ -119,8 +119,9 @@ def draw_store(draws: Draws, place: Place) -> Case:
         data, how = damaged(draws, data)
         path.write_bytes(data)
     lines = {
-        "runs": (), "show": (name,), "promoted": (), "promoted orders": ("orders",), "columns": (name,),
-        "promote": (name, "--as", "orders"), "rollback": ("orders",), "diff": (name, other),
+        "runs": (), "show": (name,), "promoted": (), "promoted orders": ("orders",),
+        "columns": (name,), "promote": (name, "--as", "orders"), "rollback": ("orders",),
+        "diff": (name, other),
     }  # fmt: skip
     calls = {
         "load_run": lambda: _read(name, store),

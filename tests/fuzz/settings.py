@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -12,7 +13,7 @@ from chaffinch.tasks.select import selected
 from chaffinch.tasks.settings import _METHODS, SelectionSettings, method_of
 from tests.fuzz import ground
 from tests.fuzz.tables import select_checked
-from tests.fuzz.values import JSON_VALUES, NAMES, Case, Draws, Place, often, pick, shown, some
+from tests.fuzz.values import JSON_VALUES, NAMES, Case, Draws, often, pick, shown, some
 
 # What makes a method quick on a hundred rows, where a case does not say otherwise.
 _QUICK: dict[str, dict[str, Any]] = {
@@ -134,7 +135,7 @@ def _columns(draws: Draws) -> dict[str, Any]:
     return found
 
 
-def draw(draws: Draws, place: Place) -> Case:
+def draw(draws: Draws, place: Path) -> Case:
     """Draw settings, which are checked and, where they are quick, used."""
     kind = pick(draws, [*_METHODS])
     method = {"kind": kind} | _drawn(draws, type(method_of(kind)))
@@ -173,7 +174,7 @@ def draw(draws: Draws, place: Place) -> Case:
     return Case(f"SelectionSettings(**{shown(values, 500)})", lambda: _use(values, place))
 
 
-def _use(values: dict[str, Any], place: Place) -> None:
+def _use(values: dict[str, Any], place: Path) -> None:
     settings = SelectionSettings(**values)
     method = settings.method
     asked, default = method.model_dump(), method_of(method.kind).model_dump()
@@ -189,6 +190,6 @@ def _use(values: dict[str, Any], place: Place) -> None:
             update={"method": type(method)(**{**others, **quick, "kind": method.kind})}
         )
     data = ground.table() if settings.history is None else ground.of_days()
-    result = selected(data, settings, None, "none", None, place.store, lambda *_: None)
+    result = selected(data, settings, None, "none", None, place / "store", lambda *_: None)
     if settings.history is None:
         result.model.predict(data)

@@ -27,7 +27,6 @@ from tests.fuzz.values import (
     Broken,
     Case,
     Draws,
-    Place,
     damaged,
     encodable,
     often,
@@ -37,7 +36,17 @@ from tests.fuzz.values import (
 )  # fmt: skip
 
 _DAY, _ZONE = dt.datetime(2026, 1, 1), dt.timezone(dt.timedelta(hours=9))
-_FAST = ["gbmo", "flbmo", "mrmr", "correlation", "rfe", "lasso", "anova_f", "fcbf"]
+_FAST = [
+    "gbmo",
+    "flbmo",
+    "mrmr",
+    "correlation",
+    "rfe",
+    "lasso",
+    "anova_f",
+    "fcbf",
+    "select_from_model",
+]
 Maker = Callable[[Draws, int], Any]
 Drawn = tuple[Any, str, str]  # a table, its target, and what it is in words
 # fmt: off
@@ -72,7 +81,8 @@ POOLS: dict[str, list[Any]] = {
 OBJECTS: dict[str, list[Any]] = {
     "mixed": [1, "a", None, 2.5, True], "sets": [{1}, {2}], "odd numbers": NUMBERS,
     "frames": [pd.DataFrame({"a": [1, 2]})], "arrays": [np.arange(2), np.arange(3)],
-    "objects": [object()], "complex": [1j, 2 + 1j], "types": [int, float], "uuid": [uuid.UUID(int=5)],
+    "objects": [object()], "complex": [1j, 2 + 1j], "types": [int, float],
+    "uuid": [uuid.UUID(int=5)],
 }
 PANDAS: dict[str, list[Any]] = {
     "category": ["a", "b", None], "Int64": [1, 2, None], "boolean": [True, False, None],
@@ -80,32 +90,39 @@ PANDAS: dict[str, list[Any]] = {
     "longdouble": [1.5, 2.5], "complex128": [1j, 2.0], "period[M]": ["2026-01", "2026-02"],
     "interval": [pd.Interval(0, 1), pd.Interval(1, 2)], "Sparse[float]": [0.0, 1.0],
     "datetime64[ns]": [_DAY], "datetime64[s]": [np.datetime64(2**40, "s")], "timedelta64[ns]": [5],
-    "string[pyarrow]": ["a", "b", None], "double[pyarrow]": [1.0, None, 2.0], "Float32": [1.5, None],
-    "datetime64[ns, Asia/Tokyo]": [_DAY], "bool": [True, False], "object": [1, 2.5, None],
+    "string[pyarrow]": ["a", "b", None], "double[pyarrow]": [1.0, None, 2.0],
+    "Float32": [1.5, None], "datetime64[ns, Asia/Tokyo]": [_DAY], "bool": [True, False],
+    "object": [1, 2.5, None],
 }
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 ARROW: list[tuple[pa.DataType, list[Any]]] = [
     (_DICTIONARY, ["a", "b", None]), (pa.dictionary(pa.int8(), pa.int64()), [1, 2]),
     (pa.string_view(), ["a", "b", None]), (pa.large_string(), ["a", "b"]), (pa.float16(), [1.5]),
-    (pa.binary_view(), [b"\xff"]), (pa.decimal256(60, 3), [decimal.Decimal(1)]), (pa.null(), [None]),
-    (pa.uint64(), [2**64 - 1, 1]), (pa.struct([("a", pa.int64())]), [{"a": 1}]), (pa.int8(), [1, 2]),
+    (pa.binary_view(), [b"\xff"]), (pa.decimal256(60, 3), [decimal.Decimal(1)]),
+    (pa.null(), [None]), (pa.uint64(), [2**64 - 1, 1]),
+    (pa.struct([("a", pa.int64())]), [{"a": 1}]), (pa.int8(), [1, 2]),
     (pa.map_(pa.string(), pa.int64()), [[("a", 1)]]), (pa.timestamp("s", "Asia/Tokyo"), [_DAY]),
-    (pa.timestamp("s"), [2**62, 5]), (pa.date64(), [_DAY]), (pa.month_day_nano_interval(), [(1, 2, 3)]),
-    (pa.list_(pa.float64(), 2), [[1.0, 2.0]]), (pa.uuid(), [bytes(16)]), (pa.duration("ns"), [5]),
-    (pa.list_view(pa.int64()), [[1]]), (pa.binary(3), [b"abc"]), (pa.decimal128(38, -2), [None]),
+    (pa.timestamp("s"), [2**62, 5]), (pa.date64(), [_DAY]),
+    (pa.month_day_nano_interval(), [(1, 2, 3)]), (pa.list_(pa.float64(), 2), [[1.0, 2.0]]),
+    (pa.uuid(), [bytes(16)]), (pa.duration("ns"), [5]), (pa.list_view(pa.int64()), [[1]]),
+    (pa.binary(3), [b"abc"]), (pa.decimal128(38, -2), [None]),
 ]
 # Ways to hold text that no list becomes by itself.
 _HELD: dict[str, Callable[[pa.Array], Any]] = {
     "dictionary of views": lambda text: pa.DictionaryArray.from_arrays(
-        pa.array([i % 2 for i in range(len(text))], pa.int32()), pa.array(["a", "b"], pa.string_view())),
+        pa.array([i % 2 for i in range(len(text))], pa.int32()),
+        pa.array(["a", "b"], pa.string_view())),
     "dictionary of nulls": lambda text: pa.DictionaryArray.from_arrays(
         pa.array([i % 2 for i in range(len(text))], pa.int8()), pa.array(["a", None])),
     "invalid text": lambda text: pa.Array.from_buffers(pa.string(), len(text), [
-        None, pa.py_buffer(np.arange(len(text) + 1, dtype=np.int32)), pa.py_buffer(b"\xff" * len(text))]),
-    "runs": lambda text: pa.RunEndEncodedArray.from_arrays(pa.array([len(text)], pa.int32()), text[:1]),
+        None, pa.py_buffer(np.arange(len(text) + 1, dtype=np.int32)),
+        pa.py_buffer(b"\xff" * len(text))]),
+    "runs": lambda text: pa.RunEndEncodedArray.from_arrays(pa.array([len(text)], pa.int32()),
+    text[:1]),
 }
-_TARGETS = [*["two classes"] * 4, *["normal"] * 3, "whole", "text", "true or false", "large", "rows",
-            "Int64", "category", "dictionary of views", str(_DICTIONARY), "Categorical", "Enum"]
+_TARGETS = [*["two classes"] * 4, *["normal"] * 3, "whole", "text", "true or false", "large",
+            "rows", "Int64", "category", "dictionary of views", str(_DICTIONARY), "Categorical",
+            "Enum"]
 _OTHERS: list[Any] = [None, 5, [], {}, np.zeros((5, 2)), [[1, 2]], {"a": [1]}, object(), b"x",
                       pd.Series([1.0, 2.0])]
 # fmt: on
@@ -204,7 +221,7 @@ def _polars(draws: Draws) -> Drawn:
     import polars as pl
 
     held: list[tuple[Any, list[Any]]] = [
-        (pl.Categorical, ["a", "b", None]), (pl.Enum(["a", "b", "c"]), ["a", "b"]), (pl.Null, [None]),
+        (pl.Categorical, ["a", "b", None]), (pl.Enum(["a", "b"]), ["a", "b"]), (pl.Null, [None]),
         (pl.Int128, [2**100, 1]), (pl.Struct({"a": pl.Int64}), [{"a": 1}]), (pl.Object, [object()]),
         (pl.Array(pl.Int64, 2), [[1, 2]]), (pl.Decimal(10, 2), [decimal.Decimal(1)]),
         (pl.List(pl.Categorical), [["a"]]), (pl.UInt64, [2**64 - 1, 1]), (pl.Time, [_DAY.time()]),
@@ -287,38 +304,42 @@ def select_checked(data: Any, target: str, names: Sequence[str], **given: Any) -
             raise Broken(f"transform gave other columns: {kept.columns!r} than {features!r}")
 
 
-def draw(draws: Draws, place: Place) -> Case:
+def draw(draws: Draws, place: Path) -> Case:
     """Draw a selection of a table in memory."""
     data, target, said = in_memory(draws)
     names = _names(data)
     given = arguments(draws, names)
     if often(draws, 0.3):
-        given["store"] = place.store
+        given["store"] = place / "store"
     what = f"select({said}; target {target!r}, {shown(given)})"
     return Case(what, lambda: select_checked(data, target, names, **given))
 
 
-def draw_file(draws: Draws, place: Place) -> Case:
+def draw_file(draws: Draws, place: Path) -> Case:
     """Draw a selection of a file, which half of the time is damaged."""
     path, said = file_of_table(draws, place)
     target = pick(draws, ["y"] * 12 + ["a", "prize"])
     given = arguments(draws, ["a", "b", "c"])
     if often(draws, 0.3):
-        given["store"] = place.store
+        given["store"] = place / "store"
     what = f"select({path.name}, {said}; target {target!r}, {shown(given)})"
     return Case(what, lambda: select_checked(str(path), target, (), **given))
 
 
-def file_of_table(draws: Draws, place: Place) -> tuple[Path, str]:
+def file_of_table(draws: Draws, place: Path) -> tuple[Path, str]:
     """Write a file of a table, or a folder; return its path and what it is."""
     if often(draws, 0.003):
-        path, many = place.given / "wide.csv", 100_000
+        path, many = place / "in" / "wide.csv", 100_000
         path.write_text(",".join(f"c{i}" for i in range(many)) + "\n" + ",".join("1" * many) + "\n")
         return path, "100,000 columns and a row"
+    if often(draws, 0.01):
+        path = place / "in" / "t.csv"
+        path.symlink_to(pick(draws, ["/proc/self/mem", "/dev/zero", "t.csv", "/"]))
+        return path, f"a link to {path.readlink()}"
     return (_parquet if often(draws, 0.4) else _delimited)(draws, place)
 
 
-def _parquet(draws: Draws, place: Place) -> tuple[Path, str]:
+def _parquet(draws: Draws, place: Path) -> tuple[Path, str]:
     made, _, said = columns(draws, arrow_makers(), _n_rows(draws))
     arrays = {}
     for name, values in made.items():
@@ -335,18 +356,20 @@ def _parquet(draws: Draws, place: Place) -> tuple[Path, str]:
         data, how = damaged(draws, data)
         said = f"{said}; {how}"
     if often(draws, 0.2):
-        folder = place.given / pick(draws, ["parts", "parts.parquet"])
+        folder = place / "in" / pick(draws, ["parts", "parts.parquet"])
         folder.mkdir()
         pq.write_table(table, folder / "0.parquet")
         (folder / "1.parquet").write_bytes(data)
         (folder / pick(draws, ["_SUCCESS", ".hidden", "2.csv", "_metadata"])).write_bytes(b"")
         return folder, said
-    path = place.given / pick(draws, ["t.parquet"] * 9 + ["t.pq", "t.csv", "t.txt.gz", "T.PARQUET"])
+    path = (
+        place / "in" / pick(draws, ["t.parquet"] * 9 + ["t.pq", "t.csv", "t.txt.gz", "T.PARQUET"])
+    )
     path.write_bytes(data)
     return path, said
 
 
-def _delimited(draws: Draws, place: Place) -> tuple[Path, str]:
+def _delimited(draws: Draws, place: Path) -> tuple[Path, str]:
     made, _, said = columns(draws, PLAIN, _n_rows(draws))
     ending = pick(draws, ["csv"] * 8 + ["tsv", "txt", "parquet", "CSV"])
     mark = "\t" if ending == "tsv" else pick(draws, [*[","] * 14, "\t", ";", "|", " "])
@@ -378,6 +401,6 @@ def _delimited(draws: Draws, place: Place) -> tuple[Path, str]:
         if often(draws, 0.4):
             data, damage = damaged(draws, data)
             how = f"{how}, gz: {damage}"
-    path = place.given / f"t.{ending}"
+    path = place / "in" / f"t.{ending}"
     path.write_bytes(data)
     return path, f"{said}; {mark!r}, {end!r}, {encoding}, {how}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,33 +17,15 @@ class Broken(Exception):  # noqa: N818 - a finding, not an error of the product
 
 @dataclass(frozen=True)
 class Case:
-    """A call in words, and the call; a command may print."""
+    """A call in words, and the call; a command may print.
+
+    It is drawn with a folder, of which ``in`` is for its input, which must stay as it is, ``store``
+    for a store, and ``made`` for what else the product writes.
+    """
 
     what: str
     do: Callable[[], Any]
     command: bool = False
-
-
-@dataclass(frozen=True)
-class Place:
-    """The folder of a case: its input, which must stay as it is, a store, and room for output."""
-
-    folder: Path
-
-    @property
-    def given(self) -> Path:
-        """Where the input is."""
-        return self.folder / "in"
-
-    @property
-    def store(self) -> Path:
-        """A store, not there at first."""
-        return self.folder / "store"
-
-    @property
-    def made(self) -> Path:
-        """Where the product may write."""
-        return self.folder / "made"
 
 
 # fmt: off
