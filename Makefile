@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgro
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test test-e2e test-faults e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -29,6 +29,9 @@ e2e-needs:  ## PostgreSQL and Chromium for test-e2e, which skips tests without t
 
 test-faults: $(READY)  ## Faults injected into real runs, and what became of these; TIMES=20
 	@$(BIN)/python -m tests.faults --times $${TIMES:-20}
+
+fuzz: $(READY)  ## Random input to the public functions, and what failed; N=2000 SEED=0
+	@$(BIN)/python -m tests.fuzz --n $${N:-2000} --seed $${SEED:-0}
 
 lint: $(READY)  ## ruff, strict mypy, import contracts
 	@$(BIN)/ruff check .
