@@ -63,7 +63,7 @@ for at in random.integers(0, len(whole), 1000):
     try:
         load("xgboost", {"model.ubj": flipped}, schema).predict(X)
     except ValueError as error:
-        assert str(error) == DAMAGED
+        assert str(error) == DAMAGED or "features but the schema" in str(error)
         said += 1
 print(said)
 """
@@ -115,7 +115,7 @@ def test_numbers_out_of_range_are_found(key, place, value):
     trained = model()
     data = trained.to_files()["model.ubj"]
     check_ubjson(data, trained.schema)
-    with pytest.raises(ValueError, match="is no XGBoost model of these features"):
+    with pytest.raises(ValueError, match="is no XGBoost model of these classes"):
         check_ubjson(changed(data, key, place, value), trained.schema)
 
 
@@ -126,8 +126,8 @@ TEXTS = {
     "cut short": lambda whole: whole[:-1],
     "more": lambda whole: whole + b"}",
     "deeply nested": lambda whole: b"[#L\0\0\0\0\0\0\0\1" * 100_000,
-    "too many features": lambda whole: whole.replace(b"num_featureSL\0\0\0\0\0\0\0\0013",
-                                                     b"num_featureSL\0\0\0\0\0\0\0\0019"),
+    "a tree of other features": lambda whole: whole.replace(
+        b"num_featureSL\0\0\0\0\0\0\0\0013", b"num_featureSL\0\0\0\0\0\0\0\0019", 1),
     "no array of the nodes": lambda whole: whole.replace(b"left_children", b"_eft_children", 1),
     "another loss": lambda whole: whole.replace(b"reg:squarederror", b"reg:squaredwhale"),
     "a name it needs": lambda whole: whole.replace(b"feature_segments", b"_eature_segments"),
@@ -143,8 +143,6 @@ def test_what_is_no_whole_model_is_refused(damage):
     assert str(refusal.value) == DAMAGED
 
 
-def test_a_model_of_other_features_or_classes_is_refused():
-    files = model(3).to_files()
-    for schema in (Schema(("a", "b"), (0, 0), 3), Schema(("a", "b", "c"), (0, 0, 20), 2)):
-        with pytest.raises(ValueError, match="of these features and classes"):
-            load("xgboost", files, schema)
+def test_a_model_of_other_classes_is_refused():
+    with pytest.raises(ValueError, match="is no XGBoost model of these classes"):
+        load("xgboost", model(3).to_files(), Schema(("a", "b", "c"), (0, 0, 20), 2))

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.tasks.selection.models.checks import check_width
 from chaffinch.tasks.selection.vocabulary import Schema
 
 DAMAGED = (
-    "the model's file is no XGBoost model of these features and classes, or is damaged; give it as "
-    "it was written"
+    "the model's file is no XGBoost model of these classes or is damaged; give it as it was written"
 )
 _TYPES = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
 _DEEPEST = 12
@@ -50,9 +50,12 @@ def check_ubjson(data: bytes, schema: Schema) -> None:
     try:
         model, end = _value(data, 0, 0)
         _check(end == len(data), "its end")
-        _check_learner(model["learner"], schema)
+        n_features = int(model["learner"]["learner_model_param"]["num_feature"])
+        if n_features == len(schema.features):
+            _check_learner(model["learner"], schema)
     except (LookupError, OverflowError, TypeError, ValueError, struct.error) as error:
         raise ValueError(DAMAGED) from error
+    check_width(n_features, schema)
 
 
 def _value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
