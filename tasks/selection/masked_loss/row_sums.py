@@ -130,6 +130,7 @@ class RowSums(MaskState):
         self.name, self.relevant, self.total_weight = name, relevant, total_weight
         self.exactly = exactly
         self._least: Floats | None = None
+        self._settled: tuple[Mask, Mask, float] | None = None  # see _exactly_present
 
     @property
     def loss(self) -> float:
@@ -164,12 +165,25 @@ class RowSums(MaskState):
             return
         moves[moves] = self._totals("moved", None)[:-1] > 0
         asked, unmoved = np.flatnonzero(is_near & moves), np.flatnonzero(is_near & ~moves)
-        if len(asked) + bool(len(unmoved)) < 2:
-            return
-        masks = np.repeat(self._mask[np.newaxis], len(asked) + 1, axis=0)
-        masks[np.arange(len(asked)), asked] = False
-        *of_asked, of_present = self.exactly(masks)
-        losses[asked], losses[unmoved] = of_asked, of_present
+        if len(unmoved):
+            losses[unmoved] = self._exactly_present(self.exactly, moves)
+        if len(asked):
+            masks = np.repeat(self._mask[np.newaxis], len(asked), axis=0)
+            masks[np.arange(len(asked)), asked] = False
+            losses[asked] = self.exactly(masks)
+
+    def _exactly_present(self, exactly: Callable[[Mask], Floats], moves: Mask) -> float:
+        """Return the exact loss of the present mask; removing what moves no row leaves it."""
+        loss = None
+        if self._settled is not None:
+            mask, moved, known = self._settled
+            removed = mask & ~self._mask
+            if removed.sum() <= 1 and not (removed & moved).any() and (self._mask <= mask).all():
+                loss = known
+        if loss is None:
+            loss = float(exactly(self._mask[np.newaxis])[0])
+        self._settled = self._mask.copy(), moves, loss
+        return loss
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
         """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
