@@ -42,7 +42,9 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
     Raises
     ------
     InputError
-        If no scheduler answers at the address.
+        If no scheduler answers at the address, or it needs certificates that are not there.
+    WorkersError
+        If the local cluster does not start.
     """
     if cluster == "none":
         yield InProcess()

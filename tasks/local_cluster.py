@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -83,14 +83,14 @@ def local_cluster(n_workers: int) -> Iterator[SpecCluster]:
     OSError, RuntimeError
         If they do not start.
     """
-    with TemporaryDirectory(prefix="chaffinch-dask-", ignore_cleanup_errors=True) as folder:
+    with ExitStack() as opened:
+        folder = opened.enter_context(
+            TemporaryDirectory(prefix="chaffinch-dask-", ignore_cleanup_errors=True)
+        )
         security = _security(Path(folder))
-        with helpers_shielded(), dask_programs(folder):
-            cluster = _started(n_workers, folder, security)
-        try:
-            yield cluster
-        finally:
-            cluster.close()
+        with helpers_shielded(), dask_programs(folder):  # a signal that waits comes at its end
+            cluster = opened.enter_context(closing(_started(n_workers, folder, security)))
+        yield cluster
 
 
 def _security(folder: Path) -> dict[str, Any]:
