@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,10 +211,11 @@ class Store:
 def _check_can_be_made(path: Path) -> None:
     """Refuse a store in a folder such as ``/proc`` that takes no folders; InputError."""
     try:
-        with suppress(PermissionError, NotADirectoryError):  # which writing tells
-            path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:
         raise InputError(f"no folder can be made at {path}; name another store") from error
+    except OSError:
+        return  # to write there, as comes next, fails likewise and says why
 
 
 def _described(folder: Path) -> list[Run]:

@@ -64,7 +64,7 @@ class _LeftOut(_Part):
 
 
 class _Dataset(_Part):
-    hash: str = Field("", pattern="^([0-9a-f]{64})?$")
+    hash: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
 
 
 class _Columns(_Part):
