@@ -203,7 +203,7 @@ def _warned(message: Any, category: type[Warning]) -> str:
     module = next(name for name in frames if name not in outside)
     of_the_model = category.__name__ in ("ConvergenceWarning", "FutureWarning")
     is_ours = module.startswith("chaffinch") and category is UserWarning
-    if is_ours and is_printable(str(message)) or module.startswith("sklearn") and of_the_model:
+    if (is_ours and is_printable(str(message))) or (module.startswith("sklearn") and of_the_model):
         return ""
     return f"a warning in {module} of {category.__name__}: {message}"
 
