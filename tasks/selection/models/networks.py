@@ -239,7 +239,7 @@ class NeuralNetwork:
                 example = network.predict(np.zeros((1, len(schema.features))))
         except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"{_DAMAGED} ({error!r}); {_AS_WRITTEN}") from error
-        numbers = [*tensors.values(), example, network.location, network.scale]
+        numbers: list[Any] = [*tensors.values(), example, network.location, network.scale]
         if not all(np.isfinite(values).all() for values in numbers):
             raise ValueError(f"{_DAMAGED} (a number is not finite); {_AS_WRITTEN}")
         if not (network.encoding.scale > 0).all() or not _ACTIVATION.accepts(network.activation):
