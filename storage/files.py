@@ -70,7 +70,8 @@ def path_in(folder: Path, name: str) -> Path:
         If a level is no name, or a symbolic link leads out of the folder.
     """
     path = folder.joinpath(*map(check_name, name.split("/")))
-    if not path.resolve().is_relative_to(folder.resolve()):
+    # unlike Path.resolve, realpath takes links that lead in a circle
+    if not Path(os.path.realpath(path)).is_relative_to(folder.resolve()):
         raise InputError(f"{name!r} leads out of {folder} by a symbolic link; remove the link")
     return path
 
@@ -226,12 +227,18 @@ def read_json(path: Path, fields: Mapping[str, type], remedy: str = _AGAIN) -> d
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
+    FileNotFoundError, NotADirectoryError, PermissionError
+        If there is no such file, or it may not be read.
     StorageError
-        As `parse_json`.
+        As `parse_json`, or if it cannot be read for another reason.
     """
-    return parse_json(path.read_bytes(), path, fields, remedy)
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
+    return parse_json(content, path, fields, remedy)
 
 
 def parse_json(

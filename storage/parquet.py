@@ -98,8 +98,8 @@ def read_parquet(files: Sequence[Path]) -> pa.Table:
 
 def without_unnamed_index(table: pa.Table) -> pa.Table:
     """Return a table that pandas wrote without the columns of an index that has no name."""
-    named = [n for n in table.column_names if not re.fullmatch(r"__index_level_\d+__", n)]
-    return table.select(named)
+    names = enumerate(table.column_names)  # by position: a name may be there twice
+    return table.select([i for i, n in names if not re.fullmatch(r"__index_level_\d+__", n)])
 
 
 def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:

@@ -29,7 +29,8 @@ def _as_written(value: Any) -> Any:
     """Refuse what is written as a share: 1.0 is no number of features, but all of them or none."""
     if isinstance(value, bool | float) or (isinstance(value, str) and not value.strip().isdigit()):
         raise ValueError(
-            f"a size must be a whole number of features, or a share below 1, but is {value}"
+            "a size must be a whole number of features, or a share below 1, but is "
+            f"{in_one_line(value)}"
         )
     return value
 

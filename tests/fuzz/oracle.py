@@ -32,7 +32,7 @@ from tests.faults.checks import half_written
 from tests.fuzz.values import Broken, Case, Draws
 
 SECONDS, BYTES, CHARACTERS = 120, 2 * 2**30, 2000
-Families = Mapping[str, tuple[Callable[[Draws], Case], int]]
+Families = Mapping[str, tuple[Callable[[Draws, Path], Case], int]]
 _REPOSITORY = str(Path(__file__).parents[2])
 _UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
 
@@ -84,6 +84,13 @@ class Started:
         return found
 
 
+def drawn(seed: int, index: int, families: Families) -> tuple[Draws, str]:
+    """Return what draws a case, and its family."""
+    draws = np.random.default_rng([seed, index])
+    shares = np.array([share for _, share in families.values()])
+    return draws, str(draws.choice([*families], p=shares / shares.sum()))
+
+
 def start(seed: int, index: int, folder: Path, families: Families) -> Started:
     """Fork a process that draws a case and runs it."""
     for name in ("in", "made", "tmp", "here"):
@@ -109,11 +116,10 @@ def _in_child(seed: int, index: int, folder: Path, families: Families) -> None:
     held = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) * 1024
     resource.setrlimit(resource.RLIMIT_DATA, (held + BYTES, held + BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    draws = np.random.default_rng([seed, index])
-    shares = np.array([share for _, share in families.values()])
-    outcome = Outcome(index, str(draws.choice([*families], p=shares / shares.sum())))
+    draws, family = drawn(seed, index, families)
+    outcome = Outcome(index, family)
     try:
-        case = families[outcome.family][0](draws(folder))
+        case = families[outcome.family][0](draws, folder)
         outcome.what = case.what
         _write(outcome, folder)
         _judge(case, outcome, folder)
@@ -188,14 +194,16 @@ def _contents(folder: Path) -> dict[Path, str]:
 
 
 def _warned(message: Any, category: type[Warning]) -> str:
-    """Return what is wrong with a warning: that it is a library's, or cannot be printed."""
-    frame = next(
-        f
-        for f, _ in traceback.walk_stack(None)
-        if f.f_globals["__name__"] not in (__name__, "warnings")
-    )
-    module = str(frame.f_globals["__name__"])
-    if module.startswith("chaffinch") and category is UserWarning and is_printable(str(message)):
+    """Return what is wrong with a warning: that it is a library's, or cannot be printed.
+
+    What scikit-learn says of the estimator that a person named is that person's to see.
+    """
+    outside = (__name__, "warnings")
+    frames = (frame.f_globals["__name__"] for frame, _ in traceback.walk_stack(None))
+    module = next(name for name in frames if name not in outside)
+    of_the_model = category.__name__ in ("ConvergenceWarning", "FutureWarning")
+    is_ours = module.startswith("chaffinch") and category is UserWarning
+    if (is_ours and is_printable(str(message))) or (module.startswith("sklearn") and of_the_model):
         return ""
     return f"a warning in {module} of {category.__name__}: {message}"
 

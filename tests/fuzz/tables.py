@@ -10,6 +10,7 @@ import io
 import pickle
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,7 @@ from tests.fuzz.values import (
 )  # fmt: skip
 
 _DAY, _ZONE = dt.datetime(2026, 1, 1), dt.timezone(dt.timedelta(hours=9))
-_FAST = [
-    "gbmo",
-    "flbmo",
-    "mrmr",
-    "correlation",
-    "rfe",
-    "lasso",
-    "anova_f",
-    "fcbf",
-    "select_from_model",
-]
+_FAST = ["gbmo", "flbmo", "mrmr", "rfe", "lasso", "anova_f", "fcbf", "select_from_model"]
 Maker = Callable[[Draws, int], Any]
 Drawn = tuple[Any, str, str]  # a table, its target, and what it is in words
 # fmt: off
@@ -160,13 +151,19 @@ def _n_rows(draws: Draws) -> int:
     return int(pick(draws, [60] * 16 + [80, 40, 24, 9, 3, 1, 0]))
 
 
+def _as_series(values: Any, as_objects: bool) -> pd.Series:
+    with suppress(UnicodeEncodeError):
+        return pd.Series(values, **({"dtype": object} if as_objects else {}))
+    return pd.Series(values, dtype=object)
+
+
 def _pandas(draws: Draws) -> Drawn:
     makers = PLAIN | {kind: _from(pool) for kind, pool in OBJECTS.items()}
     makers |= {k: _from(p, lambda v, k=k: pd.Series(v, dtype=k)) for k, p in PANDAS.items()}
     n = _n_rows(draws)
     made, target, said = columns(draws, makers, n)
-    as_objects = {"dtype": object} if often(draws, 0.1) else {}
-    table = pd.DataFrame({name: pd.Series(values, **as_objects) for name, values in made.items()})
+    as_objects = often(draws, 0.1)
+    table = pd.DataFrame({name: _as_series(values, as_objects) for name, values in made.items()})
     how = pick(draws, ["as it is"] * 14 + ["names", "names", "index", "levels", "columns", "twice"])
     if how == "names":
         names = [pick(draws, NOT_TEXT) if often(draws, 0.3) else name for name in table.columns]

@@ -146,6 +146,32 @@ def test_a_model_comes_back_from_its_files_to_the_last_bit(name, target, rich):
     np.testing.assert_array_equal(back.used_features, model.used_features)
 
 
+def test_damaged_files_of_a_network_are_a_value_error():
+    schema = table("binary", False)[1]
+    files = trained("mlp", "binary", False).to_files()
+    tensors, words = files["model.safetensors"], json.loads(files["config.json"])
+    damaged = [
+        {"model.safetensors": tensors[:20]},
+        {"model.safetensors": tensors.replace(b"weight_1", b"weight_7")},
+        {"model.safetensors": tensors[:-4] + np.float32(np.nan).tobytes()},
+        {"config.json": b"[1"},
+        {"config.json": b"[" * 100_000},
+        *(
+            {"config.json": json.dumps(words | {field: value}).encode()}
+            for field, value in (
+                ("layers", 0),
+                ("layers", "2"),
+                ("activation", "x"),
+                ("scale", None),
+                ("location", float("inf")),
+            )
+        ),
+    ]
+    for changed in damaged:
+        with pytest.raises(ValueError, match="the model's files are damaged"):
+            load("mlp", files | changed, schema)
+
+
 @cases
 def test_a_model_travels_to_a_worker_to_the_last_bit(name, target, rich):
     rows, _ = table(target, rich)

@@ -62,6 +62,8 @@ def test_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run" / "model").symlink_to(tmp_path)
     with pytest.raises(InputError, match=r"leads out of .* by a symbolic link; remove the link"):
         path_in(tmp_path / "run", "model/x")
+    (tmp_path / "run" / "circle").symlink_to("circle")
+    assert path_in(tmp_path / "run", "circle") == tmp_path / "run" / "circle"
 
 
 def test_bytes_are_written_and_replaced(tmp_path: Path) -> None:
@@ -333,6 +335,14 @@ def test_a_folder_that_cannot_be_flushed_is_no_error() -> None:
     files._flush(Path("/proc/self"))
     with pytest.raises(OSError, match="Invalid argument"):
         files._flush(Path("/proc/self/stat"))
+
+
+def test_what_cannot_be_read_as_a_document_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "circle.json").symlink_to("circle.json")
+    for name, reason in {"folder": "Is a directory", "circle": "Too many levels"}.items():
+        with pytest.raises(StorageError, match=rf"{name}.json cannot be read \({reason}.*; remove"):
+            read_json(tmp_path / f"{name}.json", {})
 
 
 def test_a_file_is_flushed_before_it_gets_its_name(

@@ -388,6 +388,7 @@ def test_columns_of_the_same_name_in_memory_and_in_parquet(tmp_path: Path) -> No
         tmp_path / "x.parquet",
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
         pd.DataFrame([[1, 2]], columns=["1", 1]),
+        pd.DataFrame([[1, 2]], columns=["a", b"a"]),
     ):
         with pytest.raises(InputError, match=r"twice, at positions 1 and 2; rename one"):
             read_source(source)

@@ -316,7 +316,8 @@ def test_in_time_order_there_is_one_way_to_deal_them(loaded) -> None:
         ({"sizes": [0]}, "sizes must be at least 1 but is 0"),
         ({"sizes": [True]}, "a whole number of features, or a share below 1, but is True"),
         ({"sizes": [1.0]}, "a whole number of features, or a share below 1, but is 1.0"),
-        ({"sizes": ["1.5"]}, "a whole number of features, or a share below 1, but is 1.5"),
+        ({"sizes": ["1.5"]}, "a whole number of features, or a share below 1, but is '1.5'"),
+        ({"sizes": ["x" * 5000]}, rf"a share below 1, but is '{'x' * 200}'\.\.\.$"),
         ({"methods": ["mrmr"], "columns": ColumnSettings(weight="w")}, "takes no sample weights"),
     ],
 )

@@ -41,6 +41,7 @@ from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
 
 _TENSORS, _CONFIGURATION = "model.safetensors", "config.json"
+_DAMAGED, _AS_WRITTEN = "the model's files are damaged", "give them as they were written"
 _ROWS_AT_ONCE = 4096
 _DEFAULTS: dict[str, Any] = {
     "hidden_layer_sizes": (20,),
@@ -52,6 +53,7 @@ _DEFAULTS: dict[str, Any] = {
     "n_iter_no_change": 10,
 }
 _LAYER = whole(1, 65536)
+_ACTIVATION = choice("relu", "logistic")
 _KNOWN = {
     "hidden_layer_sizes": Limit(
         f"a list of at least one layer's size, each {_LAYER.words}",
@@ -61,9 +63,9 @@ _KNOWN = {
             and all(_LAYER.accepts(size) for size in value)
         ),
     ),
-    "activation": choice("relu", "logistic"),
+    "activation": _ACTIVATION,
     "alpha": real(0),
-    "learning_rate_init": real(0, above_low=True),
+    "learning_rate_init": real(0, 1e30, above_low=True),
     "batch_size": whole(1),
     "max_iter": whole(1),
     "tol": real(0),
@@ -215,19 +217,31 @@ class NeuralNetwork:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
-        """Rebuild from `to_files`."""
+        """Rebuild from `to_files`; ValueError if the files are damaged."""
+        from safetensors import SafetensorError
         from safetensors.numpy import load
 
-        tensors = load(native_file(files, _TENSORS))
-        configuration = json.loads(native_file(files, _CONFIGURATION))
-        check_width(len(tensors["mean"]), schema)
-        layers = range(configuration["layers"])
-        return cls(
-            schema=schema,
-            encoding=Encoding(schema.n_categories, tensors["mean"], tensors["scale"]),
-            activation=configuration["activation"],
-            weights=tuple(tensors[f"weight_{i}"].astype(np.float64) for i in layers),
-            biases=tuple(tensors[f"bias_{i}"].astype(np.float64) for i in layers),
-            location=configuration["location"],
-            scale=configuration["scale"],
-        )
+        tensors_file, words = native_file(files, _TENSORS), native_file(files, _CONFIGURATION)
+        try:
+            tensors, configuration = load(tensors_file), json.loads(words)
+            layers = range(configuration["layers"])
+            network = cls(
+                schema=schema,
+                encoding=Encoding(schema.n_categories, tensors["mean"], tensors["scale"]),
+                activation=configuration["activation"],
+                weights=tuple(tensors[f"weight_{i}"].astype(np.float64) for i in layers),
+                biases=tuple(tensors[f"bias_{i}"].astype(np.float64) for i in layers),
+                location=float(configuration["location"]),
+                scale=float(configuration["scale"]),
+            )
+            check_width(len(tensors["mean"]), schema)
+            with np.errstate(all="ignore"):
+                example = network.predict(np.zeros((1, len(schema.features))))
+        except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
+            raise ValueError(f"{_DAMAGED} ({error!r}); {_AS_WRITTEN}") from error
+        numbers: list[Any] = [*tensors.values(), example, network.location, network.scale]
+        if not all(np.isfinite(values).all() for values in numbers):
+            raise ValueError(f"{_DAMAGED} (a number is not finite); {_AS_WRITTEN}")
+        if not (network.encoding.scale > 0).all() or not _ACTIVATION.accepts(network.activation):
+            raise ValueError(f"{_DAMAGED} (a scale or the activation is none); {_AS_WRITTEN}")
+        return network
