@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgro
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -64,17 +64,25 @@ bench-pefs: $(READY)  ## PEFS against plain training of its network, and what it
 
 setup: $(READY)  ## The virtual environment only
 
-lock: $(READY)  ## Renew requirements.lock from what is installed
-	@{ sed -n '/^#/p' requirements.lock; $(BIN)/pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > requirements.lock.new
+lock: $(READY)  ## Renew requirements.lock, with hashes, from what is installed
+	@{ sed -n '/^#/p' requirements.lock; \
+	  $(BIN)/pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' \
+	  | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-deps --generate-hashes --no-header --no-annotate --no-strip-extras -; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
+
+audit: $(READY)  ## Known vulnerabilities of the locked versions
+	@$(BIN)/python -m tests.audit
 
 clean:  ## Remove the virtual environment and caches
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock torch-cpu.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "chaffinch needs Python 3.11 or newer but %s is %d.%d; name another with make PYTHON=..." % (sys.executable, v[0], v[1]))'
 	@echo "Setting up $(VENV) (about two minutes, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r torch-cpu.lock 2> /dev/null || true
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@# the CUDA libraries of torch, where its wheel needs them
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep -o '^torch==[0-9.]*' requirements.lock)"
 	@touch $@

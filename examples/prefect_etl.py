@@ -1,6 +1,8 @@
 """A Prefect flow of your own, in which the selection is a subflow.
 
 python examples/prefect_etl.py orders.csv features.parquet
+
+The environment names the server: PREFECT_API_URL, and PREFECT_API_AUTH_STRING, which it asks for.
 """
 
 import sys

@@ -1,7 +1,8 @@
 """Let `chaffinch serve` do the work, from a program that only knows the Prefect server.
 
-PREFECT_API_URL=http://127.0.0.1:4200/api \
-    python examples/start_deployment.py /srv/chaffinch/orders.parquet features.json
+python examples/start_deployment.py /srv/chaffinch/orders.parquet features.json
+
+The environment names the server: PREFECT_API_URL, and PREFECT_API_AUTH_STRING, which it asks for.
 """
 
 import json

@@ -10,7 +10,7 @@ from chaffinch.tasks.reporting.alternatives import (
     why_worthless,
 )
 from chaffinch.tasks.reporting.missing_alternatives import what_makes_room, why_missing
-from chaffinch.tasks.reporting.wording import counted, interval, number
+from chaffinch.tasks.reporting.wording import counted, interval, listed, number
 
 NAMES_SHOWN = 40
 
@@ -48,6 +48,7 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
             f"to the chosen; quality {one['quality']:.4g}"
             f"{known and f', {known}'}"
         )
-        yield f"     {', '.join(one['features'][:NAMES_SHOWN])}"
+        where = " (the report and --json list all)" if len(one["features"]) > NAMES_SHOWN else ""
+        yield f"     {listed(one['features'], NAMES_SHOWN)}{where}"
     if undecided := why_undecided(found, n_units):
         yield f"  {undecided}."

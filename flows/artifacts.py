@@ -25,6 +25,7 @@ from prefect.client.schemas.actions import ArtifactUpdate
 
 from chaffinch.flows.reports import report_in_markdown
 from chaffinch.flows.terminal import STARTING_PREFECT
+from chaffinch.storage.errors import printable
 from chaffinch.storage.runs import Run
 from chaffinch.tasks.differences import Difference
 from chaffinch.tasks.reporting.earlier_rows import on_scales
@@ -64,14 +65,14 @@ def watching(
 
 def say(line: str) -> None:
     """Say something on the way: to the log of the present flow run, and to whoever watches."""
-    get_run_logger().info(line)
+    get_run_logger().info(printable(line))
     _listener.get()(line)
 
 
 def warn(warnings: Sequence[str]) -> None:
     """Say what is odd about tables: to the log of the present flow run, and to whoever watches."""
     for warning in warnings:
-        get_run_logger().warning(warning)
+        get_run_logger().warning(printable(warning))
     _warned.get()(warnings)
 
 

@@ -7,6 +7,7 @@ import click
 
 from chaffinch.flows.option_fields import STORE
 from chaffinch.flows.options import settings_options
+from chaffinch.flows.output import echo_exactly
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.settings import ExecutionSettings
 
@@ -55,9 +56,9 @@ def columns(
     contract = load_contract(run, store=ExecutionSettings().store if store is None else store)
     read = None if source is None else contract.bytes_in(source)
     if form == "sql":
-        click.echo(as_select(contract.columns, table, dialect or DIALECTS[0]))
+        echo_exactly(as_select(contract.columns, table, dialect or DIALECTS[0]))
     elif form == "parquet":
-        click.echo(json.dumps(contract.columns, ensure_ascii=False))
+        echo_exactly(json.dumps(contract.columns, ensure_ascii=False))
     else:
         types = {feature["name"]: feature["type"] for feature in contract["features"]}
         found = {
@@ -65,7 +66,7 @@ def columns(
             "features": types,
             "bytes": None if read is None else {"kept": read.kept, "all": read.all},
         }
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
     if read is not None:
         click.echo(
             f"{len(contract.columns)} columns are {read.kept:,} of {read.all:,} bytes: "

@@ -1,31 +1,33 @@
 """The command line: ``chaffinch run``, and whatever else `chaffinch --help` lists.
 
-Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 130 stopped by Ctrl-C, 143 by SIGTERM,
-129 by SIGHUP. Whatever is heavy is imported by the command that needs it, so that help is quick.
+Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 3 warnings and --strict; 130 stopped
+by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Whatever is heavy is imported by the command that needs
+it, so that help is quick.
 """
 
 import errno
 import signal
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeGuard
 
 import click
 
 from chaffinch.flows.columns_command import columns
 from chaffinch.flows.descent_commands import descend, shuffle
-from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE
+from chaffinch.flows.option_fields import COMPARISON, EXECUTION, SELECTION, STORE, STRICT
 from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
 from chaffinch.flows.promotion_commands import diff, promote, promoted, rollback
 from chaffinch.flows.reselect_command import reselect
 from chaffinch.flows.serve_commands import announce, automations, serve
 from chaffinch.flows.server import Server, ServerError
 from chaffinch.flows.stopped_commands import Commands
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
 from chaffinch.storage.names import nearest
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.errors import StrictError, WorkersError
 from chaffinch.tasks.interrupts import Stopped
 from chaffinch.tasks.reproducing.names import IN_WORDS
 from chaffinch.tasks.selection.rivals.names import SCORES
@@ -34,6 +36,7 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
+_WRITERS = ("click", "rich")  # the libraries that write standard output and standard error
 
 
 @click.group(
@@ -69,7 +72,7 @@ def cli() -> None:
     help="A ranking, in place of --n-features: keep the features whose score is at least SCORE.",
 )
 @settings_options(SelectionSettings, SELECTION)
-@settings_options(ExecutionSettings, EXECUTION)
+@settings_options(ExecutionSettings, STRICT)
 @verbosity_flags
 @json_flag
 def run(
@@ -87,10 +90,13 @@ def run(
     postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials
     come from the environment, and never stand in the address.
 
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
+
     A run that was stopped goes on where it was when the same command is given again.
 
-    Exit codes: 0 done; 1 failure; 2 bad input; stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by
-    SIGHUP.
+    Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; stopped:
+    130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
     from chaffinch.flows.prefect_environment import prepare
 
@@ -105,7 +111,7 @@ def run(
     asked = method_settings(method, n_features, min_score)
     chosen = {**nested(given, SELECTION), "method": asked}
     settings = SelectionSettings(**chosen)
-    execution = ExecutionSettings(**nested(given, EXECUTION))
+    execution = ExecutionSettings(**nested(given, STRICT))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
     with terminal.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
         server.check()
@@ -132,7 +138,7 @@ def run(
     metavar="MINUTES",
     help="Minutes after which what is done by then is concluded from. By default all is done.",
 )
-@settings_options(ExecutionSettings, EXECUTION)
+@settings_options(ExecutionSettings, STRICT)
 @verbosity_flags
 @json_flag
 def compare(
@@ -145,7 +151,11 @@ def compare(
     """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
 
     What is selected in a fold is scored once, on rows that the selection never saw. A comparison
-    that was stopped goes on where it was when the same command is given again.
+    that was stopped goes on where it was when the same command is given again. The exit codes are
+    those of chaffinch run.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
     """
     from chaffinch.flows.prefect_environment import prepare
 
@@ -156,7 +166,7 @@ def compare(
 
     check_time_budget(time_budget)
     settings = ComparisonSettings(**nested(given, COMPARISON))
-    execution = ExecutionSettings(**nested(given, EXECUTION))
+    execution = ExecutionSettings(**nested(given, STRICT))
     with terminal.progress(STEPS, verbosity) as (on_progress, warn, say):
         server.check()
         on_progress(terminal.STARTING_PREFECT, 0, 1)
@@ -281,25 +291,45 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        click.echo(f"Error: {error.format_message()}", err=True)
+        _say(error.format_message())
         return error.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         cause = error.__cause__ or error  # click makes an Abort of it
         click.echo(" ".join(["Stopped.", *getattr(cause, "__notes__", ())]), err=True)
         return 128 + (cause.signal if isinstance(cause, Stopped) else signal.SIGINT)
+    except StrictError as error:
+        for warning in error.warnings:
+            click.echo(f"Warning: {in_a_line(warning)}", err=True)
+        _say(f"{error.count} (--strict), so nothing was trained")
+        return 3
     except InputError as error:
-        click.echo(f"Error: {error}", err=True)
+        _say(error)
         return 2
     except (StorageError, WorkersError, ServerError) as error:
-        click.echo(f"Error: {error}", err=True)
+        _say(error)
         return 1
-    except OSError as error:
-        if error.errno not in _NOT_WRITTEN:
+    except Exception as error:
+        if is_out_of_memory(error):
+            doing = next(iter(getattr(error, "__notes__", ())), "running the command")
+            _say(f"out of memory while {doing}; give fewer rows or columns, or more memory")
+            return 1
+        if not _is_of_the_output(error):
             raise
         with suppress(OSError):
-            click.echo(f"Error: the output cannot be written ({error.strerror})", err=True)
+            _say(f"the output cannot be written ({error.strerror})")
         return 128 + signal.SIGHUP if error.errno == errno.EIO else 1
     return code if isinstance(code, int) else 0
+
+
+def _say(error: object) -> None:
+    click.echo(f"Error: {in_a_line(error)}", err=True)
+
+
+def _is_of_the_output(error: Exception) -> TypeGuard[OSError]:
+    """Return whether standard output or standard error cannot be written, not any other file."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    writer = frame.f_globals.get("__name__", "").partition(".")[0]
+    return isinstance(error, OSError) and error.errno in _NOT_WRITTEN and writer in _WRITERS
 
 
 def _existing_store(store: str | None) -> Any:

@@ -7,6 +7,7 @@ import click
 
 from chaffinch.flows.option_fields import DESCENT, SHUFFLE, WORKERS
 from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
+from chaffinch.flows.output import echo, echo_exactly
 from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def shuffle(
     FILES are Parquet, files or folders, with numbers in all columns but the target; or text in the
     format of svmlight, plain or .gz. They are read once and may be of any length: what is needed is
     the memory of a few blocks and, on the disk, twice the table.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
     """
     from chaffinch.flows import terminal
     from chaffinch.tasks.shuffle_files import SHUFFLE as STEP
@@ -48,10 +52,10 @@ def shuffle(
             "blocks": n_blocks,
             "hash": table.hash,
         }
-        click.echo(json.dumps(found, indent=2))
+        echo_exactly(json.dumps(found, indent=2))
     else:
         shape = f"{n_rows:,} rows of {n_columns:,} columns, blocks: {n_blocks:,}"
-        click.echo(f"Wrote {table.path}: {shape}")
+        echo(f"Wrote {table.path}: {shape}")
 
 
 @click.command(short_help="Choose features of a table that is too large for anything else.")
@@ -96,7 +100,7 @@ def descend(
             table, to, settings, start=start, sharing=sharing, on_progress=on_progress
         )
     if as_json:
-        click.echo(json.dumps(found.content, indent=2, ensure_ascii=False))
+        echo_exactly(json.dumps(found.content, indent=2, ensure_ascii=False))
     else:
         _show(found)
 
@@ -109,5 +113,5 @@ def _show(found: "Descended") -> None:
     shown = ", ".join(names[:_NAMES_SHOWN])
     total = found.content["table"]["columns"]
     best = f", the best first: {shown}{more}" if names else ""
-    click.echo(f"Kept {len(names):,} of {total:,}{best}")
-    click.echo(f"Features: {(found.folder / 'features.json').resolve()}")
+    echo(f"Kept {len(names):,} of {total:,}{best}")
+    echo(f"Features: {(found.folder / 'features.json').resolve()}")

@@ -7,7 +7,7 @@ from prefect.events.related import related_resources_from_run_context
 from prefect.settings import PREFECT_API_URL
 from prefect.utilities.asyncutils import run_coro_as_sync
 
-from chaffinch.flows.server import ServerError
+from chaffinch.flows.server import ServerError, unauthorized
 
 
 def resource_of(name: str) -> str:
@@ -34,6 +34,8 @@ def send(event: Event) -> None:
     try:
         run_coro_as_sync(_post(event))
     except httpx.HTTPStatusError as error:
+        if error.response.status_code == 401:
+            raise ServerError(unauthorized(url)) from error
         answer = f"{error.response.status_code} {error.response.reason_phrase}".strip()
         raise ServerError(
             f"the Prefect server at {url} does not take the event ({answer}); see to it, or to "

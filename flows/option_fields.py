@@ -65,6 +65,7 @@ DESCENT = {
 STORE = {"--store": "store"}
 WORKERS = {"--cluster": "cluster", "--workers": "workers"}
 EXECUTION = {**STORE, **WORKERS}
+STRICT = {**EXECUTION, "--strict": "strict"}
 LIMITS = {
     f"--{name.replace('_', '-')}": name
     for name in ("retries", "retry_delay", "timeout", "stage_timeout")

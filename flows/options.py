@@ -1,6 +1,7 @@
 """Command-line options made from the settings, so that words, defaults and limits are said once."""
 
 import csv
+import io
 import types
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -13,6 +14,8 @@ from pydantic.fields import FieldInfo
 from chaffinch.storage.errors import InputError
 
 Command = Callable[..., Any]
+
+_QUOTED = """a name with a comma, a quote or a newline goes in double quotes, as in '"a, b",c'"""
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
@@ -41,7 +44,7 @@ def verbosity_flags(command: Command) -> Command:
 
 
 class Names(click.ParamType[tuple[str, ...]]):
-    """Names between commas; one that has a comma in it goes in double quotes."""
+    """Names between commas, as one row of CSV."""
 
     name = "names"
 
@@ -51,7 +54,14 @@ class Names(click.ParamType[tuple[str, ...]]):
         """Split the text of one option."""
         if isinstance(value, tuple):
             return value
-        return tuple(name for row in csv.reader([value], skipinitialspace=True) for name in row)
+        lines = io.StringIO(value, newline="")
+        try:
+            rows = list(csv.reader(lines, skipinitialspace=True, strict=True))
+        except csv.Error as error:
+            self.fail(f"{value!r} cannot be read as names ({error}); {_QUOTED}", param, ctx)
+        if len(rows) > 1:
+            self.fail(f"{value!r} has several lines; {_QUOTED}", param, ctx)
+        return tuple(rows[0]) if rows else ()
 
 
 def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Command:

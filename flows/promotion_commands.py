@@ -10,6 +10,7 @@ import click
 
 from chaffinch.flows.option_fields import STORE
 from chaffinch.flows.options import json_flag, settings_options
+from chaffinch.flows.output import echo, echo_exactly
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.paths import path_from
 from chaffinch.tasks.settings import ExecutionSettings
@@ -135,7 +136,11 @@ def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
 
 
 def _say(lines: list[str], found: dict[str, Any], *, as_json: bool) -> None:
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
+    if as_json:
+        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for line in lines:
+        echo(line)
 
 
 def _store(given: str | None) -> Path:
@@ -160,4 +165,4 @@ def _send_owed(name: str, store: Path) -> None:
 
     problem = send_owed(name, store)
     if problem is not None:
-        click.echo(f"Warning: {problem}", err=True)
+        echo(f"Warning: {problem}", err=True)

@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 
-import click
 from rich.table import Table
 from rich.text import Text
 
+from chaffinch.flows.output import echo, echo_exactly
 from chaffinch.flows.terminal import console_of_results
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError, StorageError, printable
 from chaffinch.storage.promotion_entries import Promotion
 from chaffinch.storage.promotions import Promotions
 from chaffinch.tasks.promoted_contracts import read_contract
@@ -34,14 +34,14 @@ def show_names(histories: Promotions, *, as_json: bool) -> bool:
             {"name": name, **_fields(entry), "damage": damage.get(name, "")}
             for name, entry in last.items()
         ]
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
     elif not last:
-        click.echo("Nothing was promoted yet.")
+        echo("Nothing was promoted yet.")
     else:
         known = {name: entry for name, entry in last.items() if entry is not None}
         _print([{"data set": name, **_in_words(entry)} for name, entry in known.items()])
     for name, why in damage.items():
-        click.echo(f"Error: what is promoted as {name} cannot be read: {why}", err=True)
+        echo(f"Error: what is promoted as {name} cannot be read: {why}", err=True)
     return not damage
 
 
@@ -59,16 +59,16 @@ def show_history(histories: Promotions, name: str, *, as_json: bool) -> bool:
     if as_json:
         entries = [{**asdict(entry), "damage": damage[entry.contract]} for entry in newest_first]
         found = {"name": name, "contract": str(path), "history": entries}
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         _print([_in_words(entry) for entry in newest_first])
-        click.echo(f"The contract in use: {path}")
+        echo(f"The contract in use: {path}")
     in_use = newest_first[0].contract
     for contract, why in damage.items():
         if why and contract == in_use:
-            click.echo(f"Error: the contract in use cannot be read: {why}", err=True)
+            echo(f"Error: the contract in use cannot be read: {why}", err=True)
         elif why:
-            click.echo(f"Warning: no rollback leads to an earlier contract: {why}", err=True)
+            echo(f"Warning: no rollback leads to an earlier contract: {why}", err=True)
     return not damage[in_use]
 
 
@@ -104,5 +104,5 @@ def _print(rows: list[Mapping[str, str]]) -> None:
         # a name that is cut short cannot be given to a command
         table.add_column(column, no_wrap=column in ("run", "data set"))
     for row in rows:
-        table.add_row(*(Text(value) for value in row.values()))
+        table.add_row(*(Text(printable(value)) for value in row.values()))
     console_of_results().print(table)

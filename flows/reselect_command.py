@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from chaffinch.flows.option_fields import EXECUTION, RESELECTION
+from chaffinch.flows.option_fields import RESELECTION, STRICT
 from chaffinch.flows.options import json_flag, nested, settings_options, verbosity_flags
 from chaffinch.flows.server import Server
 from chaffinch.tasks.reselect_settings import ReselectionSettings
@@ -15,14 +15,17 @@ from chaffinch.tasks.settings import ExecutionSettings
 @click.argument("run")
 @click.argument("data")
 @settings_options(ReselectionSettings, RESELECTION)
-@settings_options(ExecutionSettings, EXECUTION)
+@settings_options(ExecutionSettings, STRICT)
 @verbosity_flags
 @json_flag
 def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given: Any) -> None:
     """Begin with the features of RUN, and let them leave or return where newer rows say so.
 
     RUN is the name of a finished run in the store, its folder, or its selection.json; DATA holds
-    the newer rows. All that no option says is as in RUN.
+    the newer rows. All that no option says is as in RUN. The exit codes are those of chaffinch run.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
     """
     from chaffinch.flows.prefect_environment import prepare
 
@@ -35,7 +38,7 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     from chaffinch.tasks.story import check
 
     asked = ReselectionSettings(**nested(given, RESELECTION))
-    execution = ExecutionSettings(**nested(given, EXECUTION))
+    execution = ExecutionSettings(**nested(given, STRICT))
     settings = settings_of(read_former(run, execution.store), asked)
     steps = steps_of(with_changes=True)
     with terminal.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():

@@ -20,7 +20,9 @@ from prefect.logging import get_logger
 from prefect.runner import Runner
 from prefect.settings import PREFECT_UI_URL
 
+from chaffinch.flows.events import server_url
 from chaffinch.flows.lines_of_prefect import say_in_lines
+from chaffinch.flows.server import unauthorized
 
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP)
 _SIGNALS = (*_OF_A_TERMINAL, signal.SIGTERM)
@@ -65,7 +67,7 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
 
 
 class _Patience:
-    """Asks a server again that does not answer, for as long as it takes, and says so once.
+    """Asks a server again that does not answer, or refuses us, and says so once.
 
     Prefect's runner ends with a traceback after three answers that do not come.
 
@@ -76,7 +78,7 @@ class _Patience:
     """
 
     def __init__(self, over: asyncio.Event) -> None:
-        self._is_away = False
+        self._trouble = ""
         self._over = over
 
     def asking(self, ask: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
@@ -86,16 +88,22 @@ class _Patience:
             try:
                 await ask()
             except (httpx.TransportError, httpx.HTTPStatusError) as error:
-                if isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error:
+                status = getattr(getattr(error, "response", None), "status_code", 503)
+                if status < 500 and status != 401:
                     raise
-                if not self._is_away and not self._over.is_set():
+                trouble = "refused" if status == 401 else "away"
+                if trouble != self._trouble and not self._over.is_set():
                     why = str(error) or type(error).__name__
-                    logger.warning(f"the Prefect server does not answer ({why}); asking it again")
-                self._is_away = True
+                    said = {
+                        "refused": unauthorized(str(server_url())),
+                        "away": f"the Prefect server does not answer ({why})",
+                    }
+                    logger.warning(f"{said[trouble]}; asking it again")
+                self._trouble = trouble
             else:
-                if self._is_away and not self._over.is_set():
+                if self._trouble and not self._over.is_set():
                     logger.warning("the Prefect server answers again")
-                self._is_away = False
+                self._trouble = ""
 
         return asked
 

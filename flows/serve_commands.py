@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from chaffinch.flows.option_fields import EXECUTION, LIMITS
+from chaffinch.flows.option_fields import LIMITS, STRICT
 from chaffinch.flows.options import nested, settings_options
+from chaffinch.flows.output import echo
 from chaffinch.tasks.interrupts import Stopped
 from chaffinch.tasks.limit_settings import LimitSettings
 from chaffinch.tasks.promotion_settings import PromotionSettings
@@ -34,7 +35,7 @@ from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
     help="Serve the store's reports to this machine, and link to them.  [default: name paths]",
 )
 @settings_options(LimitSettings, LIMITS)
-@settings_options(ExecutionSettings, EXECUTION)
+@settings_options(ExecutionSettings, STRICT)
 def serve(
     data: str,
     target: str,
@@ -48,7 +49,7 @@ def serve(
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
 
     Each data set is served by a command of its own, at the same time. Needs a Prefect server: start
-    one with `prefect server start` and set PREFECT_API_URL.
+    one with `prefect server start`, and set PREFECT_API_URL and PREFECT_API_AUTH_STRING.
     """
     from chaffinch.flows.prefect_environment import prepare
 
@@ -58,7 +59,7 @@ def serve(
     stopped_by = serve_flows(
         data,
         SelectionSettings(target=target),
-        ExecutionSettings(**nested(given, EXECUTION)),
+        ExecutionSettings(**nested(given, STRICT)),
         name=name,
         limits=LimitSettings(**nested(given, LIMITS)),
         promotion=PromotionSettings() if promote else None,
@@ -89,7 +90,7 @@ def automations(webhook: str | None) -> None:
 
     check_server("making automations")
     for made in making.make(webhook):
-        click.echo(f"Made automation {made.name!r}: {made.description}")
+        echo(f"Made automation {made.name!r}: {made.description}")
 
 
 @click.command(short_help="Tell deployments that there are new data.")
@@ -108,4 +109,4 @@ def announce(data: str, name: str | None) -> None:
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "3")
     from chaffinch.flows import new_data
 
-    click.echo(f"Announced {data} as {new_data.announce(data, name)}")
+    echo(f"Announced {data} as {new_data.announce(data, name)}")

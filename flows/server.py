@@ -8,6 +8,7 @@ import atexit
 import json
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -79,6 +80,7 @@ class Server:
         os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", retries)
         if self._embedded is not None:
             os.environ["PREFECT_API_URL"] = self._embedded.url
+            os.environ["PREFECT_API_AUTH_STRING"] = self._embedded.auth_string
             self._embedded.serve()
 
     @contextmanager
@@ -110,7 +112,11 @@ class Server:
             raise ServerError(self._lost(reason)) from error
 
     def _lost(self, error: "httpx.HTTPError") -> str:
+        import httpx
+
         if self._embedded is None:
+            if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 401:
+                return unauthorized(self._url)
             return (
                 f"the Prefect server at {self._url} failed ({str(error).splitlines()[0]}); see to "
                 f"it, or to PREFECT_API_URL, and {_GOES_ON}"
@@ -129,11 +135,18 @@ class _Embedded:
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read if the program dies
         with socket.create_server(("127.0.0.1", 0)) as listener, helpers_shielded():
-            self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
+            origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            self.url = f"{origin}/api"
+            self.auth_string = f"chaffinch:{secrets.token_urlsafe()}"
             number = listener.fileno()
             self._program = subprocess.Popen(  # noqa: S603 - our own
                 (sys.executable, "-P", "-m", "chaffinch.flows.embedded_server", str(number)),
                 pass_fds=(number,),
+                env={
+                    **os.environ,
+                    "PREFECT_SERVER_API_AUTH_STRING": self.auth_string,
+                    "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": origin,
+                },
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
@@ -194,6 +207,14 @@ class _Embedded:
         lines = [line.strip() for line in self._log]
         reasons = [line for line in lines if _REASON.match(line)]
         return f"ended by itself ({reasons[-1] if reasons else f'code {code}'})"
+
+
+def unauthorized(url: str) -> str:
+    """Return what is said where a Prefect server refuses our auth string."""
+    return (
+        f"the Prefect server at {url} answers 401 Unauthorized: set PREFECT_API_AUTH_STRING to the "
+        "server's PREFECT_SERVER_API_AUTH_STRING"
+    )
 
 
 def _check_answer(url: str) -> None:

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from typing import Any, cast
 from zoneinfo import available_timezones
 
+import click
+import httpx
 from prefect import Flow
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events import DeploymentEventTrigger
@@ -23,7 +25,7 @@ from chaffinch.flows.new_data import NAMED, NEW_DATA
 from chaffinch.flows.reports import reports_served
 from chaffinch.flows.reselection import reselection
 from chaffinch.flows.runner import serve_until_stopped
-from chaffinch.flows.server import ServerError
+from chaffinch.flows.server import ServerError, unauthorized
 from chaffinch.flows.table_flow import from_block
 from chaffinch.storage.addresses import from_anywhere
 from chaffinch.storage.column_names import column_names
@@ -211,7 +213,7 @@ def _deployment(
 
 
 def check_server(what: str) -> None:
-    """Refuse to go on where no Prefect server answers.
+    """Refuse to go on where no Prefect server answers; warn if it asks for no authentication.
 
     Parameters
     ----------
@@ -223,7 +225,7 @@ def check_server(what: str) -> None:
     InputError
         If none is configured.
     ServerError
-        If it does not answer.
+        If it does not answer, or refuses our auth string.
     """
     url = server_url()
     remedy = (
@@ -233,5 +235,26 @@ def check_server(what: str) -> None:
         raise InputError(f"{what} needs a Prefect server that stays: {remedy}")
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
-    if problem is not None:
-        raise ServerError(f"no Prefect server answers at {url}: {remedy}")
+        if problem is not None:
+            raise ServerError(f"no Prefect server answers at {url}: {remedy}")
+        if not _is_let_in(client):
+            raise ServerError(unauthorized(url))
+        asks_nobody = _is_let_in(client, Authorization="none")
+    if asks_nobody:
+        click.echo(
+            f"Warning: the Prefect server at {url} asks for no authentication: whoever reaches it "
+            "can run code here and read its Secret blocks; set PREFECT_SERVER_API_AUTH_STRING for "
+            "the server, and PREFECT_API_AUTH_STRING here, to one secret text",
+            err=True,
+        )
+
+
+def _is_let_in(client: SyncPrefectClient, **headers: str) -> bool:
+    """Return whether the server takes a request, by default with our auth string."""
+    try:
+        client.request("GET", "/hello", headers=headers)
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code != 401:
+            raise
+        return False
+    return True

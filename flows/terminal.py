@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from chaffinch.flows.alternative_lines import NAMES_SHOWN, lines_of_alternatives
+from chaffinch.flows.output import echo
 from chaffinch.flows.progress_lines import ProgressLines, numbered
+from chaffinch.storage.errors import is_out_of_memory, printable
 from chaffinch.storage.runs import Run, Store
 from chaffinch.tasks.catalog import is_unfinished_comparison, summary
 from chaffinch.tasks.comparing.result import ComparisonResult
@@ -61,14 +63,35 @@ def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iter
         `ProgressLines`. Quiet gets warnings alone; verbose lines in any case, and those of the log.
     """
     console = Console(stderr=True)
+    under_way = "running the command"
+
+    def noted(step: str, done: int, total: int) -> None:
+        nonlocal under_way
+        under_way = f"running step {step.replace('_', ' ')!r}"
+        on_progress(step, done, total)
+
     with _shown(console, steps, verbosity) as on_progress:
         warn = partial(_print_warnings, console)
-        yield Showing(on_progress, warn, partial(_print_line, console, verbosity))
+        try:
+            yield Showing(noted, warn, partial(_unless_quiet, console, verbosity))
+        except Exception as error:
+            if is_out_of_memory(error):
+                error.add_note(under_way)
+            raise
 
 
-def _print_line(console: Console, verbosity: str | None, line: str) -> None:
+def _unless_quiet(console: Console, verbosity: str | None, line: str) -> None:
     if verbosity != "quiet":
-        console.print(Text(line), soft_wrap=True)
+        _print_line(console, line)
+
+
+def _print_line(console: Console, line: str, style: str = "") -> None:
+    console.print(Text(printable(line), style), soft_wrap=True)
+
+
+def _print_path(console: Console, report: Path) -> None:
+    # out(): a path is never wrapped, so that it can be copied
+    console.out(f"Report: {printable(str(report.resolve()))}", highlight=False)
 
 
 def _shown(
@@ -123,7 +146,7 @@ def _bars(console: Console, steps: Sequence[str]) -> Iterator[OnProgress]:
 
 @contextmanager
 def _lines(steps: Sequence[str]) -> Iterator[OnProgress]:
-    lines = ProgressLines(lambda line: click.echo(line, err=True), steps)
+    lines = ProgressLines(partial(echo, err=True), steps)
     ended = threading.Event()
 
     def tell_regularly() -> None:
@@ -147,14 +170,16 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     console = console_of_results()
     if as_json:
         where = {"run": result.run, "folder": str(result.folder)}
-        console.out(json.dumps({**where, **result.contract}, indent=2), highlight=False)
+        found = {"scores": result.scores, "alternatives": result.alternatives}
+        console.out(json.dumps({**where, **result.contract, **found}, indent=2), highlight=False)
         return
     kept, total = len(result.features), len(result.candidates)
     contract = result.contract
     table = Table(title=f"{result.run}", title_justify="left", title_style="bold")
     table.add_column("part")
     table.add_column("rows", justify="right")
-    table.add_column(f"{loss_in_words(contract['loss'])}, all {total}", justify="right")
+    loss = Text(printable(loss_in_words(contract["loss"])))
+    table.add_column(loss + f", all {total}", justify="right")
     table.add_column(f"selected {kept}", justify="right")
     table.add_column("difference", justify="right")
     rows = contract["dataset"]["rows_by_part"]
@@ -171,23 +196,22 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     console.print(table)
     shown = ", ".join(result.features[:NAMES_SHOWN])
     more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
-    console.print(Text(f"Kept {kept} of {total}: {shown}{more}"), soft_wrap=True)
-    console.print(Text(result.verdict, style="bold"), soft_wrap=True)
+    _print_line(console, f"Kept {kept} of {total}: {shown}{more}")
+    _print_line(console, result.verdict, "bold")
     for line in (on_scales(result.settings), made_of_earlier_rows(result.settings)):
         if line:
-            console.print(Text(line), soft_wrap=True)
+            _print_line(console, line)
     if result.alternatives is not None:
         n_units, loss_name = contract["comparison"]["units"], loss_in_words(contract["loss"])
         for line in lines_of_alternatives(result.alternatives, loss_name, n_units):
-            console.print(Text(line), soft_wrap=True)
+            _print_line(console, line)
     if result.changes is not None:
         for line in lines_of_changes(result.changes):
-            console.print(Text(line), soft_wrap=True)
+            _print_line(console, line)
     if with_warnings:
         _print_warnings(console, result.warnings)
     if result.folder is not None:
-        # out(): a path is never wrapped, so that it can be copied
-        console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
+        _print_path(console, result.folder / "report.html")
 
 
 def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:
@@ -214,11 +238,11 @@ def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: b
         console.out(json.dumps(found, indent=2), highlight=False)
         return
     for line in result.lines:
-        console.out(line, highlight=False)
+        console.out(printable(line), highlight=False)
     if with_warnings:
         _print_warnings(console, result.warnings)
     if result.folder is not None:
-        console.out(f"Report: {(result.folder / 'report.html').resolve()}", highlight=False)
+        _print_path(console, result.folder / "report.html")
 
 
 def show_runs(store: Store, *, as_json: bool) -> None:
@@ -228,7 +252,7 @@ def show_runs(store: Store, *, as_json: bool) -> None:
     if as_json:
         console.out(json.dumps(catalog, indent=2), highlight=False)
     elif not catalog:
-        console.print(Text(f"No runs in {store.path} yet."), soft_wrap=True)
+        _print_line(console, f"No runs in {store.path} yet.")
     else:
         rows = [_in_words(entry) for entry in catalog]
         table = Table()
@@ -236,14 +260,14 @@ def show_runs(store: Store, *, as_json: bool) -> None:
             # a name that is cut short cannot be given to `chaffinch show`
             table.add_column(column, no_wrap=column == "run")
         for row in rows:
-            table.add_row(*row.values())
+            table.add_row(*(Text(printable(value)) for value in row.values()))
         console.print(table)
         states = {entry["state"] for entry in catalog}
         for state in sorted(states & _REMEDIES.keys()):
-            console.print(Text(_REMEDIES[state]), soft_wrap=True)
+            _print_line(console, _REMEDIES[state])
     if not as_json:
         for line in _compared(store.comparisons()):
-            console.print(Text(line), soft_wrap=True)
+            _print_line(console, line)
 
 
 def _compared(comparisons: Sequence[Run]) -> Iterator[str]:
@@ -275,7 +299,7 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
 
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     for warning in warnings:
-        console.print(Text(f"Warning: {warning}"), soft_wrap=True)
+        _print_line(console, f"Warning: {warning}")
 
 
 def console_of_results() -> Console:

@@ -47,6 +47,7 @@ _QUERY = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with)\b", re.IGNORECA
 _DRIVERS = {"postgresql": "postgresql+psycopg"}  # where SQLAlchemy takes another by itself
 _SHOWN = 40
 _PASSWORD_FROM = "password_from"  # noqa: S105 - the name of a name
+PASSWORD_NAMES = "CHAFFINCH_PASSWORD_NAMES"  # noqa: S105 - the name of a list of names
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class SqlAddress:
     @property
     def file(self) -> Path | None:
         """The file that holds the database; None where a server does."""
-        if self.backend != "sqlite" or "uri" in self.url.query:
+        if self.backend != "sqlite":
             return None
         return Path(self.url.database or "")
 
@@ -223,7 +224,8 @@ def _sql_address(text: str) -> SqlAddress | None:
 
     A URL of SQLAlchemy; then, after the first ``#``, a table or a SELECT just as it is: one text
     says it all wherever a source is asked for. In the URL ``?password_from=NAME`` names the
-    variable that holds the password.
+    variable that holds the password. It must contain PASSWORD or be listed by the operator in
+    CHAFFINCH_PASSWORD_NAMES: else an address could send any variable to any host.
     """
     from sqlalchemy import exc, make_url
 
@@ -254,7 +256,17 @@ def _sql_address(text: str) -> SqlAddress | None:
         named if isinstance(named, str) else None,
     )
     _check_asked(address)
+    _check_password_name(address.password_from)
     return address
+
+
+def _check_password_name(name: str | None) -> None:
+    listed = [one.strip() for one in os.environ.get(PASSWORD_NAMES, "").split(",")]
+    if name is not None and "PASSWORD" not in name.upper() and name not in listed:
+        raise InputError(
+            f"password_from names {name[:_SHOWN]!r}, which does not contain PASSWORD; rename the "
+            f"variable, or list it in {PASSWORD_NAMES} where chaffinch runs"
+        )
 
 
 def _check_asked(address: SqlAddress) -> None:
@@ -270,3 +282,8 @@ def _check_asked(address: SqlAddress) -> None:
         )
     if address.file is not None and str(address.file) in (".", ":memory:"):
         raise InputError("sqlite must name a file, as in sqlite:///shop.db#orders, but names none")
+    if address.file is not None and "uri" in address.url.query:
+        raise InputError(
+            "sqlite must name a file by its path, as in sqlite:///shop.db#orders; leave out uri "
+            "and write the path without file:"
+        )

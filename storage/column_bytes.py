@@ -65,7 +65,7 @@ def _of_parquet(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
         try:
             with pa.parquet.ParquetFile(file) as parquet:
                 metadata, schema = parquet.metadata, parquet.schema_arrow
-        except PermissionError:
+        except (MemoryError, PermissionError):
             raise
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{name} is no readable Parquet file: {error}") from error

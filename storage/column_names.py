@@ -55,6 +55,8 @@ def _in_file(file: Any, name: str, kind: str | None) -> list[str]:
         return read_header(file, name, kind).names
     try:
         schema = pa.parquet.ParquetFile(file, **WIDE).schema_arrow
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{name} is no readable Parquet file: {error}") from error
     check_columns(schema.names, name)

@@ -1,8 +1,8 @@
 """Columns: every type a source may have becomes one of five, and missing becomes one thing.
 
 float64, int64, bool, category (dictionary of int32 codes and sorted texts) and timestamp
-(microseconds, UTC where a zone was given). What depends on the order of the rows, or is no
-feature at all, is refused by name.
+(microseconds, UTC where a zone was given). Of any other type only its name is kept, in each row
+that has a value, or the column is refused by name.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chaffinch.storage.errors import InputError, MendableError, NoFeatureError
 from chaffinch.storage.memory import LetGo
@@ -18,10 +19,16 @@ from chaffinch.storage.text_columns import as_text, category_of, finite, one_chu
 
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 TIMESTAMP = pa.timestamp("us")
+OTHER = pa.string()  # the name of a type that cannot be a feature, such as a list
+_LONGEST = 60  # name of a type, which for structs holds those of their fields
 
 
 def type_columns(
-    table: pa.Table, *, categorical: Collection[str] = (), numeric: Collection[str] = ()
+    table: pa.Table,
+    *,
+    categorical: Collection[str] = (),
+    numeric: Collection[str] = (),
+    has_others: bool = False,
 ) -> pa.Table:
     """Give every column one of the five types.
 
@@ -33,6 +40,9 @@ def type_columns(
         Columns of numbers or dates that are really categories.
     numeric : collection of str
         Columns that must be numbers, whole numbers with leading zeros among them.
+    has_others : bool
+        Whether a column of a type that cannot be a feature, such as lists, bytes or durations,
+        becomes one of `OTHER` unless it is named above. By default it is refused.
 
     Returns
     -------
@@ -61,7 +71,8 @@ def type_columns(
     microseconds.
     """
     columns = dict(zip(table.column_names, table.columns, strict=True))
-    return pa.table(type_and_drop(columns, categorical=categorical, numeric=numeric))
+    typed = type_and_drop(columns, categorical=categorical, numeric=numeric, has_others=has_others)
+    return pa.table(typed)
 
 
 def type_and_drop(
@@ -69,6 +80,7 @@ def type_and_drop(
     *,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
+    has_others: bool = False,
 ) -> dict[str, pa.Array]:
     """Do the same to columns that nobody needs any more: each is let go as soon as it is typed.
 
@@ -76,7 +88,7 @@ def type_and_drop(
     ----------
     columns : dict of str to pyarrow.ChunkedArray
         Name -> column as the source has it; empty afterwards.
-    categorical, numeric : collection of str
+    categorical, numeric, has_others
         As above.
 
     Returns
@@ -96,8 +108,15 @@ def type_and_drop(
     typed: dict[str, pa.Array] = {}
     let_go = LetGo()
     for name in list(columns):
-        n_bytes = columns[name].nbytes
-        typed[name] = _typed(name, columns.pop(name), name in categorical, name in numeric)
+        n_bytes, column = columns[name].nbytes, columns.pop(name)
+        try:
+            typed[name] = _typed(name, column, name in categorical, name in numeric)
+        except NoFeatureError as error:
+            if not has_others or name in categorical or name in numeric:
+                raise
+            kind = pc.if_else(column.is_valid(), _short(error.kind), None)
+            typed[name] = one_chunk(kind.cast(OTHER))
+        del column
         let_go.note(n_bytes)
     return typed
 
@@ -112,7 +131,7 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
     kind = column.type
     if pa.types.is_dictionary(kind):
         categorical = not numeric
-        column = _decoded(column)
+        column = decoded(column)
         kind = column.type
     if column.null_count == len(column):
         return pa.nulls(len(column), pa.float64())
@@ -145,7 +164,13 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
     return values
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _short(kind: str) -> str:
+    """Return the name of a type in one short line."""
+    return kind if len(kind) <= _LONGEST and kind.isprintable() else kind.split("<")[0]
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of a dictionary column."""
     values = column.type.value_type
     # Arrow takes rows of every kind of text but views, which polars gives
     plain = pa.large_string() if pa.types.is_string_view(values) else values
@@ -157,10 +182,15 @@ def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
     try:
         return one_chunk(column.cast(pa.int64()))
     except pa.ArrowInvalid as error:
-        raise InputError(
-            f"column {name!r} holds a whole number above {2**63 - 1}; "
-            "write it as a decimal number or as text, or drop the column"
-        ) from error
+        raise InputError(whole_number_too_large(name)) from error
+
+
+def whole_number_too_large(name: str) -> str:
+    """Return the message for a column with a whole number beyond int64."""
+    return (
+        f"column {name!r} holds a whole number beyond {2**63 - 1}; "
+        "write it as a decimal number or as text, or drop the column"
+    )
 
 
 def _timestamps(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -170,7 +200,6 @@ def _timestamps(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         cut = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
     except pa.ArrowInvalid as error:
-        raise InputError(
-            f"column {name!r} holds a time beyond the years microseconds can count; drop it"
-        ) from error
+        beyond = "timestamp beyond the years that microseconds can count"
+        raise NoFeatureError(name, beyond) from error
     return cut.cast(TIMESTAMP)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chaffinch.storage.columns import CATEGORY, TIMESTAMP
+from chaffinch.storage.columns import CATEGORY, OTHER, TIMESTAMP
 from chaffinch.storage.memory import LetGo
 
 Hashes = NDArray[np.uint64]
@@ -21,6 +21,7 @@ _TYPES = {
     pa.bool_(): "bool",
     CATEGORY: "category",
     TIMESTAMP: "timestamp",
+    OTHER: "other",
 }
 _CONTENT_VERSION = 1
 _MISSING = np.uint64(0x9E6C63D0676A9A99)  # any constant that is unlikely as a value
@@ -32,7 +33,7 @@ def column_types(table: pa.Table) -> dict[str, str]:
     Raises
     ------
     ValueError
-        If a column has none of the five types.
+        If a column has none of these types.
     """
     types = {}
     for field in table.schema:
@@ -101,6 +102,7 @@ def content_hash(table: pa.Table) -> str:
     types = column_types(table)
     digest = hashlib.sha256(f"{_CONTENT_VERSION} {table.num_rows}\n".encode())
     for name, array in _arrays(table):
+        array = _encoded(array)
         categories = array.dictionary.to_pylist() if array.type == CATEGORY else None
         digest.update(json.dumps([name, types[name], categories]).encode())
         values, missing = _values(array)
@@ -122,6 +124,7 @@ def _values(array: pa.Array) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
 
 def _value_hashes(array: pa.Array) -> Hashes:
     """Return 64 bits per row, shape (n,), equal for equal values of any numeric type."""
+    array = _encoded(array)
     values, missing = _values(array)
     if array.type == CATEGORY:
         texts = [_hash_of_text(text) for text in array.dictionary.to_pylist()]
@@ -155,6 +158,10 @@ def mix(bits: Hashes) -> Hashes:
     bits *= np.uint64(0x94D049BB133111EB)
     bits ^= bits >> np.uint64(31)
     return bits
+
+
+def _encoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_encode() if array.type == OTHER else array
 
 
 def _arrays(table: pa.Table) -> Iterator[tuple[str, pa.Array]]:

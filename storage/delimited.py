@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import pyarrow as pa
@@ -79,8 +79,7 @@ def bytes_of_columns(path: Path, kind: str) -> dict[str, int]:
     try:
         text = _open(path, kind)
         found = {name: len(name.encode()) + 1 for name in text.names}
-        as_it_is = pa.csv.ConvertOptions(column_types=dict.fromkeys(text.names, pa.binary()))
-        with pa.csv.open_csv(path, **text.options(), convert_options=as_it_is) as stream:
+        with pa.csv.open_csv(path, **text.options(), convert_options=text.as_it_is) as stream:
             for batch in stream:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
                     found[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
@@ -102,15 +101,17 @@ class _Text:
     names: list[str]
     block: int
 
+    @property
+    def as_it_is(self) -> pa.csv.ConvertOptions:
+        return pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.binary()))
+
     def read(self, **conversion: Any) -> pa.Table:
         return pa.csv.read_csv(self.path, **self.options(), convert_options=_conversion(conversion))
 
-    def options(self, **parsing: Any) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         return {
             "read_options": pa.csv.ReadOptions(block_size=self.block),
-            "parse_options": pa.csv.ParseOptions(
-                delimiter=self.delimiter, newlines_in_values=True, **parsing
-            ),
+            "parse_options": pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
         }
 
 
@@ -236,29 +237,26 @@ def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:
 
 def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
     """Return the message for text that cannot be parsed; only one thread counts its rows."""
-    found: list[Any] = []
-
-    def note(row: Any) -> str:
-        found.append(row)
-        return "error"
-
-    options = text.options(invalid_row_handler=note)
+    options = text.options()
     options["read_options"].use_threads = False
-    with suppress(pa.ArrowInvalid), pa.csv.open_csv(text.path, **options) as stream:
-        for _ in stream:
-            pass
+    try:
+        with pa.csv.open_csv(text.path, **options, convert_options=text.as_it_is) as stream:
+            for _ in stream:
+                pass
+    except pa.ArrowInvalid as counted:
+        error = counted
     if "straddling" in str(error):
         return (
             f"a row of {text.path.name} is longer than {text.block} bytes; "
             "mend it, perhaps a quote is never closed"
         )
+    found = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
     if not found:
-        return f"{text.path.name} cannot be read ({error}); mend it"
-    row = found[0]
+        return f"{text.path.name} cannot be read ({shorten(str(error), 200)}); mend it"
+    row, expected, actual = map(int, found.groups())
     return (
-        f"row {row.number - 1} of {text.path.name} must have {row.expected_columns} fields as the "
-        f"header but has {row.actual_columns}; mend it, or quote fields that hold "
-        f"{text.delimiter!r}"
+        f"row {row - 1} of {text.path.name} must have {expected} fields as the header but has "
+        f"{actual}; mend it, or quote fields that hold {text.delimiter!r}"
     )
 
 

@@ -1,7 +1,31 @@
 """The errors a user can mend: one line that names the limit, the value and the remedy."""
 
+_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "allocate memory", "CUDA out of memory")
 
-class InputError(ValueError):
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out; libraries in C++ raise errors of their own then."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)
+
+
+def printable(text: str) -> str:
+    """Return text with all that breaks a line or moves a cursor escaped, as in Python."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def in_a_line(message: object) -> str:
+    """Return a message of one or several lines as one printable line."""
+    return printable(" ".join(filter(None, map(str.strip, str(message).splitlines()))))
+
+
+class _InALine:
+    """For an error: its text is one printable line, whatever a library or a path put into it."""
+
+    def __str__(self) -> str:
+        return in_a_line(super().__str__())
+
+
+class InputError(_InALine, ValueError):
     """What was given cannot be used: a table, a column, a setting, a run name.
 
     The command line answers it with exit code 2 and its one line, without a traceback.
@@ -27,7 +51,7 @@ class MendableError(InputError):
 
     def __str__(self) -> str:
         """Return the line that a person sees."""
-        return f"{self.what}; {self.remedy}"
+        return in_a_line(f"{self.what}; {self.remedy}")
 
     def by_rows_alone(self) -> InputError:
         """Return it where nothing but the rows is to be changed."""
@@ -54,7 +78,7 @@ class NoFeatureError(InputError):
         return f"column {self.name!r} is of type {self.kind}, which is no feature; drop it"
 
 
-class StorageError(OSError):
+class StorageError(_InALine, OSError):
     """The store cannot take or give back what it should: a full disk, a damaged or missing file.
 
     The command line answers it with exit code 1 and its one line, without a traceback.

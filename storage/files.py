@@ -129,10 +129,12 @@ def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock file `path`, so that one process at a time works on `what`.
 
     Another one waits and says so once in the log. The operating system frees the lock of a
-    process that dies, however it dies; the empty file stays. Raises what `write_file` does.
+    process that dies, however it dies; the empty file stays. Raises what `write_file` does, and
+    StorageError where the file system has no locks.
     """
     make_folder(path.parent)
-    lock = FileLock(path)
+    # a soft lock, which is whether the file exists, would wait for ever: the file is always there
+    lock = FileLock(path, fallback_to_soft=False)
     with _one_line_errors(path):
         if not path.exists():
             path.touch()  # or what cannot be made would look to the lock like one that is held
@@ -149,8 +151,9 @@ def locked(path: Path, what: str) -> Iterator[None]:
 
 def sweep(folder: Path) -> None:
     """Remove what killed writers left aside in `folder`; call it only while none is writing."""
-    for path in folder.rglob(f"{_ASIDE}*"):
-        path.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # the folder is removed meanwhile
+        for path in folder.rglob(f"{_ASIDE}*"):
+            path.unlink(missing_ok=True)
 
 
 def sweep_old(folder: Path) -> None:
@@ -159,10 +162,11 @@ def sweep_old(folder: Path) -> None:
     For folders that have no lock because nobody waits in them: a writer needs no day for a file.
     """
     yesterday = time.time() - _SECONDS_OF_A_DAY
-    for path in folder.glob(f"{_ASIDE}*"):
-        with suppress(FileNotFoundError):  # another process sweeps as well
-            if path.stat().st_mtime < yesterday:
-                path.unlink()
+    with suppress(FileNotFoundError):  # the folder is removed meanwhile
+        for path in folder.glob(f"{_ASIDE}*"):
+            with suppress(FileNotFoundError):  # another process sweeps as well
+                if path.stat().st_mtime < yesterday:
+                    path.unlink()
 
 
 def remove_file(path: Path) -> None:
@@ -183,6 +187,12 @@ def sha256_of_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_written(path: Path) -> str:
+    """Return the SHA-256 of a file that was just written; raises what `write_file` does."""
+    with _one_line_errors(path):
+        return sha256_of_file(path)
 
 
 def to_json(data: dict[str, Any]) -> bytes:
@@ -254,17 +264,19 @@ def parse_json(
     """
     try:
         data = json.loads(content, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise StorageError(f"{path} is damaged (nested too deeply); {remedy}") from error
     except ValueError as error:
         raise StorageError(f"{path} is damaged ({error}); {remedy}") from error
     version = data.get("format_version") if isinstance(data, dict) else None
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise LaterReleaseError(
-            f"{path} was written by a later release (format {version}); "
+            f"{path} was written by a later release (format {version!s:.40}); "
             f"this one reads up to {FORMAT_VERSION}; update chaffinch"
         )
     if version != FORMAT_VERSION:
         raise StorageError(
-            f"{path} must have format_version {FORMAT_VERSION} but has {version}; {remedy}"
+            f"{path} must have format_version {FORMAT_VERSION} but has {version!s:.40}; {remedy}"
         )
     for field, kind in fields.items():
         if not isinstance(data.get(field), kind):
@@ -281,6 +293,10 @@ def _flush(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # some file systems, such as SMB, do not flush folders
+        if error.errno != errno.EINVAL or not path.is_dir():
+            raise
     finally:
         os.close(descriptor)
 
@@ -297,6 +313,11 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         name, folder = path.name, path.parent
         if error.errno == errno.ENAMETOOLONG:  # below a folder that was not there yet
             raise too_long(path) from error
+        if error.errno == errno.ENOSYS:
+            raise StorageError(
+                f"the file system of {folder} has no file locks (flock); mount it with them, as "
+                "Lustre with -o flock, or name another place"
+            ) from error
         if error.errno in _FULL:
             raise StorageError(
                 f"{_FULL[error.errno]} {folder} while writing {name}: "

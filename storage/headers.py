@@ -52,7 +52,7 @@ def read_header(file: Any, name: str, kind: str) -> Header:
         has one twice.
     """
     packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
-    # bytes that are no UTF-8 may follow the header: whoever reads the rows finds theirs
+    # bytes that are no UTF-8 may follow the header: they are found with the rows
     text = io.TextIOWrapper(packed, "utf-8-sig", errors="surrogateescape", newline="")
     try:
         header = _read(text, name, kind)
@@ -63,7 +63,7 @@ def read_header(file: Any, name: str, kind: str) -> Header:
     try:
         "".join(header.names).encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"the header of {name} is not UTF-8; save it as UTF-8") from error
+        raise InputError(_no_text(name)) from error
     check_columns(header.names, name)
     return header
 
@@ -72,6 +72,8 @@ def _read(text: io.TextIOWrapper, name: str, kind: str) -> Header:
     first = next((line for line in text if line.strip()), "")
     if not first:
         raise InputError(f"{name} is empty; give a header and at least one row")
+    if "\0" in first:  # as in UTF-16, and in nearly all files that are no text
+        raise InputError(_no_text(name))
     if kind == ".tsv" or (kind == ".txt" and "\t" in first):
         delimiter = "\t"
     else:
@@ -82,3 +84,7 @@ def _read(text: io.TextIOWrapper, name: str, kind: str) -> Header:
     except csv.Error as error:
         raise InputError(f"{name} has no readable header ({error}); mend it") from error
     return Header(names, delimiter, len(first))
+
+
+def _no_text(name: str) -> str:
+    return f"the header of {name} is not UTF-8 text; save the table as CSV in UTF-8"

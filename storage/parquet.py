@@ -86,7 +86,7 @@ def read_parquet(files: Sequence[Path]) -> pa.Table:
             with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
                 check_columns(file.schema_arrow.names, path.name)
                 table = without_unnamed_index(file.read()).replace_schema_metadata(None)
-        except PermissionError:
+        except (MemoryError, PermissionError):
             raise
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path.name} is no readable Parquet file: {error}") from error

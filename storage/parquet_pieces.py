@@ -41,7 +41,7 @@ def opened(path: Path) -> Iterator[Any]:
             with pyarrow.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
                 check_not_shuffled(file, path)
                 yield file
-        except (PermissionError, InputError):
+        except (MemoryError, PermissionError, InputError):
             raise
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path.name} is no readable Parquet file: {error}") from error

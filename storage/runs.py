@@ -78,6 +78,7 @@ class Store:
             read_json(store.path / _STORE, {})
         except FileNotFoundError:
             logger.info("making a store at %s", store.path)
+            _check_can_be_made(store.path)
         except NotADirectoryError as error:
             raise InputError(
                 f"store {store.path} cannot be made because a file has its place; "
@@ -205,6 +206,16 @@ class Store:
         shared = Run(self.path / name)
         make_folder(shared.folder)
         return shared
+
+
+def _check_can_be_made(path: Path) -> None:
+    """Refuse a store in a folder such as ``/proc`` that takes no folders; InputError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:
+        raise InputError(f"no folder can be made at {path}; name another store") from error
+    except OSError:
+        return  # to write there, as comes next, fails likewise and says why
 
 
 def _described(folder: Path) -> list[Run]:

@@ -111,7 +111,7 @@ def _objects(address: S3Address) -> Iterator[_Objects]:
     secrets = credentials(*_CREDENTIALS)
     try:
         yield _found(address, _storage(address, secrets))
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except (OSError, pa.ArrowException) as error:
         if getattr(error, "errno", None) in _FULL:

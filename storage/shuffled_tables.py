@@ -168,7 +168,7 @@ def _parquet(path: Path) -> Iterator[Any]:
             path, pre_buffer=False, page_checksum_verification=True, **WIDE
         ) as file:
             yield file
-    except (PermissionError, StorageError):
+    except (MemoryError, PermissionError, StorageError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise StorageError(_damaged(path, str(error).splitlines()[0])) from error

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import pyarrow as pa
@@ -26,8 +27,9 @@ from chaffinch.storage.addresses import (
     kind_of_name,
     place_of,
 )
+from chaffinch.storage.columns import whole_number_too_large
 from chaffinch.storage.delimited import read_delimited
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import sha256_of_file
 from chaffinch.storage.names import check_columns, nearest
 from chaffinch.storage.parquet import parquet_files, read_parquet, without_unnamed_index
@@ -84,6 +86,14 @@ def read_source(
         with on_this_disk(place) as path:
             table, where = _from_path(path, categorical), place.name
     check_columns(table.column_names, where)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"column {name!r} of {where} cannot be read ({error}); correct its values, or "
+                "leave the column out"
+            ) from error
     if not (table.num_rows or may_be_empty):
         raise InputError(f"{where} has columns but no rows; give at least one")
     return table.replace_schema_metadata(None)
@@ -163,7 +173,7 @@ def source_fingerprint(source: Source) -> str | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say what is wrong with a path that can be none, is missing, no file or may not be read.
+    """Say what is wrong with a path that can be none, is missing, no file or cannot be read.
 
     Raises
     ------
@@ -180,6 +190,12 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except PermissionError as error:
         raise InputError(f"reading {path} is not allowed; change its permissions") from error
+    except StorageError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error.strerror or error}); check its disk, or name another"
+        ) from error
 
 
 @contextmanager
@@ -237,24 +253,49 @@ def kind_of_path(path: Path) -> str:
 
 
 def _from_memory(source: Any) -> pa.Table:
-    pandas = sys.modules.get("pandas")
+    try:
+        table = _as_arrow(source)
+    except (InputError, MemoryError):
+        raise
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, OverflowError) and (name := _beyond_int64(source)) is not None:
+            raise InputError(whole_number_too_large(name)) from error
+        reasons = "; ".join(shorten(str(reason), 200, placeholder="...") for reason in error.args)
+        raise InputError(
+            f"the table cannot be read ({reasons}); give each column values of one type"
+        ) from error
+    # Arrow may fail to join a column that has empty chunks
+    columns = [
+        pa.chunked_array([chunk for chunk in column.chunks if len(chunk)], column.type)
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _as_arrow(source: Any) -> pa.Table:
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if isinstance(source, pa.Table):
+        return source
     if pandas is not None and isinstance(source, pandas.DataFrame):
         check_columns([str(name) for name in source.columns], "the table")
         with warnings.catch_warnings():
             # names of mixed types become text, as every name does here
             warnings.filterwarnings("ignore", "The DataFrame has column names of mixed type")
-            try:
-                return without_unnamed_index(pa.Table.from_pandas(source))
-            except (pa.ArrowException, TypeError, ValueError) as error:
-                raise InputError(_unreadable(error)) from error
+            return without_unnamed_index(pa.Table.from_pandas(source))
+    if polars is not None and isinstance(source, polars.DataFrame):
+        names = repr(source.schema)
+        if "\\x00" in names:  # to export such a name would end the process
+            raise InputError("a column name holds the character of code 0; rename the column")
     if hasattr(source, "__arrow_c_stream__"):
-        try:
-            return pa.table(source)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InputError(_unreadable(error)) from error
+        return pa.table(source)
     raise InputError(f"a source must be {TAKEN} but is {type(source).__name__}")
 
 
-def _unreadable(error: Exception) -> str:
-    reasons = "; ".join(str(reason) for reason in error.args)
-    return f"the table cannot be read ({reasons}); give each column values of one type"
+def _beyond_int64(source: Any) -> str | None:
+    """Return the first column of a pandas table that holds a whole number beyond int64."""
+    for name, column in source.items():
+        if column.dtype == object and any(
+            isinstance(value, int) and not -(2**63) <= value < 2**63 for value in column
+        ):
+            return str(name)
+    return None

@@ -7,6 +7,7 @@ read-only where the database knows that (PostgreSQL, SQLite), and it is never co
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -27,6 +28,8 @@ from chaffinch.storage.names import check_columns, nearest, quoted
 _CELLS = 200_000  # of a batch: some megabytes, as Python holds them
 _PASSWORDS = {"postgresql": "PGPASSWORD"}
 _EXTRAS = {"postgresql": "chaffinch[postgres]"}
+_LIBPQ = ("postgresql+psycopg", "postgresql+psycopg2")
+_WITH_TLS = ("require", "verify-ca", "verify-full")
 _STREAMED = {"stream_results": True, "no_parameters": True}  # or a % in a query would be doubled
 # what drivers give -> Arrow; a class before those that it is derived from
 _TYPES: dict[type, pa.DataType] = {
@@ -86,8 +89,17 @@ def _opened(address: SqlAddress) -> Iterator[sa.Connection]:
     try:
         with _connected(address, password) as connection:
             yield connection
+    except InputError:
+        raise
     except exc.SQLAlchemyError as error:
         raise InputError(without(_in_words(address, error), [password])) from error
+    except (TypeError, ValueError) as error:
+        # SQLite permits any value in a column that is declared a date
+        raise InputError(
+            f"{address.what} cannot be read, as a value does not fit the type that its column is "
+            f"declared with, such as DATE ({error}); correct it, or ask for the column in a "
+            "SELECT, which gives what is stored"
+        ) from error
 
 
 def _password(address: SqlAddress) -> str | None:
@@ -107,19 +119,29 @@ def _password(address: SqlAddress) -> str | None:
 @contextmanager
 def _connected(address: SqlAddress, password: str | None) -> Iterator[sa.Connection]:
     """Connect, to read only."""
-    url = address.url if password is None else address.url.set(password=password)
+    url = _never_in_clear(address.url)
+    if password is not None:
+        url = url.set(password=password)
     try:
         engine = sa.create_engine(url, poolclass=sa.NullPool)
+        connection = engine.connect()
     except ImportError as error:
         what = _EXTRAS.get(address.backend, "it, or name another as in mysql+pymysql://")
         raise InputError(f"{address} needs a driver ({error}); install {what}") from error
-    try:
-        connection = engine.connect()
     except exc.SQLAlchemyError as error:
         said = without(_first_line(error), [password])
+        remedy = (
+            "check host, database and user, and the password in "
+            f"{address.password_from or _PASSWORDS.get(address.backend, 'password_from')}"
+        )
+        if "cleartext password" in said:
+            remedy = "add ?sslmode=require, or ?require_auth=password to send it in clear"
+        raise InputError(f"{address} lets nobody in ({said}); {remedy}") from error
+    except (TypeError, ValueError) as error:
+        said = without(str(error), [password])
         raise InputError(
-            f"{address} lets nobody in ({said}); check host, database and user, and the password "
-            f"in {address.password_from or _PASSWORDS.get(address.backend, 'password_from')}"
+            f"{address} cannot be opened with the options in its address ({said}); correct what "
+            "follows the ?"
         ) from error
     with connection:
         if address.backend == "postgresql":
@@ -127,6 +149,18 @@ def _connected(address: SqlAddress, password: str | None) -> Iterator[sa.Connect
         if address.backend == "sqlite":
             connection.exec_driver_sql("PRAGMA query_only = ON")
         yield connection
+
+
+def _never_in_clear(url: sa.URL) -> sa.URL:
+    """Return a URL by which libpq refuses to send the password in clear without TLS.
+
+    An address or the environment that sets ``require_auth`` decides itself.
+    """
+    mode = url.query.get("sslmode", os.environ.get("PGSSLMODE"))
+    is_set = "require_auth" in url.query or bool(os.environ.get("PGREQUIREAUTH"))
+    if url.drivername not in _LIBPQ or is_set or mode in _WITH_TLS:
+        return url
+    return url.update_query_dict({"require_auth": "!password"})
 
 
 def _asked(address: SqlAddress, connection: sa.Connection) -> sa.CursorResult[Any]:
@@ -147,16 +181,9 @@ def _read(address: SqlAddress, connection: sa.Connection) -> pa.Table:
     names = _names(address, result)
     result = result.yield_per(max(1, _CELLS // len(names)))
     tables = [pa.table([pa.nulls(0)] * len(names), names)]
-    try:
-        for rows in result.partitions():
-            columns = zip(names, zip(*rows, strict=True), strict=True)
-            tables.append(pa.table([_array(*column) for column in columns], names))
-    except InputError:
-        raise
-    except ValueError as error:  # text in SQLite that is no date, as its column says it is
-        raise InputError(
-            f"{address.what} cannot be read ({error}); mend the value, or CAST it in a SELECT"
-        ) from error
+    for rows in result.partitions():
+        columns = zip(names, zip(*rows, strict=True), strict=True)
+        tables.append(pa.table([_array(*column) for column in columns], names))
     return _of_one_schema(tables)
 
 

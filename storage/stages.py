@@ -11,11 +11,14 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
 
 from chaffinch.storage.checkpoints import Checkpoints, remove_checkpoints
 from chaffinch.storage.errors import InputError, StorageError
@@ -28,6 +31,7 @@ from chaffinch.storage.files import (
     remove_file,
     sealed,
     sha256_of_file,
+    sha256_of_written,
     write_file,
 )
 from chaffinch.storage.names import nearest
@@ -106,6 +110,10 @@ class StageRecord:
             )
         return content
 
+    def read_table(self, name: str) -> pa.Table:
+        """Return the table in a Parquet file of this stage; StorageError as `read`."""
+        return pyarrow.parquet.read_table(pa.BufferReader(self.read(name)))
+
 
 class StageWriter:
     """Takes what a stage makes while it runs.
@@ -165,7 +173,7 @@ class StageWriter:
     def _write(self, name: str, data: bytes | Callable[[Path], None]) -> Path:
         path = path_in(self._folder, name)
         write_file(path, data)
-        self._files[name] = sha256_of_file(path)
+        self._files[name] = sha256_of_written(path)
         return path
 
     def _commit(self, seconds: float) -> None:
@@ -240,15 +248,21 @@ def recorded_stages(folder: Path) -> list[StageRecord]:
     Raises
     ------
     StorageError
-        If a manifest is damaged.
+        If a manifest is damaged, or is removed meanwhile.
     """
-    return [_read(path, folder) for path in _manifests(folder)]
+    try:
+        return [_read(path, folder) for path in _manifests(folder)]
+    except FileNotFoundError as error:
+        raise StorageError(
+            f"{error.filename} is missing; run the same command again and it is made anew"
+        ) from error
 
 
 def remove_leftover_checkpoints(folder: Path) -> None:
     """Remove checkpoints of recorded stages: the writer was killed, or a worker was late."""
-    for path in _manifests(folder):
-        remove_checkpoints(folder, path.stem)
+    with suppress(FileNotFoundError):  # the folder is removed meanwhile
+        for path in _manifests(folder):
+            remove_checkpoints(folder, path.stem)
 
 
 def now() -> str:

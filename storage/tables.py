@@ -17,7 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from chaffinch.storage.columns import CATEGORY, sorted_categories, type_and_drop, type_columns
+from chaffinch.storage.columns import (
+    CATEGORY,
+    decoded,
+    sorted_categories,
+    type_and_drop,
+    type_columns,
+)
 from chaffinch.storage.content import column_types, content_hash, shuffle_columns, shuffle_rows
 from chaffinch.storage.errors import StorageError
 from chaffinch.storage.files import (
@@ -25,6 +31,7 @@ from chaffinch.storage.files import (
     locked,
     read_json,
     sha256_of_file,
+    sha256_of_written,
     sweep,
     to_json,
     write_file,
@@ -64,7 +71,7 @@ class Dataset:
     n_rows : int
         At least 1.
     columns : dict of str to str
-        Each column's type in the table's order: float64, int64, bool, category or timestamp.
+        Each column's type in the table's order: float64, int64, bool, category, timestamp or other.
     """
 
     path: Path
@@ -113,6 +120,8 @@ class Dataset:
                 for start in range(0, len(names), _COLUMNS_AT_A_TIME):
                     some = names[start : start + _COLUMNS_AT_A_TIME]
                     columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as error:
             raise StorageError(
                 f"dataset {self.path} is damaged: {error}; ingest its source again"
@@ -184,7 +193,7 @@ def ingest(
     del table
     if labels in raw and _are_text_labels(raw[labels]):
         categorical = [*categorical, labels]
-    columns = type_and_drop(raw, categorical=categorical, numeric=numeric)
+    columns = type_and_drop(raw, categorical=categorical, numeric=numeric, has_others=True)
     shuffle_columns(columns)
     dataset = write_dataset(pa.table(columns), folder)
     del columns
@@ -196,9 +205,10 @@ def ingest(
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:
     """Return whether a column holds few texts, and whole numbers in all of them."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_dictionary(column.type):
+        column = decoded(column)
     is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if not any(is_kind(kind) for is_kind in is_text):
+    if not any(is_kind(column.type) for is_kind in is_text):
         return False
     known = column.cast(pa.large_string()).unique().drop_null()
     is_whole = pc.match_substring_regex(known, r"^-?\d+$")
@@ -238,7 +248,7 @@ def write_dataset(table: pa.Table, folder: Path) -> Dataset:
             "hash": dataset_hash,
             "n_rows": table.num_rows,
             "columns": columns,
-            "files": {_TABLE: sha256_of_file(home / _TABLE)},
+            "files": {_TABLE: sha256_of_written(home / _TABLE)},
         }
         write_file(home / _MANIFEST, to_json(manifest))
     return Dataset(home, dataset_hash, table.num_rows, columns)

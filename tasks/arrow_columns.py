@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from chaffinch.storage.columns import OTHER
 from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.storage.names import quoted
 from chaffinch.tasks.errors import ANEW
@@ -76,6 +77,13 @@ def kind_of(name: str, column: Any) -> ColumnKind:
             "timestamps: drop or convert it"
         )
     return kinds[arrow_type]
+
+
+def other_type(column: Any) -> str | None:
+    """Return the name of a column's type where it cannot be a feature; None for all other types."""
+    if column.type != OTHER:
+        return None
+    return str(column[pc.index(column.is_valid(), True).as_py()])
 
 
 def categories_of(column: Any) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from chaffinch.tasks.arrow_columns import (
     categories_of,
     column_of,
     kind_of,
+    other_type,
 )
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.errors import ANEW
@@ -26,6 +27,7 @@ from chaffinch.tasks.findings import Findings
 from chaffinch.tasks.former_fit import (
     check_columns_fit,
     check_kinds_fit,
+    check_type_fits,
     instead_of_keeping,
     may_lack,
     unless_given,
@@ -38,7 +40,7 @@ from chaffinch.tasks.outer_folds import OuterFolds
 from chaffinch.tasks.parts_on_trial import check_parts, require_rows
 from chaffinch.tasks.profiling import ColumnProfile, profile_column
 from chaffinch.tasks.reselect_settings import Reselect
-from chaffinch.tasks.roles import check_roles
+from chaffinch.tasks.roles import check_roles, refuse_others
 from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
 from chaffinch.tasks.settings import AtMost, Method, SelectionSettings
 from chaffinch.tasks.target import describe_target, encode_target
@@ -46,6 +48,9 @@ from chaffinch.tasks.target import describe_target, encode_target
 CONSTANT = "constant"
 EMPTY = "every value is missing"
 IDENTIFIER = "identifier: every value is different"
+TIMESTAMPS = "timestamps"
+_USE_TIMESTAMPS = ": to use one, name it as the time column or as categorical"
+_USE_OTHERS = ": to use one, make it numbers or text"
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,8 @@ def describe_table(
     Parameters
     ----------
     table : pyarrow.Table
-        Typed columns: float64, int64, bool, dictionary of strings, or timestamp; missing is null.
+        Typed columns: float64, int64, bool, dictionary of strings, timestamp, or other; missing
+        is null.
     settings : SelectionSettings
         Names the target and what the other columns are for.
     outer_folds : OuterFolds, optional
@@ -112,10 +118,8 @@ def describe_table(
         cannot be learned, the rows are too few for the parts and the folds, or no feature, or not
         as many as asked for, is left.
     """
-    if isinstance(settings.method, Reselect):
-        check_columns_fit(settings.method, table.column_names, settings.columns.drop)
-    with within_reach(settings):
-        roles = _roles(table, settings)
+    roles = check_names(table.schema, settings)
+    refuse_others(table, settings)
     require_rows(table.num_rows, settings, outer_folds)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
@@ -124,17 +128,21 @@ def describe_table(
     if target.task == "regression":
         check_magnitude(f"target {settings.target!r}", y.astype(np.float64, copy=False))
     check_parts(table, settings, y, target.classes, outer_folds)
-    _refuse_timestamps(table, roles, settings.method)
 
     findings = Findings(y, target.classes, settings)
     profile: list[ColumnProfile] = []
     categories: dict[str, tuple[str, ...]] = {}
     excluded: dict[str, str] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        kind = kind_of(name, column)
-        names = categories_of(column) if kind == "category" else ()
-        numbers = as_numbers(column, names)
-        row = profile_column(name, roles[name], kind, column, numbers, names)
+        names: tuple[str, ...] = ()
+        numbers = np.empty(0)
+        if other := other_type(column):
+            row = ColumnProfile(name, roles[name], other, len(column), column.null_count, None)
+        else:
+            kind = kind_of(name, column)
+            names = categories_of(column) if kind == "category" else ()
+            numbers = as_numbers(column, names)
+            row = profile_column(name, roles[name], kind, column, numbers, names)
         if row.role == "feature":
             reason = _no_use(row, settings)
             if reason:
@@ -143,7 +151,7 @@ def describe_table(
             else:
                 _check_feature(row, numbers)
                 findings.add(row, numbers, names)
-                if kind == "category":
+                if row.type == "category":
                     categories[name] = names
         elif row.role == "target" and target.task == "regression":
             findings.add_target(row)
@@ -180,8 +188,21 @@ def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
             yield role, name
 
 
+def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
+    """Return what each column is for, in the table's order.
+
+    Raises
+    ------
+    InputError
+        If a column that the settings name, or that a former run kept, is missing.
+    """
+    if isinstance(settings.method, Reselect):
+        check_columns_fit(settings.method, schema.names, settings.columns.drop)
+    with within_reach(settings):
+        return _roles(schema.empty_table(), settings)
+
+
 def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
-    """Return what each column is for, in the table's order."""
     column_of(table, settings.target, "target")
     roles = dict.fromkeys(table.column_names, "feature")
     roles[settings.target] = "target"
@@ -195,20 +216,6 @@ def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
     return roles | {name: "drop" for name in settings.columns.drop if name in roles}
 
 
-def _refuse_timestamps(table: Any, roles: dict[str, str], method: Method | Reselect) -> None:
-    columns = zip(table.column_names, table.columns, strict=True)
-    found = [n for n, c in columns if roles[n] == "feature" and kind_of(n, c) == "timestamp"]
-    if not found:
-        return
-    what, remedy = f"column {found[0]!r} holds timestamps and cannot be a feature", "it"
-    if len(found) > 1:
-        every = quoted(found, limit=len(found))
-        what, remedy = f"columns {every} hold timestamps and cannot be features", "them"
-    one = "it" if len(found) == 1 else "one"
-    name_it = unless_given(method, f"name {one} as the time column, or ", "")
-    raise InputError(f"{what}: {name_it}drop {remedy}")
-
-
 def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
     if row.type == "float64":
         remedy = ", drop it, or leave empty what stands for a missing value"
@@ -217,8 +224,15 @@ def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
 
 def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     """Return why a column cannot serve as a feature; raise if it was to be kept."""
-    kept = row.name in settings.columns.keep
-    if not row.distinct:
+    kept, method = row.name in settings.columns.keep, settings.method
+    if row.type == "timestamp" or row.distinct is None:
+        if isinstance(method, Reselect):
+            check_type_fits(method, row.name, row.type)
+        if row.type == "timestamp":
+            reason = TIMESTAMPS + unless_given(method, _USE_TIMESTAMPS, "")
+        else:
+            reason = f"type {row.type}{_USE_OTHERS}"
+    elif not row.distinct:
         reason = EMPTY
     elif row.distinct == 1 and not row.missing:
         reason = CONSTANT
@@ -229,7 +243,7 @@ def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     if kept:
         raise InputError(
             f"keep column {row.name!r} is no use as a feature ({reason}): "
-            f"{instead_of_keeping(settings.method)}"
+            f"{instead_of_keeping(method)}"
         )
     return reason
 
@@ -244,7 +258,7 @@ def _check_features(
 ) -> None:
     if not features:
         left_out = quoted_with_reasons(excluded)
-        why = f"left out are {left_out}; give columns that vary"
+        why = f"left out are {left_out}; give columns of numbers or text that vary"
         other = "every column is dropped or has another role; drop fewer, or give more"
         raise InputError(f"the table has no feature: {why if left_out else other}")
     lowest = max(1, len(set(settings.columns.keep)))

@@ -9,13 +9,12 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
-from chaffinch.tasks.interrupts import helpers_shielded
-from chaffinch.tasks.orphans import quiet, quiet_client
+from chaffinch.tasks.orphans import quiet_client
 from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.workers import InProcess, Workers
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ORPHANS = ["chaffinch.tasks.orphans"]
 _SECONDS_TO_START = 120
 _SECONDS_TO_LOOK = 1  # whether a worker that has not come has died
 _SECONDS_TO_JOIN = 30  # workers of a cluster that grows when it is asked
@@ -44,25 +42,29 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
     Raises
     ------
     InputError
-        If no scheduler answers at the address.
+        If no scheduler answers at the address, or it needs certificates that are not there.
+    WorkersError
+        If the local cluster does not start.
     """
     if cluster == "none":
         yield InProcess()
         return
-    opened: list[Any] = []
+    opened = ExitStack()
 
     def connect() -> Client:
-        address: Any = cluster
-        if cluster == "local":
-            n_processes = n_workers or len(os.sched_getaffinity(0))
-            address = _local(n_processes)
-            opened.append(address)
-        client = _connected(address, is_direct=cluster == "local")
-        opened.append(client)
-        if cluster == "local":
-            _wait_for(client, address, n_processes)  # rows go to those that are there
-        else:
+        if cluster != "local":
+            client = opened.enter_context(closing(_connected(cluster, is_direct=False)))
             _require_workers(client, cluster)
+            return client
+        from chaffinch.tasks.local_cluster import local_cluster
+
+        n_processes = n_workers or len(os.sched_getaffinity(0))
+        try:
+            started = opened.enter_context(local_cluster(n_processes))
+        except (OSError, RuntimeError) as error:
+            raise WorkersError(_not_started(error)) from error
+        client = opened.enter_context(closing(_connected(started, is_direct=True)))
+        _wait_for(client, started, n_processes)  # rows go to those that are there
         return client
 
     workers = OverDask(connect)
@@ -72,46 +74,52 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
         yield workers
     finally:
         with quiet_client():
-            for closing in reversed(opened):
-                closing.close()
-
-
-def _local(n_workers: int) -> Any:
-    from chaffinch.tasks.local_cluster import local_cluster
-
-    # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
-    single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
-    parent = [[str(os.getpid())]]
-    of_scheduler = {"preload": _ORPHANS, "preload_argv": parent}
-    of_workers: dict[str, Any] = {
-        "env": single,
-        "memory_limit": 0,
-        "dashboard": False,
-        "preload_nanny": _ORPHANS,
-        "preload_nanny_argv": parent,
-    }
-    try:
-        with helpers_shielded(), quiet():
-            return local_cluster(
-                n_workers, scheduler_options=of_scheduler, worker_options=of_workers
-            )
-    except (OSError, RuntimeError) as error:
-        raise WorkersError(_not_started(error)) from error
+            opened.close()
 
 
 def _connected(address: Any, *, is_direct: bool) -> Client:
     """Return a client; it talks to the workers through the scheduler where it may have to."""
     from distributed import Client
 
+    if not is_direct:
+        _check_certificates(address)
     try:
         return Client(address, set_as_default=False, timeout="10s", direct_to_workers=is_direct)
     except (OSError, ValueError) as error:
         if is_direct:
             raise WorkersError(_not_started(error)) from error
+        taking = " that takes the certificates in Dask's configuration" * _is_tls(address)
         raise InputError(
-            f"no Dask scheduler answers at {address!r}; start one with `dask scheduler`, or set "
-            "cluster to local"
+            f"no Dask scheduler{taking} answers at {address!r}; start one with `dask scheduler`, "
+            "or set cluster to local"
         ) from error
+
+
+def _is_tls(address: str) -> bool:
+    return address.startswith(("tls:", "wss:"))
+
+
+def _check_certificates(address: str) -> None:
+    """Refuse an address with TLS if Dask's configuration names no certificates for it."""
+    import dask
+    from distributed import Security
+
+    if not _is_tls(address) or dask.config.get("distributed.client.security-loader"):
+        return
+    try:
+        arguments = Security().get_connection_args("client")
+        problem = "" if arguments["ssl_context"] else "none are named"
+    except OSError as error:
+        problem = f"they cannot be used ({error.strerror or error})"
+    if problem:
+        variables = ", ".join(
+            f"DASK_DISTRIBUTED__COMM__TLS__{name}"
+            for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+        )
+        raise InputError(
+            f"the scheduler at {address!r} needs certificates, but {problem}; set {variables} "
+            "to their files"
+        )
 
 
 def _not_started(error: BaseException | str) -> str:

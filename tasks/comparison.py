@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.paired_bootstrap import (
     Interval,
+    SignTest,
     difference_of,
     interval_in_words,
     paired_interval,
+    sign_test,
     signed,
 )
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
@@ -25,6 +28,7 @@ Verdict = Literal["helps", "does not help", "cannot tell"]
 
 FEWEST_UNITS = 20  # with fewer, no interval is to be trusted to decide
 _CONFIDENCE = 0.95
+_LEAST_P = 0.0001  # smaller p-values are not told apart
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,11 @@ class Comparison:
         scorer has no value for it.
     over_constant : (float, float) or None
         Interval, as above, of the loss with the selected features less that of the constant.
+    sign_test : SignTest or None
+        In how many units the selected features have the lower loss than all features, with the
+        p-value of a sign test. None where the loss is a scorer, or one unit is all.
+    sign_test_over_constant : SignTest or None
+        The same against the constant.
     """
 
     difference: float
@@ -62,6 +71,8 @@ class Comparison:
     sentence: str
     constant_loss: float | None
     over_constant: Interval | None
+    sign_test: SignTest | None = None
+    sign_test_over_constant: SignTest | None = None
 
 
 def compare(
@@ -97,15 +108,20 @@ def compare(
     over = partial(
         paired_interval, loss, rows, after=after, units=units, confidence=_CONFIDENCE, seed=seed
     )
+    signs = partial(sign_test, loss, rows, after=after, units=units)
     interval, n_units = over(before), int(units.max()) + 1
     before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
-    constant_loss, over_constant = _loss_if_any(loss, rows.y, constant, rows.weight), None
+    constant_loss = _loss_if_any(loss, rows.y, constant, rows.weight)
+    over_constant, against_constant = None, None
     if constant_loss is not None:
-        over_constant = over(constant)
+        over_constant, against_constant = over(constant), signs(constant)
     verdict = _verdict(interval, over_constant, n_units, is_all=bool(mask.all()))
     sentence = _sentence(verdict, loss, mask, before_loss, after_loss, interval, n_units)
     if constant_loss is not None and over_constant is not None:
         sentence += _beside_constant(after_loss, constant_loss, over_constant, n_units)
+        if is_not_shown_better_than_constant(over_constant, n_units) and against_constant:
+            signs_said = signs_in_words(asdict(against_constant), n_units, len(rows))
+            sentence += f" Against it, the loss is {signs_said}."
     return Comparison(
         difference_of(after_loss, before_loss),
         interval,
@@ -115,6 +131,8 @@ def compare(
         sentence,
         constant_loss,
         over_constant,
+        signs(before),
+        against_constant,
     )
 
 
@@ -167,8 +185,11 @@ def _loss_if_any(
     return value if math.isfinite(value) else None
 
 
-def is_no_better_than_constant(over_constant: Interval | None, n_units: int) -> bool:
-    """Return whether enough units fail to show that a loss is below that of a constant."""
+def is_not_shown_better_than_constant(over_constant: Interval | None, n_units: int) -> bool:
+    """Return whether enough units do not show that a loss is below that of a constant.
+
+    That does not show that it is no lower: the interval may hold zero because it is wide.
+    """
     return over_constant is not None and n_units >= FEWEST_UNITS and over_constant[1] >= 0
 
 
@@ -178,12 +199,12 @@ def _verdict(
     if is_all:
         return "does not help"
     if n_units >= FEWEST_UNITS and over_constant is not None and over_constant[0] >= 0:
-        return "does not help"  # fewer features are better than many also where none is of use
+        return "does not help"  # a constant is as good: fewer features may still beat many
     if interval is None or not is_decisive(interval, n_units):
         return "cannot tell"
     if interval[0] > 0:
         return "does not help"
-    return "cannot tell" if is_no_better_than_constant(over_constant, n_units) else "helps"
+    return "cannot tell" if is_not_shown_better_than_constant(over_constant, n_units) else "helps"
 
 
 def too_few_units(n_units: int) -> str:
@@ -239,13 +260,31 @@ def _beside_constant(
     loss: float, constant_loss: float, over_constant: Interval, n_units: int
 ) -> str:
     """Return how a loss compares to a constant's, if it is not shown to be below it."""
-    if not is_no_better_than_constant(over_constant, n_units):
+    if not is_not_shown_better_than_constant(over_constant, n_units):
         return ""
     less = signed(difference_of(loss, constant_loss))
     how = "is no better than" if over_constant[0] >= 0 else "is not shown to be better than"
     return (
         f" The model {how} a constant, which looks at no feature and has the loss "
         f"{constant_loss:.4g}; difference {less}, {interval_in_words(over_constant, _CONFIDENCE)}."
+    )
+
+
+def signs_in_words(found: Mapping[str, Any], n_units: int, n_rows: int) -> str:
+    """Return in how many units a loss is lower or higher, with the p-value.
+
+    Parameters
+    ----------
+    found : mapping
+        A `SignTest` as in ``selection.json``.
+    n_units, n_rows : int
+        Of the test part; where they are equal, the units are rows.
+    """
+    what = "rows" if n_units == n_rows else "groups or blocks of time"
+    p_value = f"= {found['p_value']:.2g}" if found["p_value"] >= _LEAST_P else f"< {_LEAST_P}"
+    return (
+        f"lower in {found['lower']} and higher in {found['higher']} of {n_units} {what} "
+        f"(sign test p {p_value})"
     )
 
 

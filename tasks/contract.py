@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from chaffinch.storage.column_bytes import column_bytes
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import parse_json
 from chaffinch.storage.names import quoted
 from chaffinch.storage.sources import read_source
 from chaffinch.tasks.arrow_columns import as_numbers
@@ -18,8 +29,106 @@ from chaffinch.tasks.history_settings import HistorySettings
 from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.matrix import feature_matrix
 from chaffinch.tasks.predicting import typed_feature
+from chaffinch.tasks.reselect_settings import FeatureKind
 
 _MOST_NAMES = 10  # of one message
+
+
+class _Part(BaseModel):
+    """A part of a contract, which may have been written by hand; what is not known is let be."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Feature(_Part):
+    name: str
+    type: FeatureKind
+    categories: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _category_has_categories(self) -> Self:
+        if self.type == "category" and self.categories is None:
+            raise ValueError("a category must have categories")
+        return self
+
+
+class _Target(_Part):
+    name: str
+    task: Literal["regression", "classification"]
+    classes: list[str]
+
+
+class _LeftOut(_Part):
+    name: str
+    reason: str = "left out"
+
+
+class _Dataset(_Part):
+    hash: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
+
+
+class _Columns(_Part):
+    weight: str | None
+    group: str | None
+    time: str | None
+
+
+class _Settings(_Part):
+    columns: _Columns
+    history: HistorySettings | None = None
+
+
+def _each_once(names: list[str]) -> list[str]:
+    counted = Counter(names).most_common(1)
+    if counted and counted[0][1] > 1:
+        raise ValueError(f"{counted[0][0]!r} is named twice")
+    return names
+
+
+def _each_feature_once(features: list[_Feature]) -> list[_Feature]:
+    _each_once([feature.name for feature in features])
+    return features
+
+
+class _Contract(_Part):
+    target: _Target
+    features: Annotated[list[_Feature], Field(min_length=1), AfterValidator(_each_feature_once)]
+    candidates: Annotated[list[str], AfterValidator(_each_once)]
+    dropped: list[_LeftOut] = []
+    dataset: _Dataset = _Dataset()
+    settings: _Settings
+    model: dict[str, Any]
+    seed: int
+    versions: dict[str, Any]
+    losses: dict[str, Any]
+    comparison: dict[str, Any]
+    warnings: list[str]
+
+
+def check_contract(content: bytes) -> None:
+    """Raise ValueError with the first thing that is wrong with the JSON of a contract."""
+    try:
+        _Contract.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        found = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}".removeprefix(": ")
+        raise ValueError(f"{found:.300}") from error
+
+
+def parse_contract(content: bytes, path: Path) -> dict[str, Any]:
+    """Return the contract in the bytes of a ``selection.json``, which lies at `path`.
+
+    Raises
+    ------
+    StorageError
+        If it is none, or a later release wrote it.
+    """
+    contract = parse_json(content, path, {})
+    try:
+        check_contract(content)
+    except ValueError as error:
+        raise StorageError(f"{path} is damaged ({error}); remove it and run again") from error
+    return contract
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,8 @@ def _table(known: Former, other: Former, store: Path) -> Dataset:
     why: StorageError | None = None
     for path in dict.fromkeys([*stores, store]):
         try:
-            return Dataset.open(Store(path.absolute()).datasets, known.contract["dataset"]["hash"])
+            of_table = known.contract.get("dataset", {}).get("hash") or "without a hash"
+            return Dataset.open(Store(path.absolute()).datasets, of_table)
         except StorageError as error:
             why = why or error
     raise why or StorageError("there is no store to look for the table in")
@@ -198,7 +199,7 @@ def _kept_run(known: Former, table: Dataset) -> KeptRun:
 def _gone(first: Mapping[str, str], after: Former, rows: KeptRun | None) -> dict[str, str]:
     """Return which features of the first set the newer rows cannot offer, and why."""
     contract = after.contract
-    reasons = {one["name"]: one["reason"] for one in contract["dropped"]}
+    reasons = {one["name"]: one.get("reason", "left out") for one in contract.get("dropped", ())}
     for role in ("weight", "group", "time"):
         reasons[contract["settings"]["columns"][role]] = f"the {role} column now"
     # without its rows, a contract has the types of what it keeps

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
@@ -134,7 +133,7 @@ def _contract(
     description, mask = description_of(described), mask_of(chosen)
     schema = description.schema
     settings, dataset = context.settings, context.dataset
-    step_of = step_of_each(pq.read_table(eliminated.path(PATH_FILE)))
+    step_of = step_of_each(eliminated.read_table(PATH_FILE))
     kept = [j for j in range(len(mask)) if mask[j]]
     method = settings.method.kind
     dropped: list[dict[str, Any]] = [

@@ -112,7 +112,7 @@ class Findings:
         self._has_made = self._has_made or row.name in self._made
         if row.name not in self._made and self._predictors.tells(numbers, len(categories)):
             self._telling.append(row.name)
-        if categories and row.distinct > _NEARLY_ALL * (row.rows - row.missing):
+        if categories and (row.distinct or 0) > _NEARLY_ALL * (row.rows - row.missing):
             self._nearly_all_different.append(row.name)
         if row.missing > _MUCH_MISSING * row.rows:
             self._much_missing.append(row.name)
@@ -211,7 +211,7 @@ class Findings:
 def _looks_like_identifier(row: ColumnProfile) -> bool:
     if row.type != "int64" or row.distinct != row.rows - row.missing:
         return False
-    if row.minimum is None or row.maximum is None:
+    if row.distinct is None or row.minimum is None or row.maximum is None:
         return False
     sequential = row.maximum - row.minimum == row.distinct - 1
     return sequential or _IDENTIFIER_NAME.search(row.name) is not None

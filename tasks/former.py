@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, Field, ValidationError
+from typing import Any
 
 from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.paths import check_regular, path_from
 from chaffinch.storage.runs import Run, Store
-from chaffinch.tasks.contract import FeatureContract
-from chaffinch.tasks.reselect_settings import FeatureKind, Reselect, ReselectionSettings
+from chaffinch.storage.sources import reading
+from chaffinch.tasks.contract import FeatureContract, check_contract
+from chaffinch.tasks.reselect_settings import Reselect, ReselectionSettings
 from chaffinch.tasks.result import (
-    CONTRACT_FIELDS,
     CONTRACT_FILE,
     SelectionResult,
     load_result,
@@ -29,30 +28,6 @@ from chaffinch.tasks.settings import ModelSettings, SelectionSettings
 
 _OURS = ("lightgbm", "xgboost", "mlp", "linear")
 _GIVE = f"give a run's name, its folder or its {CONTRACT_FILE}"
-
-
-class _Feature(BaseModel):
-    name: str
-    type: FeatureKind
-
-
-class _Target(BaseModel):
-    name: str
-    task: str
-    classes: list[str]
-
-
-class _LeftOut(BaseModel):
-    name: str
-
-
-class _Contract(BaseModel):
-    """What is asked of a contract that may have been written by hand."""
-
-    target: _Target
-    features: Annotated[list[_Feature], Field(min_length=1)]
-    candidates: list[str]
-    dropped: list[_LeftOut] = []
 
 
 @dataclass(frozen=True)
@@ -112,22 +87,21 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
 
 
 def _read_contract(path: Path) -> dict[str, Any]:
-    content = path.read_bytes()
+    with reading(path):
+        content = path.read_bytes()
     try:
-        json.loads(content)
+        with suppress(RecursionError):
+            json.loads(content)
     except ValueError as error:
         raise InputError(f"{path.name} is no feature contract (not JSON); {_GIVE}") from error
     try:
-        contract = parse_json(content, path, CONTRACT_FIELDS)
-        _Contract.model_validate(contract)
+        contract = parse_json(content, path, {})
+        check_contract(content)
     except LaterReleaseError:
         raise
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        found = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
-        raise InputError(f"{path.name} is no feature contract ({found}); {_GIVE}") from error
-    except StorageError as error:
-        found, _, _ = str(error).rpartition("; ")  # the remedy after it is one for a store
+    except (StorageError, ValueError) as error:
+        # the remedy after it is one for a store
+        found = str(error).rpartition("; ")[0] if isinstance(error, StorageError) else error
         raise InputError(f"{path.name} is no feature contract ({found}); {_GIVE}") from error
     return contract
 

@@ -132,11 +132,20 @@ def check_kinds_fit(
     for name in of_use:
         kind = "category" if name in categories else "number"
         if kind != method.former[name]:
-            words = {"category": "a category", "number": "a number"}
-            raise InputError(
-                f"feature {name!r} was {words[method.former[name]]} in the former run but is "
-                f"{words[kind]} in the newer rows; mend the column, or select anew"
-            )
+            raise _other_kind(method, name, f"a {kind}")
+
+
+def check_type_fits(method: Reselect, name: str, kind: str) -> None:
+    """Raise InputError if a column of a type that cannot be a feature was one in the former run."""
+    if name in method.former:
+        raise _other_kind(method, name, f"of type {kind}")
+
+
+def _other_kind(method: Reselect, name: str, now: str) -> InputError:
+    return InputError(
+        f"feature {name!r} was a {method.former[name]} in the former run but is {now} in the newer "
+        "rows; mend the column, or select anew"
+    )
 
 
 def instead_of_keeping(method: Method | Reselect) -> str:

@@ -15,7 +15,12 @@ from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.given_rows import target_numbers
 from chaffinch.tasks.given_table import GivenTable, as_real_numbers, read_given_table
 from chaffinch.tasks.selection.errors import in_one_line
-from chaffinch.tasks.selection.given_arrays import check_same_order, not_of_rows, target_array
+from chaffinch.tasks.selection.given_arrays import (
+    check_same_order,
+    not_of_rows,
+    target_array,
+    without_order,
+)
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.devices import device_named
@@ -296,7 +301,10 @@ def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> 
             )
         if classes.dtype.kind in "iuf" and pd.api.types.infer_dtype(truth) == "boolean":
             truth = truth.astype(np.int64)
-        position = pd.Index(classes).get_indexer(pd.Index(truth))
+        try:
+            position = pd.Index(classes).get_indexer(pd.Index(truth))
+        except TypeError as error:
+            raise InputError(without_order(truth)) from error
         if (position < 0).any():
             raise InputError(
                 f"y must hold the model's classes, {', '.join(map(str, classes[:10]))}, but holds "

@@ -15,11 +15,14 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from chaffinch.storage import tables
+from chaffinch.storage.addresses import S3Address, place_of
+from chaffinch.storage.column_names import column_names
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import check_known
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.storage.sources import is_elsewhere, read_source
 from chaffinch.storage.tables import Dataset
-from chaffinch.tasks.checking import TableDescription, describe_table
+from chaffinch.tasks.checking import TableDescription, check_names, describe_table
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.former_fit import check_columns_fit, may_lack, odd_since, within_reach
 from chaffinch.tasks.history import prepared
@@ -75,6 +78,7 @@ def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 
 def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
     columns = settings.columns
+    _check_header(source, settings)
     source = _with_history(source, settings)
     with (
         _fit_for_the_former_run(source, settings),
@@ -90,6 +94,16 @@ def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Datas
             labels=None if settings.task == "regression" else settings.target,
             may_lack=may_lack(settings),
         )
+
+
+def _check_header(source: Any, settings: SelectionSettings) -> None:
+    """Refuse a file that lacks a column before its rows are read, which may take long."""
+    is_file = isinstance(place_of(source), Path | S3Address)
+    if is_file and settings.history is None:  # which may name columns that it makes
+        names = column_names(source)
+        known = may_lack(settings)
+        check_known([name for name in settings.columns.drop if name not in known], names)
+        check_names(pa.schema([(name, pa.null()) for name in names]), settings)
 
 
 @contextmanager
@@ -130,6 +144,7 @@ def rows_counted_in_the_source(
             table.drop_columns([name for name in columns.drop if name in there]),
             categorical=there.intersection(columns.categorical),
             numeric=there.intersection(columns.numeric),
+            has_others=True,
         )
         describe_table(typed, settings, outer_folds)
         raise
@@ -168,12 +183,12 @@ def split(context: Context, writer: StageWriter, described: StageRecord) -> None
 
 def description_of(described: StageRecord) -> TableDescription:
     """Return the description that `describe` recorded."""
-    return _DESCRIPTION.validate_json(described.path("profile.json").read_bytes())
+    return _DESCRIPTION.validate_json(described.read("profile.json"))
 
 
 def part_index(divided: StageRecord, parts: Collection[str]) -> Index:
     """Return the positions of the rows in any of `parts`, in the dataset's order."""
-    part = pq.read_table(divided.path("splits.parquet"))["part"].cast(pa.string())
+    part = divided.read_table("splits.parquet")["part"].cast(pa.string())
     return np.flatnonzero(np.isin(part.to_numpy(), list(parts)))
 
 

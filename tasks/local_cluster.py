@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
-from distributed import SpecCluster
+from distributed import Security, SpecCluster
 from distributed.deploy.subprocess import Subprocess, SubprocessScheduler, SubprocessWorker
 
+from chaffinch.tasks.interrupts import helpers_shielded
+from chaffinch.tasks.orphans import dask_programs
+
 _HOST = "127.0.0.1"
+_ORPHANS = ["chaffinch.tasks.orphans"]
 _SECONDS_TO_LOOK = 0.01
 
 
@@ -56,36 +65,76 @@ class _Cluster(SpecCluster):
             super()._update_worker_status(op, msg)  # type: ignore[no-untyped-call]
 
 
-def local_cluster(
-    n_workers: int, *, scheduler_options: dict[str, Any], worker_options: dict[str, Any]
-) -> SpecCluster:
-    """Start a scheduler and workers of one thread each, reached from this machine alone.
+@contextmanager
+def local_cluster(n_workers: int) -> Iterator[SpecCluster]:
+    """Run a scheduler and workers of one thread each, which only this program can use.
 
-    They are programs of their own, so that a caller's script needs no `if __name__` guard.
+    They are programs of their own, so that a caller's script needs no `if __name__` guard. All
+    connections need a key that is made for this cluster. The key, and every other file of the
+    cluster, is in a private temporary folder, which is removed at the end.
 
     Parameters
     ----------
     n_workers : int, at least 1
         Worker processes.
-    scheduler_options : dict
-        Of `distributed.Scheduler`; it has no dashboard.
-    worker_options : dict
-        Of `distributed.Nanny`.
 
     Raises
     ------
     OSError, RuntimeError
         If they do not start.
     """
-    scheduler = {"host": _HOST, "port": 0, "dashboard": False, "dashboard_address": None}
-    worker = {"host": _HOST, "nthreads": 1, "silence_logs": logging.WARNING}
-    of_workers = {"cls": _Worker, "options": {"worker_kwargs": worker | worker_options}}
+    with ExitStack() as opened:
+        folder = opened.enter_context(
+            TemporaryDirectory(prefix="chaffinch-dask-", ignore_cleanup_errors=True)
+        )
+        security = _security(Path(folder))
+        with helpers_shielded(), dask_programs(folder):  # a signal that waits comes at its end
+            cluster = opened.enter_context(closing(_started(n_workers, folder, security)))
+        yield cluster
+
+
+def _security(folder: Path) -> dict[str, Any]:
+    """Write a new key and certificate, and return the arguments of `Security` that name them."""
+    made = Security.temporary()
+    files = {"key": made.tls_worker_key, "cert": made.tls_worker_cert}
+    for name, content in files.items():
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_text(content)
+    roles = ("client", "scheduler", "worker")
+    named = {f"tls_{role}_{name}": str(folder / name) for role in roles for name in files}
+    return {"require_encryption": True, "tls_ca_file": str(folder / "cert"), **named}
+
+
+def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecCluster:
+    # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
+    single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
+    orphans = [[str(os.getpid()), folder]]
+    scheduler = {
+        "host": _HOST,
+        "port": 0,
+        "dashboard": False,
+        "dashboard_address": f"{_HOST}:0",
+        "scheduler_file": f"{folder}/scheduler.json",
+        "security": security,
+        "preload": _ORPHANS,
+        "preload_argv": orphans,
+    }
+    worker = {
+        "host": _HOST,
+        "nthreads": 1,
+        "env": single,
+        "memory_limit": 0,
+        "dashboard": False,
+        "silence_logs": logging.WARNING,
+        "security": security,
+        "preload_nanny": _ORPHANS,
+        "preload_nanny_argv": orphans,
+    }
+    of_workers = {"cls": _Worker, "options": {"worker_kwargs": worker}}
     return _Cluster(  # type: ignore[no-untyped-call]
         workers=dict.fromkeys(range(n_workers), of_workers),
-        scheduler={
-            "cls": _Scheduler,
-            "options": {"scheduler_kwargs": scheduler | scheduler_options},
-        },
+        scheduler={"cls": _Scheduler, "options": {"scheduler_kwargs": scheduler}},
         worker=of_workers,
         silence_logs=logging.WARNING,
+        security=Security(**security),
     )

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from chaffinch.storage.errors import printable
+
 _SECRET = re.compile(r"(://[^/\s:@]*:)[^@\s/]+(?=@)")
 _MARK = "chaffinch_context"
 
@@ -34,7 +36,7 @@ class ContextFilter(logging.Filter):
     """For a handler: puts what a line is about in front of it, and hides passwords in addresses.
 
     ``run=orders-gbmo-lightgbm-1a2b dataset=625ca62ed1be060c stage=split: message``, and the same as
-    attributes of the record.
+    attributes of the record. What is not printable is escaped, so that each is one line.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -46,5 +48,5 @@ class ContextFilter(logging.Filter):
                 setattr(record, name, about.get(name))
             told = " ".join(f"{name}={about[name]}" for name in about)
             message = _SECRET.sub(r"\1***", record.getMessage())
-            record.msg, record.args = f"{told}: {message}" if told else message, ()
+            record.msg, record.args = printable(f"{told}: {message}" if told else message), ()
         return True

@@ -13,7 +13,7 @@ from chaffinch.tasks.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.paired_bootstrap import resampling_units
 from chaffinch.tasks.recorded_path import path_of, write_path
-from chaffinch.tasks.refitting import Refit, refitted_loss
+from chaffinch.tasks.refitting import Refit, check_losses, refitted_loss
 from chaffinch.tasks.searching import search
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.vocabulary import Mask
@@ -61,6 +61,7 @@ def choose_mask(
     """
     schema = description_of(described).schema
     standing = candidates(path_of(eliminated, schema), context.settings.method)
+    masks, loss = [candidate.mask for candidate in standing], loss_of(context.settings, schema)
     losses = context.workers.map(
         refitted_loss,
         Refit(
@@ -68,20 +69,21 @@ def choose_mask(
             part_rows(context, described, divided, "model_validation"),
             schema,
             tuned_recipe(context, trained),
-            loss_of(context.settings, schema),
+            loss,
         ),
-        [candidate.mask for candidate in standing],
+        masks,
         lambda done, total: context.on_progress("choose_mask", done, total),
     )
+    check_losses(loss.name, masks, losses)
     writer.result = {
-        "mask": standing[int(np.argmin(losses))].mask.tolist(),
+        "mask": masks[int(np.argmin(losses))].tolist(),
         "candidates": [
             {
                 "n_features": int(candidate.mask.sum()),
                 "settings": candidate.settings,
-                "model_validation_loss": loss,
+                "model_validation_loss": of_candidate,
             }
-            for candidate, loss in zip(standing, losses, strict=True)
+            for candidate, of_candidate in zip(standing, losses, strict=True)
         ],
     }
 

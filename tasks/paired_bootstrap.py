@@ -6,9 +6,15 @@ in contiguous blocks of whole times, because they are not independent.
 
 Few or skewed differences make the plain percentile interval too short. So it is widened as
 Student's is against the normal, and where the loss is a mean, joined with the bootstrap-t interval
-(Efron 1981), which knows the skew. Over samples without any difference the joint interval leaves
-zero in 4 to 7 % of cases from 20 units on, be they normal, exponential, lognormal, heavy-tailed or
-mostly zero; below that, in up to 10 %.
+(Efron 1981), which knows the skew. One extreme unit can throw a bootstrap-t end far off. Such an
+end goes no further than the resampled means, and no end leaves the range of the units' differences.
+
+Coverage at nominal 95 % of 20 and of 100 units, in 500 to 1,500 samples each: normal .96, .95;
+t with 3 degrees of freedom .95, .94; mostly zero .95, .94; lognormal .94, .94; log loss of a model
+that is too sure .96, .95; differences of lognormally weighted squares .91, .93. The unlimited
+bootstrap-t covers as much, to .006 (to .015 where the lognormal has a sigma of 1.5), but at 20
+units the 95 % quantile of its width is 1.4 (lognormal) to 2.2 (squares) times as large. Of log loss
+and 20 units the percentile interval covers .86, BCa .90, Student's .87.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -139,6 +146,47 @@ def interval_in_words(interval: Interval | None, confidence: float) -> str:
     return f"{confidence:.0%} interval [{signed(interval[0])}, {signed(interval[1])}]"
 
 
+@dataclass(frozen=True)
+class SignTest:
+    """In how many units one loss is lower or higher than another, and the sign test of that.
+
+    It answers for the usual unit, whatever the size of a difference: a few large losses do not
+    hide many small gains, nor does a low p-value show that the mean loss is lower. A test of the
+    mean by flipped signs rejects 12 % instead of 5 % of samples of 20 log losses as above.
+
+    Attributes
+    ----------
+    lower, higher : int
+        Number of units in which the loss is lower, or higher; in the others it is the same.
+    p_value : float
+        Two-sided: how likely so uneven a division is if each were as likely as the other.
+    """
+
+    lower: int
+    higher: int
+    p_value: float
+
+
+def sign_test(
+    loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
+) -> SignTest | None:
+    """Count the units in which `after` has the lower loss; parameters as of `paired_interval`.
+
+    None where the loss is a score, which single rows do not have, and where one unit is all.
+    """
+    from scipy import stats
+
+    if not loss.is_mean_over_rows or not units.any():
+        return None
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    new, old = (np.bincount(units, weight * loss.per_row(rows.y, made)) for made in (after, before))
+    is_other = np.abs(new - old) > _ROUNDING * np.maximum(np.abs(new), np.abs(old))
+    lower, higher = int((is_other & (new < old)).sum()), int((is_other & (new > old)).sum())
+    decided = lower + higher
+    p_value = float(stats.binomtest(lower, decided).pvalue) if decided else 1.0
+    return SignTest(lower, higher, p_value)
+
+
 def paired_error(
     loss: Loss,
     rows: Rows,
@@ -188,10 +236,13 @@ def _interval_of_a_mean(
     (mean,), (error,) = _means_and_errors(sums[None], weights[None])
     low, high = _widened(mean, means, n, confidence)
     varied = errors > 0  # a resample of one unit over and over says nothing of the spread
-    if not varied.any():
-        return low, high
-    below, above = _quantiles((means[varied] - mean) / errors[varied], confidence)
-    return min(low, mean - above * error), max(high, mean - below * error)
+    if varied.any():
+        below, above = _quantiles((means[varied] - mean) / errors[varied], confidence)
+        low = min(low, max(mean - above * error, means.min()))
+        high = max(high, min(mean - below * error, means.max()))
+    of_units = sums / weights
+    low, high = np.clip([low, high], of_units.min(), of_units.max())
+    return float(low), float(high)
 
 
 def _means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:

@@ -251,9 +251,11 @@ def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.Chunk
     InputError
         If it holds what cannot be that.
     """
-    named = {"categorical" if is_category else "numeric": [name]}
+    categorical, numeric = ([name], []) if is_category else ([], [name])
     try:
-        return type_columns(source.select([name]), **named).column(0)
+        return type_columns(source.select([name]), categorical=categorical, numeric=numeric).column(
+            0
+        )
     except InputError as error:
         # the remedy that follows the last semicolon is one for training
         found, _, _ = str(error).rpartition("; ")

@@ -23,13 +23,13 @@ class ColumnProfile:
     role : str
         target, feature, excluded, drop, weight, group or time.
     type : str
-        float64, int64, bool, category or timestamp.
+        float64, int64, bool, category, timestamp, or the name of a type that cannot be a feature.
     rows : int
         Rows of the table.
     missing : int
         Rows without a value.
-    distinct : int
-        Different values among the others.
+    distinct : int or None
+        Different values among the others; None for a type that cannot be a feature.
     minimum, mean, maximum, standard_deviation : float or None
         For numbers; the standard deviation is that of the rows themselves (divided by n).
     most_frequent : str or None
@@ -38,10 +38,10 @@ class ColumnProfile:
 
     name: str
     role: str
-    type: ColumnKind
+    type: str
     rows: int
     missing: int
-    distinct: int
+    distinct: int | None
     minimum: float | None = None
     mean: float | None = None
     maximum: float | None = None

@@ -8,10 +8,9 @@ from typing import Any
 
 from chaffinch.storage.data_sets import other_name
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.files import parse_json
 from chaffinch.storage.promotion_entries import Promotion
 from chaffinch.storage.promotions import Promotions
-from chaffinch.tasks.result import CONTRACT_FIELDS
+from chaffinch.tasks.contract import parse_contract
 
 
 def read_contract(histories: Promotions, promotion: Promotion) -> Mapping[str, Any]:
@@ -22,8 +21,7 @@ def read_contract(histories: Promotions, promotion: Promotion) -> Mapping[str, A
     StorageError
         If it is damaged, or a later release wrote it.
     """
-    content, path = histories.contract(promotion), histories.path(promotion)
-    return parse_json(content, path, CONTRACT_FIELDS)
+    return parse_contract(histories.contract(promotion), histories.path(promotion))
 
 
 def check_target(histories: Promotions, name: str, target: str, task: str | None) -> None:

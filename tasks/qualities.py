@@ -122,7 +122,7 @@ def model_gain(model: Any, X: Any) -> Univariate:
     Raises
     ------
     InputError
-        If the model has no importances, or they are not those of the columns.
+        If the model has no importances, one is not finite, or they are not those of the columns.
     """
     with said_to_the_user():
         given = read_model(model, "squared_error")
@@ -139,6 +139,7 @@ def model_gain(model: Any, X: Any) -> Univariate:
                 f"{given.name} must have one importance for each of the {len(names)} features but "
                 f"has {'none' if scores is None else len(scores)}; use permutation, or masked_loss"
             )
+        importances.check_finite(scores, given.name)
         return Univariate(scores, names)
 
 

@@ -91,7 +91,7 @@ def write_path(writer: StageWriter, schema: Schema, path: Path, unmasked_loss: f
 
 def path_of(eliminated: StageRecord, schema: Schema) -> Path:
     """Return what `write_path` wrote."""
-    steps = pq.read_table(eliminated.path(PATH_FILE))
+    steps = eliminated.read_table(PATH_FILE)
     result = eliminated.result
     if "tried" in steps.column_names:
         return _walks_of(steps.to_pylist(), schema)

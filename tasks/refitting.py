@@ -18,6 +18,7 @@ from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.refit_settings import ParticleSwarm, Rfe, Rfecv, Sequential
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.selection.masked_loss.state import check_finite
 from chaffinch.tasks.selection.rivals.elimination_by_refits import (
     CrossValidatedPath,
     eliminate_by_refits,
@@ -85,6 +86,12 @@ class _Eliminations:
 def refitted_loss(shared: Refit, mask: Mask) -> float:
     """Return the loss of a model fitted on the features of a mask (d,) alone."""
     return shared.loss_of(shared.model(mask), mask)
+
+
+def check_losses(name: str, masks: Sequence[Mask], losses: Sequence[float]) -> None:
+    """Refuse a loss that is no finite number, which would pass for the lowest; UnusableError."""
+    for mask, loss in zip(masks, losses, strict=True):
+        check_finite(name, np.array([loss]), int(mask.sum()), len(mask))
 
 
 def search_by_refits(method: Rfe | Rfecv | Sequential | ParticleSwarm, material: Material) -> Path:
@@ -222,6 +229,7 @@ class _Losses:
 
     def __call__(self, masks: Sequence[Mask]) -> list[float]:
         losses = self._material.workers.map(refitted_loss, self._refit, masks, self._tell)
+        check_losses(self._refit.loss.name, masks, losses)
         self._seen.update(losses)
         self._n_done += len(masks)
         return losses

@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
 from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.catalog import next_stage
-from chaffinch.tasks.contract import FeatureContract
+from chaffinch.tasks.contract import FeatureContract, parse_contract
 from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.recorded_path import PATH_FILE, step_of_each
 from chaffinch.tasks.recorded_searches import scores_of_result
@@ -29,18 +28,6 @@ if TYPE_CHECKING:
 
 _ALTERNATIVES, _CHANGES = "alternatives.json", "changes.json"
 CONTRACT_FILE = "selection.json"
-CONTRACT_FIELDS = {
-    "target": dict,
-    "features": list,
-    "candidates": list,
-    "model": dict,
-    "settings": dict,
-    "seed": int,
-    "versions": dict,
-    "losses": dict,
-    "comparison": dict,
-    "warnings": list,
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +37,9 @@ class SelectionResult:
     Attributes
     ----------
     features : list of str
-        Kept features, in the table's order. A list of your own at every asking.
+        Kept features, in the table's order. A list of your own at every asking. After `select` and
+        `reselect` of a pandas table they are its own labels, numbers too; a run that is loaded,
+        and everything else but `candidates` and `scores`, names columns by text.
     candidates : list of str, length d
         All features that took part, in the table's order; likewise.
     mask : ndarray of bool, shape (d,)
@@ -116,8 +105,8 @@ class SelectionResult:
     contract: FeatureContract
     run: str
     folder: Path | None
-    _features: tuple[str, ...]
-    _candidates: tuple[str, ...]
+    _features: tuple[Any, ...]
+    _candidates: tuple[Any, ...]
     _model_files: dict[str, bytes]
     _report: bytes | ReportContent
     _trusted: tuple[str, ...] = ()
@@ -130,12 +119,12 @@ class SelectionResult:
 
     # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
     @property
-    def features(self) -> list[str]:
+    def features(self) -> list[Any]:
         """Kept features, in the table's order."""
         return list(self._features)
 
     @property
-    def candidates(self) -> list[str]:
+    def candidates(self) -> list[Any]:
         """All features that took part, in the table's order."""
         return list(self._candidates)
 
@@ -162,7 +151,7 @@ class SelectionResult:
         InputError
             If a kept feature is missing, or the table is of another kind.
         """
-        return kept_columns(table, self._features)
+        return kept_columns(table, tuple(map(str, self._features)))
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
@@ -241,7 +230,11 @@ def load_run(
 
 
 def load_result(
-    run: Run, *, keep_folder: bool = True, trusted: Sequence[str] = ()
+    run: Run,
+    *,
+    keep_folder: bool = True,
+    trusted: Sequence[str] = (),
+    labels: Mapping[str, Any] = MappingProxyType({}),
 ) -> SelectionResult:
     """Read a finished run back.
 
@@ -253,6 +246,8 @@ def load_result(
         Whether its folder outlives this call.
     trusted : sequence of str
         See `load_run`.
+    labels : mapping of str to label
+        Of columns that the table in memory names by something else than text.
 
     Raises
     ------
@@ -270,11 +265,9 @@ def load_result(
     if next_stage(run, stages):
         raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
     evaluated, retrained = stages["evaluate"], stages["retrain"]
-    contract = parse_json(
-        evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE), CONTRACT_FIELDS
-    )
+    contract = parse_contract(evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE))
     eliminated = stages["optimise_mask"]
-    elimination = pq.read_table(pa.BufferReader(eliminated.read(PATH_FILE)))
+    elimination = eliminated.read_table(PATH_FILE)
     model_files = {
         name.removeprefix("model/"): retrained.read(name)
         for name in retrained.files
@@ -285,11 +278,12 @@ def load_result(
     step_of = step_of_each(elimination)
     kept = set(features)
     mask = np.array([name in kept for name in candidates])
+    scores = scores_of_result(elimination, eliminated.result, candidates, mask.tolist())
     return SelectionResult(
         mask=mask,
         steps=np.array([step_of.get(name, 0) for name in candidates]),
         path=elimination.to_pandas(),
-        scores=scores_of_result(elimination, eliminated.result, candidates, mask.tolist()),
+        scores=scores and {labels.get(name, name): score for name, score in scores.items()},
         losses=contract["losses"],
         comparison=contract["comparison"],
         alternatives=_further(stages, "score_alternatives", _ALTERNATIVES, {"sets": list}),
@@ -302,8 +296,8 @@ def load_result(
         contract=FeatureContract(contract),
         run=run.name,
         folder=run.folder if keep_folder else None,
-        _features=features,
-        _candidates=candidates,
+        _features=tuple(labels.get(name, name) for name in features),
+        _candidates=tuple(labels.get(name, name) for name in candidates),
         _model_files=model_files,
         _report=report_of(stages["write_report"]),
         _trusted=tuple(trusted),

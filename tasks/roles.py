@@ -15,6 +15,7 @@ from chaffinch.tasks.arrow_columns import (
     first_missing,
     if_numbers,
     kind_of,
+    other_type,
 )
 from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.former_fit import unless_given, within_reach
@@ -33,13 +34,13 @@ _GIVE = {
 
 
 @contextmanager
-def said_in_role(named: Iterable[tuple[str, str | None]]) -> Iterator[None]:
+def said_in_role(named: Iterable[tuple[str, str]]) -> Iterator[None]:
     """Let an error inside tell no one to drop a column that is named for something.
 
     Parameters
     ----------
-    named : iterable of (str, str or None)
-        Each role, such as ``"time column"``, and the column that is named for it, if any.
+    named : iterable of (str, str)
+        Each role, such as ``"time column"``, and the column that is named for it.
 
     Raises
     ------
@@ -57,17 +58,27 @@ def said_in_role(named: Iterable[tuple[str, str | None]]) -> Iterator[None]:
         raise
 
 
-def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str | None]]:
+def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
     """Yield every role that a column is named for, and the column."""
     columns = settings.columns
     yield "target", settings.target
     for role in ("weight", "group", "time"):
-        yield f"{role} column", getattr(columns, role)
-    if settings.history is not None:
+        if (name := getattr(columns, role)) is not None:
+            yield f"{role} column", name
+    if settings.history is not None and settings.history.series is not None:
         yield "series column", settings.history.series
     for role in ("keep", "numeric", "categorical"):
         for name in getattr(columns, role):
             yield f"{role} column", name
+
+
+def refuse_others(table: Any, settings: SelectionSettings) -> None:
+    """Raise InputError if a column that is named for a role is of a type that fits none."""
+    for role, name in roles_of(settings):
+        position = table.schema.get_field_index(name)
+        kind = None if position < 0 else other_type(table.column(position))
+        if kind is not None:
+            raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
 
 
 def check_roles(table: Any, settings: SelectionSettings) -> None:

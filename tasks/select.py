@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Collection
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,7 +73,8 @@ def select(
         table or a query in a database, ``"postgresql://host/database#table"`` or ``"...#SELECT
         ..."``; or a table in memory. No address holds a password: that comes from the environment.
     target : str
-        Column to predict.
+        Column to predict. Columns of a pandas table may be named here and below by their own
+        labels where these are whole numbers.
     method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
         ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
         and masks in turn; ``"flbmo"`` keeps a fixed number; ``"robust_elimination"`` judges by
@@ -152,18 +155,26 @@ def select(
     True
     """
     model, estimator = model_settings(model)
+    labels = _labels_of(data)
+
+    def as_text(name: Any) -> Any:
+        return str(name) if isinstance(name, Integral) and str(name) in labels else name
+
+    def texts(role: str, names: Collection[str]) -> tuple[str, ...]:
+        return tuple(map(as_text, names_of(role, names)))
+
     settings = SelectionSettings(
-        target=target,
+        target=as_text(target),
         method=method_settings(method, n_features, min_score),
         model=model,
         columns=ColumnSettings(
-            keep=names_of("keep", keep),
-            drop=names_of("drop", drop),
-            categorical=names_of("categorical", categorical),
-            numeric=names_of("numeric", numeric),
-            weight=weight,
-            group=group,
-            time=time,
+            keep=texts("keep", keep),
+            drop=texts("drop", drop),
+            categorical=texts("categorical", categorical),
+            numeric=texts("numeric", numeric),
+            weight=as_text(weight),
+            group=as_text(group),
+            time=as_text(time),
         ),
         alternatives=alternatives_of(alternatives),
         task=task,
@@ -173,8 +184,8 @@ def select(
         history=_history(
             listed("lags", lags),
             listed("rolling", rolling),
-            names_of("history_columns", history_columns),
-            series,
+            texts("history_columns", history_columns),
+            as_text(series),
             scale,
         ),
         shares=shares,
@@ -233,7 +244,15 @@ def selected(
             run,
             keep_folder=store is not None,
             trusted=() if estimator is None else packages_of(estimator),
+            labels=_labels_of(data),
         )
+
+
+def _labels_of(data: Any) -> dict[str, Any]:
+    """Return the labels of a pandas table, which may be numbers, by their text."""
+    pandas = sys.modules.get("pandas")
+    is_frame = pandas is not None and isinstance(data, pandas.DataFrame)
+    return {str(label): label for label in data.columns} if is_frame else {}
 
 
 def method_settings(

@@ -171,7 +171,7 @@ class Settings(BaseModel):
 
     if not TYPE_CHECKING:  # type checkers know each model's own arguments
 
-        def __init__(self, **values: Any) -> None:
+        def __init__(self, /, **values: Any) -> None:
             try:
                 super().__init__(**values)
             except ValidationError as error:

@@ -286,7 +286,7 @@ class SelectionSettings(Settings):
 
 
 class ExecutionSettings(Settings):
-    """Where a run is kept and what computes it; nothing here changes a result."""
+    """Where a run is kept, what computes it, when it stops; nothing here changes a result."""
 
     store: StorePath = setting(
         Path("chaffinch-store"), 0, "Store", "Folder that keeps datasets and runs."
@@ -300,6 +300,13 @@ class ExecutionSettings(Settings):
     )
     workers: WorkerCount | None = setting(
         None, 2, "Workers", "Worker processes of a local cluster. By default one per core."
+    )
+
+    strict: bool = setting(
+        False,
+        3,
+        "Strict",
+        "Fail before anything is trained if there are warnings about the table; exit code 3.",
     )
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ from chaffinch.tasks.alternative_qualities import MODEL_GAIN
 from chaffinch.tasks.alternatives import score_alternatives, search_alternatives
 from chaffinch.tasks.changes import judge_changes
 from chaffinch.tasks.cluster import open_workers
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import refuse_warnings, said_to_the_user
 from chaffinch.tasks.evaluation import evaluate, retrain
 from chaffinch.tasks.former_fit import within_reach
 from chaffinch.tasks.history import prepared
@@ -169,7 +169,9 @@ def _begun(
         context = Context(dataset, run, settings, workers, on_progress, estimator, store, is_kept)
         with rows_counted_in_the_source(rows, settings):
             described = through(describe)(context)
-        check_fit(settings, description_of(described).schema, estimator)
+        description = description_of(described)
+        check_fit(settings, description.schema, estimator)
+        refuse_warnings(description.warnings, strict=execution.strict)
         if not run.exists:
             run.describe(
                 {

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.storage.checkpoints import Checkpoints
+from chaffinch.storage.errors import StorageError
+from chaffinch.storage.files import FORMAT_VERSION, is_sealed, parse_json, sealed
 from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.checking import TableDescription
@@ -22,6 +28,11 @@ from chaffinch.tasks.settings import SelectionSettings
 from chaffinch.tasks.splits import fold_indices
 from chaffinch.tasks.stage import Context, stage
 from chaffinch.tasks.workers import InProcess, OnDone, Workers
+
+logger = logging.getLogger(__name__)
+
+_FITS = "fits.json"
+_SHARE = 0.05  # of the time that keeping the losses of fits may take
 
 # The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
 _MOST_CANDIDATES = 20
@@ -139,7 +150,14 @@ def train_base_model(
         context.on_progress("train_base_model", done, total)
 
     tuned = tune(
-        recipe_of(settings, context.estimator), settings, rows, schema, folds, context.workers, tell
+        recipe_of(settings, context.estimator),
+        settings,
+        rows,
+        schema,
+        folds,
+        context.workers,
+        tell,
+        writer.checkpoints if context.is_kept else None,
     )
     model = tuned.recipe.fit(rows, schema)
     write_model(writer, "base_model", model)
@@ -165,6 +183,7 @@ def tune(
     folds: Callable[[], list[Fold]],
     workers: Workers,
     on_done: OnDone | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Tuned:
     """Choose the hyper-parameters by cross-validation, where there is a choice.
 
@@ -184,6 +203,8 @@ def tune(
         Who computes.
     on_done : callable, optional
         Called with the number of fits done and the number in all.
+    checkpoints : Checkpoints, optional
+        Where the loss of each fit is kept, so that no fit is repeated after a stop.
 
     Raises
     ------
@@ -195,7 +216,7 @@ def tune(
     if len(candidates) > 1:
         loss = loss_of(settings, schema)
         shared = _CrossValidation(rows, schema, tuple(folds()), loss, recipe)
-        losses = _cross_validate(workers, shared, candidates, on_done)
+        losses = _cross_validate(workers, shared, candidates, on_done, checkpoints)
     best = 0 if losses is None else int(np.argmin(losses))
     chosen = replace(recipe, parameters={**recipe.parameters, **candidates[best]})
     return Tuned(chosen, candidates, losses)
@@ -243,7 +264,7 @@ def read_model(
 ) -> FittedModel:
     """Read back what `write_model` wrote; whoever brings an estimator trusts its package."""
     names = [name for name in record.files if name.startswith(f"{folder}/")]
-    files = {name.removeprefix(f"{folder}/"): record.path(name).read_bytes() for name in names}
+    files = {name.removeprefix(f"{folder}/"): record.read(name) for name in names}
     own = () if context.estimator is None else models.packages_of(context.estimator)
     return models.load(kind, files, schema, own)
 
@@ -287,12 +308,61 @@ def _cross_validate(
     shared: _CrossValidation,
     candidates: list[dict[str, Any]],
     on_done: OnDone | None,
+    checkpoints: Checkpoints | None,
 ) -> list[float]:
     """Return each candidate's mean loss over the folds."""
     n_folds = len(shared.folds)
     items = [(candidate, fold) for candidate in candidates for fold in range(n_folds)]
-    losses = workers.map(_fold_loss, shared, items, on_done)
-    return [float(mean) for mean in np.reshape(losses, (len(candidates), n_folds)).mean(axis=1)]
+    losses = {} if checkpoints is None else _losses_kept(checkpoints)
+    if losses:
+        logger.info("%d of %d fits were made before", len(losses), len(items))
+        if on_done is not None:
+            on_done(len(losses), len(items))
+    left = [number for number in range(len(items)) if number not in losses]
+    began, spent = monotonic(), 0.0
+
+    def keep() -> None:
+        nonlocal spent
+        if checkpoints is not None:
+            asked = monotonic()
+            checkpoints.keep(_FITS, lambda: _as_bytes(losses))
+            spent += monotonic() - asked
+
+    try:
+        with closing(workers.as_done(_fold_loss, shared, [items[i] for i in left])) as results:
+            for position, loss in results:
+                losses[left[position]] = loss
+                if spent <= _SHARE * (monotonic() - began):
+                    keep()
+                if on_done is not None:
+                    on_done(len(losses), len(items))
+    finally:
+        keep()
+    table = np.reshape([losses[i] for i in range(len(items))], (len(candidates), n_folds))
+    return [float(mean) for mean in table.mean(axis=1)]
+
+
+def _as_bytes(losses: Mapping[int, float]) -> bytes:
+    """Return losses by the number of the fit; as text, since one may be infinite or NaN."""
+    exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
+    return sealed({"format_version": FORMAT_VERSION, "losses": exact})
+
+
+def _losses_kept(checkpoints: Checkpoints) -> dict[int, float]:
+    """Return the losses of the fits that were made before a stop."""
+    checkpoints.begin()
+    content = checkpoints.read(_FITS)
+    if content is None:
+        return {}
+    try:
+        kept = parse_json(content, checkpoints.folder / _FITS, {"losses": dict})
+        is_whole = is_sealed(kept)
+    except StorageError:
+        is_whole = False
+    if not is_whole:
+        checkpoints.discard(_FITS, "it is damaged")
+        return {}
+    return {int(number): float(loss) for number, loss in kept["losses"].items()}
 
 
 def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> float:

@@ -15,8 +15,11 @@ def program() -> str | None:
 
 
 @contextmanager
-def opened(program: str, address: str) -> Iterator["Page"]:
-    """Open an empty page; whatever asks for another address than this one is as if offline."""
+def opened(program: str, address: str = "") -> Iterator["Page"]:
+    """Open an empty page; whatever asks for another address than this one is as if offline.
+
+    Without an address nothing is intercepted: playwright answers preflight requests itself if so.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -24,6 +27,7 @@ def opened(program: str, address: str) -> Iterator["Page"]:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1300, "height": 1000})
         page.set_default_timeout(30_000)
-        page.route(lambda url: not url.startswith(address), lambda route: route.abort())
+        if address:
+            page.route(lambda url: not url.startswith(address), lambda route: route.abort())
         yield page
         browser.close()

@@ -11,7 +11,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("flows", "tasks", "storage")
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-MOST_LINES = 310
 
 NEVER_CALLED = {"print", "eval", "exec", "breakpoint"}
 NEVER_IMPORTED = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
@@ -43,10 +42,8 @@ def nodes(path):
 
 
 @of_every_file
-def test_a_file_opens_with_what_it_is_and_can_be_held_in_the_head(path):
-    text = path.read_text()
-    assert ast.get_docstring(ast.parse(text))
-    assert text.count("\n") <= MOST_LINES
+def test_a_file_opens_with_a_docstring(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
 
 
 @of_every_file

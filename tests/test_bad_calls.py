@@ -50,6 +50,21 @@ def test_a_file_that_is_no_table(name, content, message, tmp_path):
     assert not left_in(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "z"}, "target 'z' is no column of the table; it has 'a', 'b' and 'y'"),
+        ({"drop": ["z"]}, "there is no column 'z'; there are 'a', 'b' and 'y'"),
+        ({"keep": ["z"]}, "keep column 'z' is no column of the table; it has 'a', 'b' and 'y'"),
+    ],
+)
+def test_names_are_looked_up_in_the_header_before_the_rows_are_read(options, message, tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,y\n1,2,3\nthis row cannot be read\n")
+    with pytest.raises(InputError) as refusal:
+        select(tmp_path / "x.csv", **options)
+    assert str(refusal.value) == message
+
+
 @pytest.mark.parametrize("source", [None, 3, [[1, 2]], {"a": [1]}, np.ones((3, 2))])
 def test_what_is_no_table_at_all(source):
     with pytest.raises(InputError, match=r"a source must be a path to \.csv") as refusal:

@@ -54,7 +54,7 @@ TABLES = [
     bad("few rows", "the table has 5 rows but the parts and the folds need 8: give more rows, or "
         "use fewer folds", FEW_ROWS),
     bad("constant features", "the table has no feature: left out are 'a', 'b' and 'c' (constant); "
-        "give columns that vary", bad_table(a=1, b="x", c=0.5), at_command=True),
+        "give columns of numbers or text that vary", bad_table(a=1, b="x", c=0.5), at_command=True),
     bad("two columns of one name", "the table names column 'a' twice, at positions 1 and 2; "
         "rename one", bad_table().set_axis(["a", "a", "c", "y"], axis=1)),
     bad("target with gaps", "target 'y' is missing in 2 of 60 rows, first in row 8: fill or "
@@ -83,14 +83,13 @@ TABLES = [
                                     ("categorical", True, "numbers or text"))),
     bad("target of lists", "target 'y' is of type list<item: int64>; give numbers or classes",
         bad_table(y=[[1]] * N)),
-    bad("lists", "column 'a' is of type list<item: int64>, which is no feature; drop it",
-        bad_table(a=[[1]] * N)),
-    bad("dates", "column 'a' holds timestamps and cannot be a feature: name it as the time "
-        "column, or drop it", bad_table(a=pd.date_range("2026-01-01", periods=N)),
-        at_command=True),
-    bad("several columns of dates", "columns 'a', 'b' and 'c' hold timestamps and cannot be "
-        "features: name one as the time column, or drop them",
-        bad_table(**dict.fromkeys("abc", pd.date_range("2026-01-01", periods=N)))),
+    bad("nothing but dates and lists", "the table has no feature: left out are 'a' (type "
+        "list<item: int64>: to use one, make it numbers or text), 'b' and 'c' (timestamps: to use "
+        "one, name it as the time column or as categorical); give columns of numbers or text that "
+        "vary", bad_table(a=[[1]] * N, **dict.fromkeys("bc", pd.date_range("2026", periods=N)))),
+    bad("dates to keep", "keep column 'a' is no use as a feature (timestamps: to use one, name it "
+        "as the time column or as categorical): take it off the keep list",
+        bad_table(a=pd.date_range("2026-01-01", periods=N)), keep=["a"], at_command=True),
     bad("large target", "target 'y' must lie within -1e+30..1e+30, which models can compute with, "
         "but is 3e+300 in row 3: rescale it", bad_table(y=[1.5e300, 2e300, 3e300] * 20),
         task="regression", at_command=True),

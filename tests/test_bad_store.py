@@ -3,10 +3,12 @@
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import dask.distributed  # its defaults must be there before a setting is changed
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -66,6 +68,13 @@ def test_a_file_where_the_store_should_be(below, tmp_path):
     done = chaffinch_run("run", tmp_path / "table.csv", "--target", "y", "--store", store)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
     assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder can be made in /proc")
+def test_a_store_where_no_folder_can_be_made():
+    for store in ("/proc/x", "/proc/x/store"):
+        with pytest.raises(InputError, match=f"^no folder can be made at {store}; name another st"):
+            chaffinch.select(bad_table(), "y", store=store)
 
 
 @pytest.fixture
@@ -174,6 +183,44 @@ def test_a_truncated_table_is_made_again(finished):
     assert parquet.read_bytes() == whole
 
 
+def without_the_store(store):
+    shutil.rmtree(store)
+
+
+def with_other_files(store):
+    for path in store.glob("runs/*/*"):
+        if path.is_file() and path.name not in (".lock", "run.json"):
+            path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("do", [without_the_store, with_other_files], ids=lambda do: do.__name__)
+def test_a_store_that_is_changed_amid_a_run_is_a_storage_error_in_one_line(do, tmp_path):
+    """At the beginning of every stage; the same call again is right."""
+
+    def selected(on_progress):
+        quick = ModelSettings(name="linear", tuning="none")
+        return chaffinch.select(bad_table(), "y", method="anova_f", n_features=2, model=quick,
+                                store=tmp_path / "store", on_progress=on_progress)  # fmt: skip
+
+    moments = []
+    whole = selected(lambda *moment: moments.append(moment))
+    refused = 0
+    for moment in (one for one in moments if one[1:] == (0, 1)):
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
+
+        def change(*reached, moment=moment):
+            if reached == moment:
+                do(tmp_path / "store")
+
+        try:
+            selected(change)
+        except StorageError as error:
+            assert str(error).isprintable()  # noqa: PT017 - others are raised
+            refused += 1
+    assert refused >= 5
+    assert selected(lambda *_: None).contract == whole.contract
+
+
 def test_a_run_that_is_not_there(finished):
     store, result = finished
     almost = result.run[:-1]
@@ -278,6 +325,28 @@ def test_a_scheduler_that_does_not_answer(tmp_path):
     assert str(refusal.value) == (
         f"no Dask scheduler answers at {nobody!r}; start one with `dask scheduler`, or set "
         "cluster to local"
+    )
+    assert not left_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("named", "problem"),
+    [
+        ("", "none are named"),
+        ("no_file", "they cannot be used (No such file or directory)"),
+    ],
+)
+def test_a_scheduler_with_tls_but_no_certificates(tmp_path, named, problem):
+    address, name = "tls://127.0.0.1:9", "DASK_DISTRIBUTED__COMM__TLS__{}".format
+    files = dict.fromkeys(("ca-file", "client.cert", "client.key"), named or None)
+    with (
+        dask.config.set({f"distributed.comm.tls.{key}": file for key, file in files.items()}),
+        pytest.raises(InputError) as refusal,
+    ):
+        chaffinch.select(bad_table(), "y", cluster=address, store=tmp_path)
+    assert str(refusal.value) == (
+        f"the scheduler at {address!r} needs certificates, but {problem}; set {name('CA_FILE')}, "
+        f"{name('CLIENT__CERT')}, {name('CLIENT__KEY')} to their files"
     )
     assert not left_in(tmp_path)
 

@@ -1,16 +1,25 @@
 """The command line: what it prints where, in words and in JSON, and how quickly it helps."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
+import click
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import chaffinch
-from chaffinch import ModelSettings
+from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.flows.commands import cli, exit_code
+from chaffinch.tasks.errors import WorkersError
 from tests.made_up import good_table
 from tests.refusals import COMMAND, chaffinch_run
 
@@ -196,3 +205,111 @@ def test_quiet_and_verbose_go_against_each_other():
     done = chaffinch_run("run", "table.csv", "--target", "y", "--quiet", "--verbose")
     said = "Error: --quiet and --verbose go against each other; give one of them\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+HOSTILE = ["\x1b]0;TITLE\x07x", "two\nlines", "\x1b[31mred"]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A run that keeps columns whose names are made to take a terminal over."""
+    store = tmp_path_factory.mktemp("hostile")
+    table = pd.DataFrame({name: np.arange(60) % (7 + i) for i, name in enumerate(HOSTILE)})
+    table["y"] = table.sum(axis=1) + 0.5
+    model = ModelSettings(name="linear", tuning="none")
+    return chaffinch.select(table, "y", model=model, keep=HOSTILE, store=store)
+
+
+def test_names_of_columns_cannot_write_to_the_terminal(hostile):
+    done = chaffinch_run("show", hostile.run, "--store", hostile.folder.parents[1])
+    assert done.returncode == 0
+    assert "Kept 3 of 3: \\x1b]0;TITLE\\x07x, two\\nlines, \\x1b[31mred\n" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_nor_can_reasons_of_promotions(hostile):
+    store = hostile.folder.parents[1]
+    chaffinch.promote(hostile, "named", reason="\x1b[2J", store=store)
+    done = chaffinch_run("promoted", "named", "--store", store)
+    assert "\\x1b[2J" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_columns_reach_another_program_as_they_are(hostile):
+    asked = ("columns", hostile.run, "--store", hostile.folder.parents[1], "--as")
+    sql = chaffinch_run(*asked, "sql").stdout
+    assert sql == ", ".join(f'"{name}"' for name in HOSTILE) + "\n"
+    assert json.loads(chaffinch_run(*asked, "parquet").stdout) == HOSTILE
+    assert json.loads(chaffinch_run(*asked, "json").stdout)["columns"] == HOSTILE
+
+
+def test_an_error_is_one_printable_line(tmp_path, capsys):
+    contract = tmp_path / "c.json"
+    contract.write_text(json.dumps({"format_version": "\x1b[2J" * 10_000}))
+    for given, said in (
+        (["shuffle", "no\nsuch \x1b[31mfile", "--to", "x"], "no file no such \\x1b[31mfile"),
+        (["columns", str(contract)], "must have format_version 1 but has \\x1b[2J\\x1b"),
+    ):
+        assert exit_code(partial(cli.main, given)) == 2
+        told = capsys.readouterr().err
+        assert said in told
+        assert told.removesuffix("\n").isprintable()
+        assert len(told) < 500
+
+
+@pytest.mark.parametrize("error", [StorageError, InputError, WorkersError, click.UsageError])
+def test_so_is_one_of_several_lines(error, capsys):
+    def fail(**_):
+        raise error("x is no Parquet file: Invalid data\nDeserializing failed.\n\n")
+
+    assert exit_code(fail) in (1, 2)
+    said = "Error: x is no Parquet file: Invalid data Deserializing failed.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_output_that_cannot_be_written_is_told_from_any_other_file():
+    """To /dev/full; a terminal that is gone answers EIO."""
+    arguments = [*COMMAND, "--help"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    said = "Error: the output cannot be written (No space left on device)\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+    def fail(**_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="No space left"):
+        exit_code(fail)
+
+
+# The table takes 800 MB; the limit is on what the process may ask for beyond its libraries.
+SHORT_OF_MEMORY = """
+import resource, sys
+from pathlib import Path
+import chaffinch.flows.prefect_environment, chaffinch.tasks.story, chaffinch.tasks.select
+chaffinch.flows.prefect_environment.prepare(quiet=True)
+import chaffinch.flows.terminal
+from chaffinch.flows.commands import cli, exit_code
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + 200 * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+sys.exit(exit_code(lambda **options: cli.main(sys.argv[1:], **options)))
+"""
+
+
+@pytest.mark.e2e
+def test_memory_that_runs_out_is_told_as_that(tmp_path):
+    table, zeros = tmp_path / "table.parquet", np.zeros(5_000_000)
+    pq.write_table(pa.table(dict.fromkeys([*map(str, range(19)), "y"], zeros)), table)
+    command = ("run", table, "--target", "y", "--cluster", "none", "--store", tmp_path / "store")
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_MEMORY, *map(str, command)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: out of memory while running step 'ingest'; give fewer rows or columns, or more "
+        "memory\n"
+    )

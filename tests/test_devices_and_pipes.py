@@ -6,6 +6,7 @@ pipe first, so that code which opens it is out of time before it fills the memor
 
 import inspect
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError
+from chaffinch.flows.commands import cli, exit_code
 from chaffinch.flows.differentiable_selection import differentiable_selection as flow
 from chaffinch.storage.column_names import column_names
 from chaffinch.storage.shuffle import are_parquet
@@ -121,3 +123,23 @@ def test_a_database(no_files) -> None:
             check_refused(
                 ask, f"sqlite:///{path}#orders", what="a source", named=path, remedy=ANOTHER_FILE
             )
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="Linux has a file that fails")
+@pytest.mark.parametrize("ending", [".csv", ".tsv.gz", ".parquet", ".svm"])
+def test_a_file_whose_disk_fails_is_named(tmp_path: Path, ending: str, capsys) -> None:
+    """Exit code 2: the one of a hang-up is for a terminal that is gone."""
+    failing = tmp_path / f"table{ending}"
+    failing.symlink_to("/proc/self/mem")  # its first bytes cannot be read
+    message = f"{failing} cannot be read (Input/output error); check its disk, or name another"
+    doors = [chaffinch.load_contract]
+    if ending == ".svm":
+        doors += [lambda path: chaffinch.shuffle_svmlight(path, tmp_path / "out", zero_based=True)]
+    else:
+        doors += [source_fingerprint, partial(chaffinch.select, target="y")]
+    for ask in doors:
+        with pytest.raises(InputError) as refusal:
+            ask(failing)
+        assert str(refusal.value) == message
+    assert exit_code(partial(cli.main, ["columns", str(failing)])) == 2
+    assert capsys.readouterr().err == f"Error: {message}\n"

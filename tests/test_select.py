@@ -90,6 +90,28 @@ def test_equal_tables_have_equal_contracts_wherever_they_come_from(kind, result,
     assert select(sources(tmp_path)[kind]).contract == result.contract
 
 
+def test_columns_named_by_numbers_are_named_so_in_the_result(tmp_path):
+    X = np.random.default_rng(0).normal(size=(120, 5))
+    table = pd.DataFrame(X)
+    table[5] = X[:, 1] + 2 * X[:, 3]
+    named = table.set_axis(list(map(str, table.columns)), axis=1)
+    options = {"model": "linear", "method": "mrmr", "n_features": 3}
+    result = chaffinch.select(table, 5, keep=[0], drop=(2,), store=tmp_path, **options)
+    assert result.features == [0, 1, 3]
+    assert result.candidates == list(result.scores) == [0, 1, 3, 4]
+    assert table[result.features].shape == (120, 3)
+    assert result.transform(table).columns.tolist() == [0, 1, 3]
+    assert result.transform(named).columns.tolist() == ["0", "1", "3"]
+    np.testing.assert_array_equal(result.model.predict(table), result.model.predict(named))
+    as_text = chaffinch.select(named, "5", keep=["0"], drop=["2"], **options)
+    assert as_text.contract == result.contract
+    assert as_text.features == ["0", "1", "3"]
+    assert chaffinch.load_run(result.run, store=tmp_path).features == as_text.features
+    assert chaffinch.reselect(result, table).candidates == result.candidates
+    with pytest.raises(chaffinch.InputError, match="target must be text but is 7"):
+        chaffinch.select(table, 7)
+
+
 def test_what_is_given_is_never_changed():
     table, estimator = good_table(), RandomForestClassifier(5, random_state=3)
     columns, keep = table.copy(), ["age"]

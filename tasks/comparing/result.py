@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs import Run
@@ -103,7 +101,7 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
             f"comparison {run.name} does not say what is odd about its tables, or what was meant "
             "to be measured on each; give its command again and it is concluded anew"
         )
-    table = pq.read_table(io.BytesIO(concluded.read("results.parquet")))
+    table = concluded.read_table("results.parquet")
     settings = ComparisonSettings(**run.description["settings"])
     folder = run.folder if keep_folder else None
     meant = planned(settings, sizes)

@@ -31,6 +31,7 @@ from chaffinch.tasks.comparing.result import REFUSED
 from chaffinch.tasks.comparing.results import NONE
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import summarise
+from chaffinch.tasks.errors import refuse_warnings
 from chaffinch.tasks.ingestion import ingest, rows_counted_in_the_source
 from chaffinch.tasks.log_context import logging_about
 from chaffinch.tasks.matrix import load_roles, load_rows
@@ -113,6 +114,7 @@ def compare_methods(
     ]
     refuse_copies(read)
     plan = Plan(settings, tuple(read))
+    refuse_warnings(plan.warnings, strict=execution.strict)
     warn(plan.warnings)
     run = store.comparison(name_of(plan))
     with run.lock():

@@ -31,8 +31,9 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
         Test loss of the chosen set.
     """
     chosen = alternatives["chosen"]
-    quality, features = number(chosen["quality"]), listed(chosen["features"])
-    rows = [("chosen", quality, NOTHING, number(chosen_loss), NOTHING, NOTHING, features)]
+    rows = [
+        ("chosen", number(chosen["quality"]), NOTHING, number(chosen_loss), NOTHING, NOTHING),
+    ]
     rows += [
         (
             number(place),
@@ -41,7 +42,6 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
             number(one["test_loss"]),
             number(one["difference"], "+"),
             interval(one["interval"]),
-            listed(one["features"]),
         )
         for place, one in enumerate(alternatives["sets"], start=1)
     ]
@@ -52,9 +52,15 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
         "Test loss": "number",
         "Less the chosen set's": "number",
         f"{alternatives['confidence']:.0%} interval": "number",
-        "Features": "name",
     }
     return Table("The sets", columns, rows, 0)
+
+
+def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
+    """Return every feature of each set, the chosen one first."""
+    sets = features_of_each(alternatives)
+    rows = [(name, ", ".join(features)) for name, features in sets.items()]
+    return Table("Features of each set", {"Set": "text", "Features": "name"}, rows)
 
 
 def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.comparison import FEWEST_UNITS, is_no_better_than_constant
+from chaffinch.tasks.comparison import (
+    FEWEST_UNITS,
+    is_not_shown_better_than_constant,
+    signs_in_words,
+)
+from chaffinch.tasks.paired_bootstrap import Interval
 from chaffinch.tasks.reporting import alternatives, changes, charts, search_tables, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.earlier_rows import made_of_earlier_rows, on_scales
@@ -42,10 +47,20 @@ _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "test rows, groups or time there would be a verdict."
 )
-_USELESS = (
-    "As far as this test part shows, nothing that the model learnt from these features is of use: "
-    "whoever always predicts the same may do as well."
+_NO_BETTER_THAN_CONSTANT = (
+    "On these test rows the mean loss of a constant, which always predicts the same, is as low or "
+    "lower."
 )
+_NOT_SHOWN_BETTER = (
+    "The interval of the difference to the constant holds zero: these test rows neither show nor "
+    "rule out that the model is better. With few rows, or a few large losses, it is wide."
+)
+_WHAT_THEY_ANSWER = (
+    "The interval is about the mean loss, which a few large losses can decide. The sign test is "
+    "about the usual row and does not show that the mean is lower; against a constant, a model "
+    "that only favours the most frequent values can pass it."
+)
+_MOST_NAMES_OPEN = 30  # of a set; longer lists are opened on demand
 _SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_PLACE, PLACE)
 
 
@@ -74,7 +89,6 @@ def _view(content: ReportContent) -> dict[str, Any]:
     """Return what the template names."""
     contract = content.contract
     comparison, test = contract["comparison"], contract["losses"]["test"]
-    is_useless = is_no_better_than_constant(comparison.get("over_constant"), comparison["units"])
     verdict = comparison["verdict"]
     is_all = content.n_kept == content.n_candidates
     return {
@@ -85,7 +99,9 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "sentence": comparison["sentence"],
         "on_scales": on_scales(contract["settings"]),
         "made_of_earlier_rows": made_of_earlier_rows(contract["settings"]),
-        "meaning": _meaning(verdict, comparison["units"], is_all=is_all, is_useless=is_useless),
+        "meaning": _meaning(
+            verdict, comparison["units"], comparison.get("over_constant"), is_all=is_all
+        ),
         "n_kept": number(content.n_kept),
         "n_candidates": number(content.n_candidates),
         "loss_name": loss_in_words(contract["loss"]),
@@ -95,6 +111,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "interval": comparison["interval"] and interval(comparison["interval"]),
         "confidence": f"{comparison['confidence']:.0%}",
         "units": number(comparison["units"]),
+        "signs": _signs(contract),
         "interval_chart": comparison["interval"]
         and charts.interval_chart(
             comparison["difference"], comparison["interval"], comparison["confidence"]
@@ -148,10 +165,23 @@ def _view(content: ReportContent) -> dict[str, Any]:
     }
 
 
-def _meaning(verdict: str, n_units: int, *, is_all: bool, is_useless: bool) -> str:
+def _signs(contract: Mapping[str, Any]) -> str | None:
+    """Return the sign tests and what they answer; None in runs from before there were any."""
+    comparison, n_rows = contract["comparison"], contract["dataset"]["rows_by_part"]["test"]
+    against = {"sign_test": "all features", "sign_test_over_constant": "a constant"}
+    said = [
+        f"Loss of the selected features against {other}: "
+        f"{signs_in_words(comparison[key], comparison['units'], n_rows)}."
+        for key, other in against.items()
+        if comparison.get(key)
+    ]
+    return " ".join([*said, _WHAT_THEY_ANSWER]) if said else None
+
+
+def _meaning(verdict: str, n_units: int, over_constant: Interval | None, *, is_all: bool) -> str:
     """Return what the verdict means, for one line under it."""
-    if is_useless:
-        return _USELESS
+    if over_constant is not None and is_not_shown_better_than_constant(over_constant, n_units):
+        return _NOT_SHOWN_BETTER if over_constant[0] < 0 else _NO_BETTER_THAN_CONSTANT
     if is_all:
         return _NOTHING_REMOVED
     return _TOO_FEW_UNITS if n_units < FEWEST_UNITS else _MEANING[verdict]
@@ -166,6 +196,8 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) ->
         "dissimilarity": settings["dissimilarity"].capitalize(),
         "quality": settings["quality"],
         "sets": alternatives.sets_found(found, chosen_loss),
+        "features": alternatives.features_of_sets(found),
+        "are_features_open": len(found["chosen"]["features"]) <= _MOST_NAMES_OPEN,
         "why_undecided": alternatives.why_undecided(found, n_units),
         "n_missing": n_missing,
         "proof_of_all": alternatives.proof_of_all(found),

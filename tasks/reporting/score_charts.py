@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _MOST_BARS = 30
+_MOST_DRAWN = 1e280  # axes and labels of larger floats overflow
 _ENDINGS = (".png", ".svg", ".pdf")
 _INCHES = 5.0
 
@@ -44,7 +45,8 @@ def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: 
     """
     finite = {name: score for name, score in scores.items() if np.isfinite(score)}
     names = sorted(finite, key=lambda name: -finite[name])
-    values, chosen = np.array([finite[n] for n in names]), np.array([n in kept for n in names])
+    values = np.clip([finite[n] for n in names], -_MOST_DRAWN, _MOST_DRAWN)
+    chosen = np.array([n in kept for n in names])
     label = (
         f"{score_name.capitalize()} of {len(names)} features, highest first; "
         f"{int(chosen.sum())} of them are kept."

@@ -65,13 +65,13 @@ def plain(value: Any) -> str:
     return str(value)
 
 
-def listed(texts: Iterable[str]) -> str:
+def listed(texts: Iterable[str], longest: int = _LONGEST_LIST) -> str:
     """Return texts with commas between them; of a long list, the start and how many follow."""
     items = list(texts)
     if not items:
         return "none"
-    more = len(items) - _LONGEST_LIST
-    shown = ", ".join(items[:_LONGEST_LIST])
+    more = len(items) - longest
+    shown = ", ".join(items[:longest])
     return f"{shown} and {number(more)} more" if more > 0 else shown
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chaffinch.storage.runs import StageRecord, StageWriter
 from chaffinch.tasks.ingestion import description_of
@@ -74,7 +73,7 @@ def content_of(title: str, records: Sequence[StageRecord]) -> ReportContent:
     stages = {record.stage: record for record in records}
     found = {record.stage: record.result for record in records}
     description, eliminated = description_of(stages["describe"]), found["optimise_mask"]
-    table = pq.read_table(stages["optimise_mask"].path(PATH_FILE))
+    table = stages["optimise_mask"].read_table(PATH_FILE)
     steps = table.to_pydict()
     has_rounds, has_searches = "round" in steps, "probabilities" in steps
     has_masks = "features" in steps and not has_rounds and not has_searches
@@ -83,7 +82,7 @@ def content_of(title: str, records: Sequence[StageRecord]) -> ReportContent:
     features = steps.get("feature")  # whole masks have several
     return ReportContent(
         title=title,
-        contract=json.loads(stages["evaluate"].path("selection.json").read_bytes()),
+        contract=json.loads(stages["evaluate"].read("selection.json")),
         unmasked_loss=eliminated["unmasked_loss"],
         path=[] if features is None else list(zip(numbers, features, losses, left, strict=True)),
         masks=list(zip(numbers, left, losses, strict=True)) if has_masks else None,

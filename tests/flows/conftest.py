@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.flows.programs import PREFECT, environment, eventually, free_port, started
+from tests.flows.programs import AUTH, PREFECT, environment, eventually, free_port, started
 
 # Started once per xdist worker, which is why every test that uses it is in one group.
 SERVER_SECONDS = 90
@@ -57,7 +57,8 @@ class Server:
         self.env = {**env, "PREFECT_API_URL": self.url}
         # a connection that is kept may be closed by a busy server just when it is asked again
         anew = httpx.Limits(max_keepalive_connections=0)
-        self._http = httpx.Client(base_url=self.url, timeout=120, limits=anew)
+        auth = httpx.BasicAuth(*AUTH.split(":"))
+        self._http = httpx.Client(base_url=self.url, timeout=120, limits=anew, auth=auth)
 
     def close(self) -> None:
         """Close the connection."""
@@ -153,6 +154,7 @@ def prefect_server(home: Path, port: int | None = None, **more: str) -> Iterator
         home,
         PREFECT_SERVER_API_PORT=str(port),
         PREFECT_SERVER_UI_API_URL=f"http://127.0.0.1:{port}/api",
+        PREFECT_SERVER_CORS_ALLOWED_ORIGINS=f"http://127.0.0.1:{port}",
         PREFECT_RUNNER_POLL_FREQUENCY="1",
         PREFECT_WORKER_QUERY_SECONDS="1",
         **more,
@@ -172,11 +174,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         prefect_server(tmp_path_factory.mktemp("prefect-server")) as server,
         pytest.MonkeyPatch.context() as patch,
     ):
-        for name in ("PREFECT_HOME", "PREFECT_API_URL", "DO_NOT_TRACK"):
+        for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "DO_NOT_TRACK"):
             patch.setenv(name, server.env[name])
-        from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+        from prefect.settings import (
+            PREFECT_API_AUTH_STRING,
+            PREFECT_API_URL,
+            PREFECT_HOME,
+            temporary_settings,
+        )
 
-        settings = {PREFECT_API_URL: server.url, PREFECT_HOME: Path(os.environ["PREFECT_HOME"])}
+        settings = {
+            PREFECT_API_URL: server.url,
+            PREFECT_API_AUTH_STRING: AUTH,
+            PREFECT_HOME: Path(os.environ["PREFECT_HOME"]),
+        }
         with temporary_settings(settings):
             yield server
             _flush()

@@ -25,16 +25,23 @@ CHAFFINCH = (
     "from chaffinch.flows.cli import main; main()",
 )
 PREFECT = (sys.executable, "-m", "prefect")
+# What the servers of the tests ask for, and their clients send.
+AUTH = "tests:let-me-in"
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Return an environment with a home of its own, which also marks every process below."""
+    """Return an environment with a home of its own, which also marks every process below.
+
+    A Prefect server that is started in it asks for authentication.
+    """
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
     return {
         **inherited,
         "HOME": str(home),
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_API_AUTH_STRING": AUTH,
+        "PREFECT_API_AUTH_STRING": AUTH,
         "DO_NOT_TRACK": "1",
         "COLUMNS": "100",
         **more,

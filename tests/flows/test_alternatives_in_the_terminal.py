@@ -1,5 +1,8 @@
 """What the terminal says of alternatives."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +11,9 @@ import chaffinch
 from chaffinch import AlternativeSettings, ModelSettings
 from chaffinch.flows.alternative_lines import lines_of_alternatives
 from chaffinch.flows.terminal import show
-from tests.tasks.made_up_report import Page
+from chaffinch.tasks.reporting import render_report
+from tests.tasks.made_up_alternatives import select
+from tests.tasks.made_up_report import Page, made_up
 
 
 def test_a_chosen_set_that_the_quality_does_not_allow_is_told(capsys) -> None:
@@ -54,6 +59,26 @@ def test_a_difference_that_is_rounding_alone_is_0_in_terminal_and_report(capsys,
     page = Page(result.report(tmp_path / "report.html").read_bytes())
     shown = [row[4:6] for row in page.tables["The sets"][2:]]
     assert shown == [["0", "[0, 0]"]] * 4
+
+
+def test_a_long_set_is_cut_in_the_terminal_with_a_word_and_listed_in_full_elsewhere(capsys) -> None:
+    found = select(alternatives=AlternativeSettings(number=1, quality="mutual_information"))
+    names = [f"feature {place}" for place in range(43)]
+    alternatives = {
+        **found.alternatives,
+        "chosen": {**found.alternatives["chosen"], "features": names},
+        "sets": [{**found.alternatives["sets"][0], "features": names}],
+    }
+    long = replace(found, alternatives=alternatives, scores={"a0": 0.5, "b0": 0.25})
+    show(long, as_json=False)
+    told = f"     {', '.join(names[:40])} and 3 more (the report and --json list all)\n"
+    assert told in capsys.readouterr().out
+    show(long, as_json=True)
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["alternatives"], shown["scores"]) == (alternatives, long.scores)
+    page = Page(render_report(replace(made_up(["a0", "b0"], 2), alternatives=alternatives)))
+    everything = ", ".join(names)
+    assert page.tables["Features of each set"][1:] == [["chosen", everything], ["1", everything]]
 
 
 def test_where_the_worst_counts_the_proof_is_told_once(capsys) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import chaffinch
@@ -132,6 +133,36 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2_before_any_server(tmp_p
     )
     assert still_running(tmp_path) == []
     assert not [*tmp_path.glob("prefect/*.db*")]
+
+
+def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing(home):
+    good = good_table()
+    good.to_parquet(home / "good.parquet")
+    good.assign(at=pd.Timestamp("2026-01-01")).to_parquet(home / "dated.parquet")
+    store, models = home / "chaffinch-store", ("--cluster", "none", "--strict")
+    told = (
+        "left out are 'at' (timestamps: to use one, name it as the time column or as categorical)"
+    )
+    last = "Error: 1 warning (--strict), so nothing was trained"
+    asked = ("--target", "churned", "--model", "linear", *models)
+    ended = run("dated.parquet", *asked, "--json", home=home)
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert ended.stderr.splitlines()[-2:] == [f"Warning: {told}", last]
+    assert "starting Prefect" not in ended.stderr
+    assert [*store.rglob("run.json")] == []
+
+    compared = ("--target", "churned", "--methods", "anova_f", "--models", "linear", "--folds", "2")
+    ended = program("compare", "dated.parquet", *compared, *models, home=home)
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert ended.stderr.splitlines()[-2:] == [f"Warning: dated: {told}", last]
+    assert [*store.rglob("results.parquet")] == []
+
+    linear = ModelSettings(name="linear", tuning="none")
+    former = chaffinch.select(home / "good.parquet", "churned", model=linear, store=store)
+    ended = program("reselect", former.run, "dated.parquet", *models, home=home)
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert "left out are 'at' (timestamps)" in ended.stderr.splitlines()[-2]
+    assert still_running(home) == []
 
 
 def test_bad_input_that_a_stage_finds_is_one_line_after_its_own(home):

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import chaffinch
@@ -35,6 +36,21 @@ def flow_run(
     state = chaffinch.feature_selection(str(table), settings, execution, return_state=True)
     run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
     return run, state.result()
+
+
+def test_a_strict_run_fails_at_warnings_in_one_line_and_trains_nothing(
+    server, table, settings, tmp_path
+):
+    rows = pd.read_csv(table).assign(at=pd.Timestamp("2026-01-01"))
+    rows.to_parquet(tmp_path / "dated.parquet")
+    execution = ExecutionSettings(store=tmp_path / "store", cluster="none", strict=True)
+    data = str(tmp_path / "dated.parquet")
+    state = chaffinch.feature_selection(data, settings, execution, return_state=True)
+    run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
+    assert (run["state_type"], run["run_count"]) == ("FAILED", 1)
+    assert "strict: 1 warning, so nothing was trained: left out are 'at'" in run["state"]["message"]
+    assert "\n" not in run["state"]["message"]
+    assert [*tmp_path.rglob("*train_base_model*")] == []
 
 
 def image_in(artifact: dict[str, Any]) -> str:

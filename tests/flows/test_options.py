@@ -1,10 +1,13 @@
 """Options made from settings: what is typed reaches the settings, all of it."""
 
+from functools import partial
+
 import click
 import pytest
 from click.testing import CliRunner
 
 from chaffinch import InputError
+from chaffinch.flows.commands import exit_code
 from chaffinch.flows.option_fields import COMPARISON, SELECTION, SHUFFLE
 from chaffinch.flows.options import nested, settings_options
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -42,6 +45,22 @@ def test_names_come_between_commas_or_by_one_option_each(typed) -> None:
 
 def test_a_name_with_a_comma_is_quoted() -> None:
     assert given("--keep", 'a,"b, c"')["columns"]["keep"] == ("a", "b, c")
+
+
+@pytest.mark.parametrize("name", ["a\nb", 'a"b', '"', "a, b", " a", "\x1b[31mred", "a\r\nb\n"])
+def test_a_name_of_any_characters_is_quoted_as_in_csv(name: str) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    assert given("--keep", f"first,{quoted},last")["columns"]["keep"] == ("first", name, "last")
+
+
+@pytest.mark.parametrize("typed", ["a\nb", "a\r\nb", '"a', '"a"b', '"', '"a\nb', "a\n\nb"])
+def test_a_name_that_is_quoted_badly_is_one_line(typed: str, capsys: pytest.CaptureFixture) -> None:
+    assert exit_code(partial(asked.main, ["--target", "y", "--keep", typed])) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"Error: Invalid value for '--keep': {typed!r} ")
+    assert said.endswith("; a name with a comma, a quote or a newline goes in double quotes, as in "
+                         "'\"a, b\",c'\n")  # fmt: skip
+    assert said.count("\n") == 1
 
 
 def test_what_is_not_typed_is_left_to_the_settings() -> None:

@@ -42,7 +42,7 @@ def programs(folder: Path) -> str:
 
 def test_from_nothing_to_a_nightly_run(tmp_path):
     setup, *typed = lines()
-    assert len(typed) == 9
+    assert len(typed) == 9  # ten lines in all
     assert setup == "make setup && . .venv/bin/activate"  # which the tests themselves stand on
     port = str(free_port())
     env = environment(

@@ -114,6 +114,8 @@ def test_it_waits_for_a_server_that_is_away_and_ends_in_lines_without_it(slow, t
             run = server.accepted(select, {"settings": settings, "execution": execution})["id"]
             assert server.ended(run)["state_type"] == "COMPLETED"
             assert server.ended(going_on)["state_type"] == "COMPLETED"
+        with prefect_server(tmp_path, port, PREFECT_SERVER_API_AUTH_STRING="tests:another"):
+            eventually(lambda: "answers 401 Unauthorized" in log.read_text())
         program.terminate()
         assert program.wait(SECONDS_TO_STOP) == 143
     said = log.read_text()

@@ -44,12 +44,20 @@ def runs_a(kind: str, home: Path) -> bool:
     return any(kind in command for command in still_running(home))
 
 
+def temporary(store: Path) -> Path:
+    """Return the folder, empty at first, in which a run works and writes temporary files."""
+    folder = store.with_name("temporary")
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @contextmanager
 def at_work(command: tuple[str, ...], home: Path, store: Path) -> Iterator[subprocess.Popen[str]]:
     """Start a run and wait until its elimination has workers."""
     command = (*CHAFFINCH, "run", *command, "--store", str(store))
-    env = environment(home, PREFECT_CLIENT_MAX_RETRIES="0")
-    with started(*command, env=env, log=store.with_suffix(".log")) as program:
+    here = temporary(store)
+    env = environment(home, PREFECT_CLIENT_MAX_RETRIES="0", TMPDIR=str(here))
+    with started(*command, env=env, log=store.with_suffix(".log"), cwd=here) as program:
         eventually(lambda: "train_base_model" in manifests(store))
         eventually(lambda: runs_a("distributed.Nanny", home))
         yield program
@@ -83,6 +91,7 @@ def test_told_to_stop_it_ends_in_order(home, slow_run, tmp_path, send, number, c
         send(program, number)
         assert program.wait(SECONDS_TO_STOP) == code
         assert still_running(home) == []
+    assert list(temporary(store).iterdir()) == []
     assert set(manifests(store)) == {"describe", "split", "train_base_model"}
     said = store.with_suffix(".log").read_text()
     assert said.splitlines()[-1] == "Stopped. The same command goes on where it was."
@@ -150,10 +159,11 @@ def test_killed_it_leaves_nothing_and_goes_on_where_it_was(home, slow_run, tmp_p
         program.kill()
         program.wait(SECONDS_TO_STOP)
         eventually(lambda: still_running(home) == [])
+    assert list(temporary(store).iterdir()) == []
     before = manifests(store)
     assert set(before) == {"describe", "split", "train_base_model"}
 
-    ended = run(*slow_run, "--store", str(store), home=home)
+    ended = run(*slow_run, "--store", str(store), home=home, TMPDIR=str(temporary(store)))
     assert ended.returncode == 0, ended.stderr
     assert "Kept " in ended.stdout
     assert "4/9 train base model: finished before" in ended.stderr.splitlines()
@@ -161,6 +171,7 @@ def test_killed_it_leaves_nothing_and_goes_on_where_it_was(home, slow_run, tmp_p
     assert {name: after[name] for name in before} == before
     assert "write_report" in after
     assert still_running(home) == []
+    assert list(temporary(store).iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["embedded_server", "distributed.Scheduler"])

@@ -11,7 +11,7 @@ import chaffinch
 from chaffinch.tasks.settings import Method
 from tests import browser
 from tests.flows.conftest import Server
-from tests.flows.programs import CHAFFINCH, eventually, free_port, started
+from tests.flows.programs import AUTH, CHAFFINCH, eventually, free_port, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -40,7 +40,12 @@ def page(server: Server, deployments: dict[str, Any]) -> Iterator["Page"]:
     program = browser.program()
     if program is None:
         pytest.skip("there is no Chromium here; make e2e-needs installs it")
-    with browser.opened(program, server.url.removesuffix("/api")) as page:
+    home = server.url.removesuffix("/api")
+    with browser.opened(program, home) as page:
+        page.goto(home)
+        page.get_by_placeholder("admin:pass").fill(AUTH)
+        page.get_by_role("button", name="Login").click()
+        page.get_by_role("link", name="Deployments").wait_for()
         yield page
 
 

@@ -100,6 +100,10 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
             "y must hold the model's classes, high, low, middle, but holds great",
         ),
         (
+            lambda X, y: masked_loss(FOREST(), X, np.array([{}] * 40), loss="log_loss"),
+            "y must hold text or numbers but holds {}; make text of its labels",
+        ),
+        (
             lambda X, y: masked_loss(RIDGE(), X, np.full(40, np.nan), loss="r2"),
             "y must have a value in every row but has none in row 1",
         ),

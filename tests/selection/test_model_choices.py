@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import threading
+import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
+import skops.io
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
@@ -14,9 +19,11 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 from sklearn.svm import SVC, LinearSVC
+from sklearn.utils import all_estimators
+from sklearn.utils.validation import check_array
 
 from chaffinch.tasks.selection.models import (
     ScikitLearnModel,
@@ -24,6 +31,7 @@ from chaffinch.tasks.selection.models import (
     fit,
     fit_estimator,
     load,
+    packages_of,
     parameter_grid,
 )
 from chaffinch.tasks.selection.models.encoding import Encoding
@@ -418,6 +426,130 @@ def test_a_type_that_is_not_trusted_is_named_and_loads_only_if_trusted():
         load("sklearn", model.to_files(), schema)
     back = ScikitLearnModel.from_files(model.to_files(), schema, trusted=[name])
     np.testing.assert_array_equal(back.predict(rows.X), model.predict(rows.X))
+
+
+def edited(content, *changes):
+    """Return a skops file in whose schema one text stands in the place of another."""
+    source, target = zipfile.ZipFile(io.BytesIO(content)), io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            member = source.read(name)
+            if name == "schema.json":
+                for old, new in changes:
+                    assert json.dumps(old).encode() in member
+                    member = member.replace(json.dumps(old).encode(), json.dumps(new).encode())
+            archive.writestr(name, member)
+    return target.getvalue()
+
+
+ATTACKS = {  # the function that is called on predict, and what it is bound to
+    "a helper of scikit-learn's tests that starts Python": (
+        "sklearn.experimental.tests.test_enable_hist_gradient_boosting",
+        "assert_run_python_script_without_output",
+        "open({!r}, 'w')",
+    ),
+    "a function that a module of scikit-learn has imported": (
+        "sklearn.utils.discovery",
+        "import_module",
+        "hostile",
+    ),
+    "a function of scikit-learn that writes a file": (
+        "sklearn.tree._export",
+        "export_graphviz",
+        "",
+    ),
+    "a function of Python": ("builtins", "exec", "open({!r}, 'w')"),
+    "a function of numpy": ("numpy", "load", ""),
+    "a name in a package of classes that comes from elsewhere": (
+        "sklearn.pipeline",
+        "Interval",
+        "",
+    ),
+    "a method": ("sklearn.pipeline.Pipeline", "fit", ""),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_file_that_names_code_to_run_is_refused_and_runs_nothing(attack, tmp_path, monkeypatch):
+    module, function, bound = ATTACKS[attack]
+    ran = tmp_path / "ran"
+    (tmp_path / "hostile.py").write_text(f"open({str(ran)!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    rows, schema = regression()
+    step = FunctionTransformer(partial(check_array, "bound"))
+    pipeline = Pipeline([("columns", step), ("estimator", Ridge().fit(rows.X, rows.y))])
+    step.n_features_in_ = 4
+    content = edited(
+        skops.io.dumps(pipeline),
+        ("sklearn.utils.validation", module),
+        ("check_array", function),
+        ('"bound"', json.dumps(bound.format(str(ran)))),
+    )
+    with pytest.raises(ValueError, match=f"types that are not trusted: {module}.{function}; name"):
+        load("sklearn", {"model.skops": content}, schema).predict(rows.X)
+    assert not ran.exists()
+
+
+def test_what_a_trusted_package_has_imported_is_not_trusted():
+    rows, schema = regression()
+    model = fit_estimator(make_pipeline(Doubler(), Ridge()), rows, schema, seed=0)
+    content = edited(model.to_files()["model.skops"], ("Doubler", "BaseEstimator"))
+    with pytest.raises(ValueError, match=r"not trusted: .*BaseEstimator; name"):
+        load("sklearn", {"model.skops": content}, schema, trusted=[Doubler.__module__])
+
+
+def test_an_estimator_is_trusted_with_its_types_and_package_but_not_all_of_numpy():
+    estimator = make_pipeline(FunctionTransformer(np.nan_to_num), Doubler(), Ridge())
+    package = Doubler.__module__.partition(".")[0]
+    assert packages_of(estimator) == tuple(
+        sorted(["numpy.nan_to_num", f"{Doubler.__module__}.Doubler", package])
+    )
+    rows, schema = regression()
+    model = fit_estimator(estimator, rows, schema, seed=0)
+    back = load("sklearn", model.to_files(), schema, trusted=packages_of(estimator))
+    np.testing.assert_array_equal(back.predict(rows.X), model.predict(rows.X))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+@pytest.mark.filterwarnings("ignore")  # of sixty estimators on a small table
+def test_every_estimator_that_can_be_fitted_comes_back_without_trust(kind):
+    rows, schema = regression() if kind == "regressor" else classes()
+    back = []
+    for name, estimator in all_estimators(type_filter=kind):
+        try:
+            model = fit_estimator(estimator(), Rows(abs(rows.X), rows.y), schema, seed=0)
+            expected = model.predict(rows.X)
+        except (AttributeError, TypeError, ValueError):  # made of others, or no such target
+            continue
+        read = load("sklearn", model.to_files(), schema)
+        np.testing.assert_array_equal(read.predict(rows.X), expected)
+        back.append(name)
+    assert len(back) >= 20
+
+
+DAMAGED = {
+    "nothing": lambda whole: b"",
+    "something else": lambda whole: b"<html>not found</html>",
+    "cut short": lambda whole: whole[:-100],
+    "another byte in an array": lambda whole: whole[:60] + b"?" + whole[61:],
+    "another byte in the list of members": lambda whole: whole[:-60] + b"\xff" + whole[-59:],
+    "another way of compressing": lambda whole: (
+        whole[: (at := whole.rindex(b"PK\1\2") + 10)] + b"c" + whole[at + 1 :]
+    ),
+    "no schema": lambda whole: whole.replace(b"schema.json", b"schema.jsom"),
+    "another object": lambda whole: skops.io.dumps(Ridge()),
+    "a name that is none": lambda whole: edited(whole, ("Ridge", "Ri\x1b[2J\ndge")),
+    "an unknown loader": lambda whole: edited(whole, ("ObjectNode", "SubjectNode")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_file_of_an_estimator_is_one_line(damage):
+    rows, schema = regression()
+    whole = fit("Ridge", rows, schema, {}, seed=0).to_files()["model.skops"]
+    with pytest.raises(ValueError, match=r"is no skops file or is damaged; give it as"):
+        load("sklearn", {"model.skops": DAMAGED[damage](whole)}, schema)
 
 
 @pytest.mark.parametrize("size", [200, 255, 256, 300])

@@ -271,6 +271,21 @@ def test_gains_are_those_that_select_from_model_ranks_by() -> None:
     np.testing.assert_allclose(scores / scores.sum(), theirs.feature_importances_, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+def test_gains_that_are_not_finite_are_refused_and_never_ranked(name) -> None:
+    """They grow with the square of the target, and are kept in float32."""
+    rows, schema = made_up()
+    order = select_from_model(models.fit(name, rows, schema, {}, seed=0)).argsort()
+    large = Rows(rows.X, rows.y * 2.0**50)
+    np.testing.assert_array_equal(
+        select_from_model(models.fit(name, large, schema, {}, seed=0)).argsort(), order
+    )
+    larger = models.fit(name, Rows(rows.X, rows.y * 1e19), schema, {}, seed=0)
+    refused = f"^the importances of {name} must be finite but one is inf, as where the target has"
+    with pytest.raises(ValueError, match=refused):
+        select_from_model(larger)
+
+
 def test_coefficients_are_summed_over_classes_and_over_a_categorys_columns() -> None:
     rows, schema = made_up(3)
     model = models.fit("linear", rows, schema, {}, seed=0)

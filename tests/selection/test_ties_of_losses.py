@@ -52,3 +52,23 @@ def test_votes_on_whole_numbers_leave_in_the_order_of_a_plain_loop(kind) -> None
         X, y = whole_numbers(seed, 20)
         engine = masked_loss(model, X, y, loss="absolute_error")
         assert order_of(engine) == plain_order(model, X, y), seed
+
+
+@pytest.mark.parametrize("kind", [RandomForestRegressor, LGBMRegressor])
+def test_features_that_change_no_row_are_not_asked_about(kind) -> None:
+    X, y = whole_numbers(1000, 300)
+    options = {"verbosity": -1, "min_child_samples": 5} if kind is LGBMRegressor else {}
+    model = kind(n_estimators=10, n_jobs=1, random_state=0, **options).fit(X, y)
+    X, y = whole_numbers(1, 150)
+    X[:, 4:] = 0  # as the baseline
+    engine = masked_loss(model, X, y, loss="absolute_error")
+    assert engine.relevant[4:].any()
+    exactly, asked = engine.exactly, []
+
+    def counted(masks):
+        asked.extend(masks)
+        return exactly(masks)
+
+    engine.exactly = counted
+    assert order_of(engine) == plain_order(model, X, y)
+    assert len(asked) <= 1 + 4  # the present mask alone: at first, and when one of the four left

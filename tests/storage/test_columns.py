@@ -273,7 +273,7 @@ def test_infinity_is_refused_with_its_row(values: Any) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    assert f"above {2**63 - 1}" in refused([2**63], pa.uint64())
+    assert f"beyond {2**63 - 1}" in refused([2**63], pa.uint64())
     assert "beyond the years" in refused([2**62], pa.timestamp("s"))
     assert "holds dates; leave it out of numeric" in refused([NEW_YEAR], numeric=["x"])
 

@@ -1,5 +1,7 @@
 """Files appear whole or not at all, whatever happens to their writer."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.storage import files
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     check_name,
@@ -192,6 +195,22 @@ def test_a_lock_that_cannot_be_made_is_not_waited_for() -> None:
     assert line.startswith("cannot write .y.lock in /proc: No such file or directory; mend it or")
 
 
+def test_a_file_system_without_locks_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_implemented(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", not_implemented)
+    for _ in range(2):  # the file of the first is there then
+        with pytest.raises(StorageError) as refusal, locked(tmp_path / ".lock", "it"):
+            pass
+        assert str(refusal.value) == (
+            f"the file system of {tmp_path} has no file locks (flock); mount it with them, as "
+            "Lustre with -o flock, or name another place"
+        )
+
+
 def test_a_lock_that_another_process_holds_is_waited_for_and_said_once(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     with locked(path, "it"):
@@ -317,6 +336,13 @@ def test_what_cannot_be_read_as_a_document_is_a_storage_error(tmp_path: Path) ->
     for name, reason in {"folder": "Is a directory", "circle": "Too many levels"}.items():
         with pytest.raises(StorageError, match=rf"{name}.json cannot be read \({reason}.*; remove"):
             read_json(tmp_path / f"{name}.json", {})
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no file system that flushes no folder")
+def test_a_folder_that_cannot_be_flushed_is_no_error() -> None:
+    files._flush(Path("/proc/self"))
+    with pytest.raises(OSError, match="Invalid argument"):
+        files._flush(Path("/proc/self/stat"))
 
 
 def test_a_file_is_flushed_before_it_gets_its_name(

@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 from sklearn.datasets import load_iris
 
+from chaffinch.storage.columns import type_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source, source_fingerprint
 
@@ -209,6 +210,57 @@ def test_anything_else_is_refused_with_what_is_taken(source: Any) -> None:
         read_source(source)
 
 
+def test_empty_chunks_are_left_out() -> None:
+    number, text = pa.array([1.0, 2.0]), pa.array(["a", "b"])
+    chunks = [text[:1], text[:0], text[1:]]
+    table = pa.table({"n": number, "t": pa.chunked_array(chunks), "d": text.dictionary_encode()})
+    for source in (table, table.to_reader()):
+        read = read_source(source)
+        assert read.combine_chunks().to_pydict() == {
+            "n": [1.0, 2.0],
+            "t": ["a", "b"],
+            "d": ["a", "b"],
+        }
+        assert type_columns(read)["n"].to_pylist() == [1.0, 2.0]
+    assert read_source(table[:0], may_be_empty=True).num_rows == 0
+
+
+NOT_UTF8 = pa.array([b"a", b"\xff"]).view(pa.string())
+
+
+@pytest.mark.parametrize("texts", [NOT_UTF8, pa.DictionaryArray.from_arrays([0, 1], NOT_UTF8)])
+def test_arrow_text_that_is_not_utf8_is_refused_by_name(tmp_path: Path, texts: pa.Array) -> None:
+    table = pa.table({"a": [1, 2], "t": texts})
+    pa.parquet.write_table(table, tmp_path / "x.parquet")
+    for source in (table, tmp_path / "x.parquet"):
+        with pytest.raises(InputError, match=r"(column 't' of|no readable Parquet).*UTF8"):
+            read_source(source)
+
+
+def test_a_whole_number_beyond_int64_is_refused_by_name() -> None:
+    frame = pd.DataFrame({"a": ["x", "y"], "b": pd.Series([10**30, 1], dtype=object)})
+    with pytest.raises(
+        InputError, match=r"column 'b' holds a whole number beyond 92233720.*; write"
+    ):
+        read_source(frame)
+
+
+@pytest.mark.parametrize("frame", [{"a\0b": [1]}, {"a": [{"b\0": 1}]}])
+def test_polars_names_with_the_character_of_code_0_are_refused(frame: Any) -> None:
+    with pytest.raises(InputError, match="name holds the character of code 0; rename the column"):
+        read_source(pl.DataFrame(frame))
+
+
+def test_a_table_in_a_cell_is_refused_in_one_line() -> None:
+    frame = pd.DataFrame({"a": [pd.DataFrame({"b": range(50)})] * 2})
+    with pytest.raises(
+        InputError, match=r"\(Could not convert .*column a .*\); give each"
+    ) as caught:
+        read_source(frame)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize(
     "source", [pd.DataFrame({"a": [1, "x", [2]]}), pd.Series([1]), pl.Series([1]), pa.array([1])]
 )
@@ -241,6 +293,27 @@ BAD_TEXT = {
     ),
     "header not UTF-8": ("x.csv", b"caf\xe9,b\n1,2\n", r"the header of x.csv is not UTF-8"),
     "UTF-16": ("x.csv", "a,b\n1,2\n".encode("utf-16"), r"header of x.csv is not UTF-8"),
+    "UTF-16 without a mark": (
+        "x.csv",
+        "a,b\n1,2\n".encode("utf-16le"),
+        r"header of x.csv is not UTF",
+    ),
+    "an image": (
+        "x.csv",
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0",
+        r"header of x.csv is not UTF-8 text; save",
+    ),
+    "a workbook": ("x.csv.gz", b"PK\x03\x04\x14\0\x06\0\x08\0", r"header of x.csv.gz is not UTF-8"),
+    "a database": (
+        "x.csv",
+        b"SQLite format 3\0\x10\0\x01,\n\0,\xff,\n",
+        r"header of x.csv is not UTF",
+    ),
+    "bytes in a row too long": (
+        "x.csv",
+        b"a,b\n1,2\n\xca\xfe,\0,3\n",
+        r"row 2 of x.csv must have 2",
+    ),
     "value not UTF-8": ("x.csv", b"a,b\n1,x\n2,caf\xe9\n", r"row 2 of column 'b' .* not UTF-8"),
     "late value not UTF-8": (
         "x.csv",
@@ -254,6 +327,11 @@ BAD_TEXT = {
     ),
     "ending": ("x.xlsx", "a\n1\n", r"x.xlsx has no known ending; give a path to .csv"),
     "only gz": ("x.gz", "a\n1\n", r"x.gz has no known ending"),
+    "no Parquet footer": (
+        "x.parquet",
+        b"PAR1" + b"\xff" * 40 + b"\x14\0\0\0PAR1",
+        r"x.parquet is no readable Parquet file: Couldn't deserialize thrift",
+    ),
     "damaged Parquet": ("x.parquet", "PAR1PAR1", r"x.parquet is no readable Parquet file"),
 }
 

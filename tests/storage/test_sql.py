@@ -1,8 +1,13 @@
 """A table or query in a database is read as it is, or refused in one line; nothing is written."""
 
+import socket
 import sqlite3
+import struct
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -59,6 +64,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
             INSERT INTO mixed VALUES (1.5, 'red', x'01', NULL);
             CREATE TABLE bad_day (a INT, d DATE);
             INSERT INTO bad_day VALUES (1, 'yesterday');
+            CREATE TABLE day_number (a INT, d DATE);
+            INSERT INTO day_number VALUES (1, 20240101);
             CREATE TABLE "50% (of all)" ("a:b" INT);
             INSERT INTO "50% (of all)" VALUES (1);
             """
@@ -122,14 +129,17 @@ def test_values_of_several_types(
     monkeypatch.setattr("chaffinch.storage.sql._CELLS", cells)
     table = read_source(at(shop, "SELECT whole_then_real, photo FROM mixed"))
     assert table["whole_then_real"].to_pylist() == [None, 7.0, 1.5]
-    with pytest.raises(InputError, match="'photo' is of type binary, which is no feature; drop it"):
-        ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path)
-    dataset = ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path, drop=["photo"])
-    assert dataset.columns == {"whole_then_real": "float64"}
+    dataset = ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path)
+    assert dataset.columns == {"whole_then_real": "float64", "photo": "other"}
+    assert set(dataset.read()["photo"].drop_null().to_pylist()) == {"binary"}
     with pytest.raises(InputError, match=r"'number_then_text' holds values of int.* and str"):
         read_source(f"{shop}#mixed")
     cast = read_source(at(shop, "SELECT CAST(number_then_text AS TEXT) AS t FROM mixed"))
     assert cast["t"].to_pylist() == ["1", "2", "red"]
+
+
+def test_a_query_gives_the_numbers_of_a_date_column_as_they_are_stored(shop: str) -> None:
+    assert read_source(at(shop, "SELECT d FROM day_number"))["d"].to_pylist() == [20240101]
 
 
 def test_a_query_is_sent_as_it_is(shop: str) -> None:
@@ -215,7 +225,15 @@ WRONG = {
     "no rows": ("#none_yet", "none_yet has columns but no rows; give at least one"),
     "none match": ("#SELECT n FROM orders WHERE n < 0", "the query has columns but no rows"),
     "twice": ("#SELECT n, n FROM orders", "the query names column 'n' twice, at positions 1 and 2"),
-    "no date": ("#bad_day", r"bad_day cannot be read \(.*yesterday.*\); mend the value, or CAST"),
+    "no date": (
+        "#bad_day",
+        r"bad_day cannot be read, as a value .* DATE \(.*yesterday.*\); correct",
+    ),
+    "number as date": ("#day_number", r"day_number cannot be read, as a value .*; .* in a SELECT"),
+    "bad option": (
+        "?timeout=x#orders",
+        r"shop.db cannot be opened with the options .*'x'\); correct",
+    ),
     "nothing asked": (
         "",
         "is a whole database; put a table or a SELECT behind it, as in",
@@ -253,6 +271,8 @@ def test_a_file_that_is_none_is_not_made(tmp_path: Path) -> None:
     [
         ("sqlite://#orders", "sqlite must name a file, as in sqlite:///shop.db#orders"),
         ("sqlite:///:memory:#orders", "sqlite must name a file"),
+        ("sqlite:///file:x.db?uri=true#orders", "name a file by its path, .*; leave out uri"),
+        ("sqlite:///x.db?uri=false#orders", "leave out uri"),
         ("postgresql+asyncpg://host/shop#orders", r"asynchronous programs; write postgresql://"),
         ("postgresql://host:port/shop#orders", "the address of a database cannot be read; write"),
         ("oracl://host/shop#orders", "nothing is read from oracl: addresses; give a path"),
@@ -273,6 +293,61 @@ def test_a_missing_driver_and_a_missing_password_are_named(monkeypatch: pytest.M
     monkeypatch.delenv("SHOP_PASSWORD", raising=False)
     with pytest.raises(InputError, match=r"of postgresql://me@host/shop is to be in SHOP_PASSW"):
         read_source("postgresql://me@host/shop?password_from=SHOP_PASSWORD#orders")
+
+
+def test_an_address_names_only_variables_that_hold_passwords(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address = "postgresql://me@host/shop?password_from={}#orders"
+    refused = r"password_from names 'AWS_SECRET_ACCESS_KEY', which does not contain PASSWORD; ren"
+    with pytest.raises(InputError, match=refused):
+        check_source(address.format("AWS_SECRET_ACCESS_KEY"))
+    check_source(address.format("shop_Password_2"))
+    monkeypatch.setenv("CHAFFINCH_PASSWORD_NAMES", "SHOP_KEY, SHOP_PIN")
+    check_source(address.format("SHOP_PIN"))
+    with pytest.raises(InputError, match="password_from names 'SHOP'"):
+        check_source(address.format("SHOP"))
+
+
+@contextmanager
+def asks_for_the_password_in_clear() -> Iterator[tuple[str, list[bytes]]]:
+    """Serve PostgreSQL's protocol up to the password; yield its place and what it was sent."""
+    received: list[bytes] = []
+
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            while True:
+                (length,) = struct.unpack("!i", connection.recv(4, socket.MSG_WAITALL))
+                (code,) = struct.unpack("!i", connection.recv(length - 4)[:4])
+                if code == 196608:  # version 3.0: no more questions of TLS
+                    break
+                connection.sendall(b"N")
+            connection.sendall(b"R" + struct.pack("!ii", 8, 3))  # AuthenticationCleartextPassword
+            received.append(connection.recv(1000))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+        thread = Thread(target=serve, args=(listening,))
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}", received
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("options", "is_sent"),
+    [("", False), ("&sslmode=disable", False), ("&require_auth=password", True)],
+)
+def test_no_password_is_sent_in_clear_unless_asked_for(
+    options: str, is_sent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "hidden")
+    with asks_for_the_password_in_clear() as (place, received):
+        address = f"postgresql://me@{place}/shop?password_from=SHOP_PASSWORD{options}#orders"
+        with pytest.raises(InputError) as caught:
+            read_source(address)
+    assert any(b"hidden" in sent for sent in received) == is_sent
+    assert str(caught.value).endswith("or ?require_auth=password to send it in clear") != is_sent
 
 
 SECRETS = [

@@ -136,6 +136,18 @@ def test_roles_reach_the_columns_and_dropped_ones_are_never_typed(tmp_path: Path
         ingest(table, tmp_path, drop=["zip", "size", "junk"])
 
 
+def test_labels_may_be_categories_of_polars_or_views_of_text(tmp_path: Path) -> None:
+    labels = ["no", "yes", "no"]
+    views = pa.array([0, 1, 0]), pa.array(["no", "yes"], pa.string_view())
+    sources = [
+        pl.DataFrame({"y": labels}),
+        pl.DataFrame({"y": pl.Series(labels, dtype=pl.Categorical)}),
+        pl.DataFrame({"y": pl.Series(labels, dtype=pl.Enum(["yes", "no"]))}),
+        pa.table({"y": pa.DictionaryArray.from_arrays(*views)}),
+    ]
+    assert len({ingest(source, tmp_path, labels="y").hash for source in sources}) == 1
+
+
 # --- the order of the rows ---------------------------------------------------------------------
 
 CELLS = {

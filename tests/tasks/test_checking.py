@@ -102,20 +102,31 @@ def test_no_feature():
     )
     refused(
         "the table has no feature: left out are 'a' (constant), 'b' (every value is missing); "
-        "give columns that vary",
+        "give columns of numbers or text that vary",
         table_with(a=np.ones(N), b=pa.nulls(N, pa.float64())),
     )
 
 
-def test_a_timestamp_is_no_feature():
+def test_a_timestamp_is_left_out_with_a_warning_unless_it_is_named():
     when = pa.array(range(N), pa.timestamp("us"))
-    refused(
-        "column 'when' holds timestamps and cannot be a feature: name it as the time column, or "
-        "drop it",
-        table_with(when=when),
+    (warning,) = described(table_with(when=when)).warnings
+    assert warning == (
+        "left out are 'when' (timestamps: to use one, name it as the time column or as categorical)"
     )
-    assert described(table_with(when=when), drop=("when",)).features == ("a", "b")
-    assert described(table_with(when=when), time="when").features == ("a", "b")
+    for named in ({"drop": ("when",)}, {"time": "when"}):
+        assert described(table_with(when=when), **named).features == ("a", "b")
+        assert described(table_with(when=when), **named).warnings == ()
+    refused(
+        "keep column 'when' is no use as a feature (timestamps: to use one, name it as the time "
+        "column or as categorical): take it off the keep list",
+        table_with(when=when),
+        keep=("when",),
+    )
+    refused(
+        "the table has no feature: left out are 'a' and 'b' (timestamps: to use one, name it as "
+        "the time column or as categorical); give columns of numbers or text that vary",
+        table_with(a=when, b=when),
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +184,7 @@ def test_where_fewer_features_are_left_than_asked_for_it_says_which_were_left_ou
 
 
 def test_another_task_is_a_remedy_only_where_it_helps():
-    classes, groups = pa.array([0, 1] * (N // 2)), pa.array(["a", "b", "c"] * (N // 3))
+    classes, groups = pa.array([0, 1] * (N // 2)), text(["a", "b", "c"] * (N // 3))
     with pytest.raises(InputError, match=r": give rows of more groups, or name a finer one$"):
         described(table_with(y=classes, g=groups), method=Pefs(), group="g")
 
@@ -183,15 +194,10 @@ def test_numbers_of_features_in_range(method):
     assert described(table_with(), method=method).features == ("a", "b")
 
 
-def test_timestamps_are_all_named_at_once():
+def test_many_timestamps_are_one_warning_with_the_first_and_the_count():
     when = pa.array(range(N), pa.timestamp("us"))
-    table = table_with(**{f"when_{i}": when for i in range(7)})
-    refused(
-        "columns 'when_0', 'when_1', 'when_2', 'when_3', 'when_4' and 'when_5' hold timestamps and "
-        "cannot be features: name one as the time column, or drop them",
-        table,
-        drop=("when_6",),
-    )
+    (warning,) = described(table_with(**{f"when_{i}": when for i in range(12)})).warnings
+    assert "'when_0', 'when_1', 'when_2', 'when_3', 'when_4' and 7 more (timestamps: " in warning
 
 
 WITHIN = "must lie within -1e+30..1e+30, which models can compute with, but is"

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import dask
 import numpy as np
 import psutil
 import pytest
-from distributed import Future
+from distributed import Future, Security
 from distributed.comm.core import CommClosedError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from hypothesis import strategies as st
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks import cluster, placing, spreading
 from chaffinch.tasks.cluster import open_workers
-from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.errors import WorkersError, said_to_the_user
 from chaffinch.tasks.over_dask import OverDask
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
@@ -51,6 +52,19 @@ def two_workers() -> Iterator[OverDask]:
 
 def add(shared: int, item: int) -> int:
     return shared + item
+
+
+def too_large(shared: float, item: int) -> float:
+    if item:
+        raise ValueError("std::bad_alloc")  # as XGBoost has it
+    return float(np.full(2**50, shared)[0])
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("item", [0, 1])
+def test_memory_that_runs_out_in_a_worker_is_told_as_that(two_workers, item: int) -> None:
+    with pytest.raises(MemoryError, match=r"Unable to allocate|bad_alloc"), said_to_the_user():
+        two_workers.map(too_large, 0.5, [item])
 
 
 def process_id(shared: object, item: float) -> int:
@@ -389,6 +403,28 @@ def test_a_scheduler_by_its_address() -> None:
         assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
 
 
+@pytest.mark.e2e
+def test_a_scheduler_with_tls_takes_those_with_its_certificates_only(tmp_path) -> None:
+    made = Security.temporary()
+    (tmp_path / "cert").write_text(made.tls_ca_file)
+    (tmp_path / "key").write_text(made.tls_client_key)
+    files = {"ca-file": "cert", "cert": "cert", "key": "key"}
+    options = [part for key, name in files.items() for part in (f"--tls-{key}", tmp_path / name)]
+    names = {"ca-file": "cert", "client.cert": "cert", "client.key": "key"}
+    with scheduler_and_worker("tls://127.0.0.1", *options) as address:
+        assert address.startswith("tls://")
+        with dask.config.set(
+            {f"distributed.comm.tls.{k}": str(tmp_path / v) for k, v in names.items()}
+        ):
+            with open_workers(address) as workers:
+                assert workers.map(add, 1, [1, 2, 3]) == [2, 3, 4]
+            (tmp_path / "cert").write_text((other := Security.temporary()).tls_ca_file)
+            (tmp_path / "key").write_text(other.tls_client_key)
+            refused = pytest.raises(InputError, match="that takes the certificates in Dask's conf")
+            with refused, open_workers(address):
+                pytest.fail("it was opened")
+
+
 def test_a_scheduler_without_workers_is_said_so(monkeypatch) -> None:
     monkeypatch.setattr(cluster, "_SECONDS_TO_JOIN", 0.2)
     programs = scheduler_and_worker()
@@ -539,14 +575,17 @@ def test_a_script_needs_no_guard_around_its_main(tmp_path) -> None:
 class scheduler_and_worker:  # noqa: N801 - used as a context manager
     """A scheduler and one worker as programs of their own, as an operator starts them."""
 
+    def __init__(self, host: str = "127.0.0.1", *options: str | Path) -> None:
+        self.host, self.options = host, options
+
     def __enter__(self) -> str:
-        command = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
-        options = ["--port", "0", "--no-dashboard", "--host", "127.0.0.1"]
+        command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *self.options]
+        options = ["--port", "0", "--no-dashboard", "--host", self.host]
         self.scheduler = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
         address = next(
             line.split()[-1] for line in self.scheduler.stderr if "Scheduler at:" in line
         )
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", address]
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, *self.options]
         self.worker = subprocess.Popen(
             [*worker, "--nthreads", "1", "--no-dashboard"], stderr=subprocess.DEVNULL
         )

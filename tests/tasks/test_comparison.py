@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from chaffinch.tasks.comparison import FEWEST_UNITS, compare, constant_prediction
-from chaffinch.tasks.paired_bootstrap import paired_interval, resampling_units
+from chaffinch.tasks.paired_bootstrap import paired_interval, resampling_units, sign_test
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.vocabulary import Rows
 
@@ -226,8 +230,16 @@ def test_few_units_never_decide_and_are_said(n_units: int) -> None:
     assert _compare(small, small, mask=(True, True), units=units).verdict == "does not help"
 
 
+def _log_loss_of_a_model_that_is_too_sure(rng, n):
+    logit = rng.normal(0, 2, n)
+    is_one = rng.random(n) < 1 / (1 + np.exp(-logit))
+    said = 1.7 * (logit + rng.normal(0, 0.5, n))
+    return np.logaddexp(0, np.where(is_one, -said, said)) - 0.5411  # its mean
+
+
 # One draw of differences whose mean is 0, by the shape of their distribution.
 SHAPES = {
+    "log loss": _log_loss_of_a_model_that_is_too_sure,
     "normal": lambda rng, n: rng.normal(size=n),
     "skewed": lambda rng, n: rng.exponential(size=n) - 1,
     "very skewed": lambda rng, n: rng.lognormal(size=n) - np.exp(0.5),
@@ -294,6 +306,83 @@ def test_what_no_feature_helps_with_is_beaten_by_a_constant() -> None:
     assert undecided.over_constant[0] < 0 < undecided.over_constant[1]
     assert undecided.verdict == "cannot tell"
     assert " is not shown to be better than a constant" in undecided.sentence
+
+
+def test_one_row_with_a_large_loss_does_not_hide_what_the_others_show() -> None:
+    """A log loss of 0.36 against a constant's 0.69 on 26 rows, of which one has 4.19."""
+    y = np.arange(26) % 2
+    of_truth = np.exp(-np.array([4.19, 0.9, 0.8, *np.linspace(0.02, 0.3, 23)]))
+    made = np.where(np.arange(2) == y[:, None], of_truth[:, None], 1 - of_truth[:, None])
+    half, mask = np.full((26, 2), 0.5), np.array([True, False])
+    rows, loss = Rows(np.zeros((26, 2)), y), Loss("log_loss", "classification")
+    result = compare(loss, rows, made, made, half, mask, resampling_units(26), seed=0)
+    assert result.over_constant[0] < 0 < result.over_constant[1] < 0.5  # it was 2.3
+    assert result.verdict == "cannot tell"
+    found = result.sign_test_over_constant
+    assert (found.lower, found.higher) == (23, 3)
+    assert found.p_value == pytest.approx(8.8e-5, rel=0.01)
+    assert "The model is not shown to be better than a constant" in result.sentence
+    assert result.sentence.endswith(
+        " Against it, the loss is lower in 23 and higher in 3 of 26 rows (sign test p < 0.0001)."
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30),
+    st.integers(1, 7),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_interval_leaves_the_range_of_the_differences(differences, n_groups, seed) -> None:
+    difference = np.array(differences)
+    units = resampling_units(len(difference), groups=np.arange(len(difference)) % n_groups)
+    interval = paired_interval(
+        Loss("absolute_error", "regression"),
+        Rows(np.zeros((len(difference), 1)), np.zeros(len(difference))),
+        np.full(len(difference), 1e7),
+        1e7 + difference,
+        units,
+        confidence=0.95,
+        seed=seed,
+    )
+    if interval is None:
+        assert len(np.unique(units)) == 1
+        return
+    of_units = [(1e7 + difference[units == u] - 1e7).mean() for u in np.unique(units)]
+    assert min(of_units) - 1e-4 <= interval[0] <= interval[1] <= max(of_units) + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sign_test_is_that_of_all_divisions_of_the_signs(seed: int) -> None:
+    """The two-sided p-value, by every way in which the signs of 9 rows can fall."""
+    rng = np.random.default_rng(seed)
+    before, after = rng.normal(size=9), rng.normal(size=9)
+    after[:2] = before[:2]  # two rows in which nothing differs are left out
+    found = _compare(before, after).sign_test
+    n_lower = int((after**2 < before**2).sum())
+    unevenness = [abs(2 * sum(signs) - 7) for signs in product((0, 1), repeat=7)]
+    expected = np.mean([one >= abs(2 * n_lower - 7) for one in unevenness])
+    assert (found.lower, found.higher) == (n_lower, 7 - n_lower)
+    assert found.p_value == pytest.approx(expected)
+
+
+def test_signs_are_of_groups_where_rows_belong_together() -> None:
+    groups = np.repeat(np.arange(25), 4)
+    before, after = np.full(100, 2.0), np.where(np.arange(100) % 4 == 0, 4.0, 1.0)
+    weight = np.where(np.arange(100) % 4 == 0, 0.1, 1.0)
+    units = resampling_units(100, groups=groups)
+    found = _compare(before, after, units=units).sign_test
+    assert (found.lower, found.higher) == (0, 25)  # 16 + 3 against 16
+    found = _compare(before, after, units=units, weight=weight).sign_test
+    assert (found.lower, found.higher) == (25, 0)
+
+
+def test_a_score_and_one_unit_have_no_sign_test() -> None:
+    same, one = np.ones(30), np.zeros(30, np.int64)
+    result = _compare(same, same, units=one)
+    assert (result.sign_test, result.sign_test_over_constant) == (None, None)
+    rows, score = Rows(np.zeros((30, 1)), np.arange(30.0)), Loss("r2", "regression")
+    assert sign_test(score, rows, same, same, resampling_units(30)) is None
 
 
 def test_too_few_units_say_nothing_of_a_constant() -> None:

@@ -1,5 +1,7 @@
 """What a contract asks of a source, what that saves, and which tables no longer fit it."""
 
+import json
+from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 
 import numpy as np
@@ -10,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch
-from chaffinch import InputError, ModelSettings
+from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.tasks.former import read_former, settings_of
+from chaffinch.tasks.reselect_settings import ReselectionSettings
 from tests.made_up import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
@@ -224,3 +228,66 @@ def test_bytes_of_a_table_in_memory_are_its_buffers_and_a_source_lacks_nothing(k
     assert kept.contract.bytes_in(table).all == table.nbytes
     with pytest.raises(InputError, match="the source lacks 'age'; name the one that"):
         kept.contract.bytes_in(table.drop_columns("age"))
+
+
+def places(content, at=()):
+    """Yield where each value of JSON content is."""
+    yield at
+    if isinstance(content, dict | list):
+        for key in content if isinstance(content, dict) else range(len(content)):
+            yield from places(content[key], (*at, key))
+
+
+def nested(depth):
+    return "[" * depth + "]" * depth
+
+
+def edited(content, at, written):
+    """Return JSON with other words at a place."""
+    content = copied = json.loads(json.dumps(content))
+    mark = "what is written by hand"
+    if not at:
+        return written
+    for key in at[:-1]:
+        copied = copied[key]
+    copied[at[-1]] = mark
+    return json.dumps(content).replace(json.dumps(mark), written)
+
+
+BY_HAND = ["null", "true", "-1", "1e400", '""', '"\\u001b[2J"', "[]", "{}", '{"a": 1}',
+           nested(990), nested(100_000)]  # fmt: skip
+
+
+class Refused(Exception):  # noqa: N818 - it is what is wished for
+    """Edited JSON was refused."""
+
+
+@contextmanager
+def refused_in_one_line():
+    """Let what is refused be said in one printable line that is not too long to read."""
+    try:
+        yield
+    except (InputError, StorageError) as error:
+        if not str(error).isprintable() or len(str(error)) > 600:
+            raise AssertionError("not one line") from error
+        raise Refused from error
+
+
+def test_whatever_is_edited_by_hand_is_taken_or_refused_in_one_line(kept, of_days, tmp_path):
+    path, other = tmp_path / "edited.json", tmp_path / "other.json"
+    table = good_table()
+    of_history = [at for at in places(of_days) if at and at[0] in ("features", "settings")]
+    for contract, edits in ((kept.contract, places(kept.contract)), (of_days, of_history)):
+        other.write_text(json.dumps(contract))
+        for at in edits:
+            for written in BY_HAND:
+                path.write_text(edited(contract, at, written))
+                for use in (
+                    lambda: chaffinch.load_contract(path).columns,
+                    lambda: chaffinch.load_contract(path).validate(table),
+                    lambda: settings_of(read_former(path, tmp_path), ReselectionSettings()),
+                    lambda: chaffinch.difference(path, other, store=tmp_path),
+                    lambda: chaffinch.difference(other, path, store=tmp_path),
+                ):
+                    with suppress(Refused), refused_in_one_line():
+                        use()

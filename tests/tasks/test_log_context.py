@@ -35,6 +35,11 @@ def test_a_line_says_what_it_is_about_and_only_while_it_is(said, caplog):
     assert (inside.run, inside.stage, inside.dataset) == ("orders-1", "split", "abc")
 
 
+def test_each_record_is_one_printable_line(said):
+    logging.getLogger("chaffinch").info("column %s", "a\nb\x1b[31m")
+    assert said() == ["column a\\nb\\x1b[31m"]
+
+
 def test_two_handlers_say_it_once_each(said):
     second = logging.StreamHandler(io.StringIO())
     second.addFilter(ContextFilter())

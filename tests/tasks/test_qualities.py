@@ -149,6 +149,12 @@ def test_importances_of_an_estimator_are_its_own():
     )
 
 
+def line_of(slope):
+    line = LinearRegression().fit(NUMBERS, NUMBERS["age"])
+    line.coef_[0] = slope
+    return line
+
+
 def fitted(kind, X, y):
     models = {
         "line": LinearRegression(),
@@ -262,6 +268,14 @@ REFUSED = {
     "model for importances": (
         lambda: qualities.masked_loss_importance(LinearRegression()),
         "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff",
+    ),
+    "gains beyond float32": (
+        lambda: qualities.model_gain(fitted("lightgbm", NUMBERS, NUMBERS["age"] * 1e20), NUMBERS),
+        "the importances of lightgbm must be finite but one is inf, as where the target has",
+    ),
+    "coefficients that are no numbers": (
+        lambda: qualities.model_gain(line_of(np.nan), NUMBERS),
+        "the importances of LinearRegression must be finite but one is nan",
     ),
     "perceptron": (
         lambda: qualities.model_gain(

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import chaffinch
-from chaffinch import InputError, ModelSettings, ParticleSwarm, Rfe, Rfecv, Sequential
+from chaffinch import InputError, ModelSettings, ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
 from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.material import Material
 from chaffinch.tasks.refitting import search_by_refits
@@ -161,6 +161,39 @@ def test_workers_change_no_bit() -> None:
             method = SWARM if name == "particle_swarm" else name
             here, there = found(method, InProcess()), found(method, workers)
             assert repr(there) == repr(here), name
+
+
+class Diverging(LinearRegression):
+    """Predicts no number from two features."""
+
+    def predict(self, X):
+        return super().predict(X) * (np.nan if X.shape[1] == 2 else 1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Ranking(kind="anova_f", n_features=(1, 2, 3)),
+        Sequential(kind="sequential_forward", n_features=(3,)),
+    ],
+    ids=lambda method: method.kind,
+)
+def test_a_loss_that_is_no_number_is_refused_and_never_the_lowest(method, tmp_path) -> None:
+    refused = "squared_error must be finite but is nan with 2 of 6 features kept; choose another"
+    with pytest.raises(InputError, match=refused):
+        select(prices(), "y", model=Diverging(), method=method, store=tmp_path)
+
+
+@pytest.mark.parametrize("scale", [1e18, 1e21, 1e29])
+@pytest.mark.parametrize("method", ["select_from_model", "rfe", "rfecv"])
+def test_importances_of_a_large_target_are_those_of_any_other_or_refused(method, scale) -> None:
+    table = prices().assign(y=lambda table: table["y"] / 20 * scale)
+    gains, sizes = ModelSettings(tuning="none"), {} if method == "rfecv" else {"n_features": 2}
+    if scale == 1e18:
+        assert {"a", "c"} <= set(select(table, "y", model=gains, method=method, **sizes).features)
+        return
+    with pytest.raises(InputError, match="the importances of lightgbm must be finite but one is"):
+        select(table, "y", model=gains, method=method, **sizes)
 
 
 # What they leave

@@ -112,12 +112,40 @@ def test_too_few_units_are_given_as_the_reason_of_no_verdict() -> None:
     assert "The interval holds zero" not in page.text
 
 
-def test_a_model_that_a_constant_equals_is_called_of_no_use() -> None:
+@pytest.mark.parametrize(
+    ("over_constant", "meaning"),
+    [
+        ([-0.02, 0.01], "these test rows neither show nor rule out that the model is better"),
+        ([0.0, 0.01], "the mean loss of a constant, which always predicts the same, is as low or"),
+    ],
+)
+def test_not_shown_better_than_a_constant_is_told_from_shown_no_better(
+    over_constant, meaning
+) -> None:
     content = made_up(numbered(12), 4, "cannot tell")
-    comparison = {**content.contract["comparison"], "over_constant": [-0.02, 0.01]}
+    comparison = {**content.contract["comparison"], "over_constant": over_constant}
     page = Page(render_report(with_contract(content, comparison=comparison)))
-    assert "whoever always predicts the same may do as well" in page.text
+    assert meaning in page.text
     assert "The interval holds zero" not in page.text
+    assert "sign test" not in page.text  # a run from before there were any
+
+
+@pytest.mark.parametrize(("units", "what"), [(185185, "rows"), (26, "groups or blocks of time")])
+def test_sign_tests_are_shown_with_what_they_answer(units, what) -> None:
+    content = made_up(numbered(12), 4)
+    comparison = {
+        **content.contract["comparison"],
+        "units": units,
+        "sign_test": {"lower": 14, "higher": 12, "p_value": 0.847},
+        "sign_test_over_constant": {"lower": 23, "higher": 3, "p_value": 8.8e-5},
+    }
+    page = Page(render_report(with_contract(content, comparison=comparison)))
+    for said in (
+        f"against all features: lower in 14 and higher in 12 of {units} {what} (sign test p = 0.85",
+        f"against a constant: lower in 23 and higher in 3 of {units} {what} (sign test p < 0.0001)",
+        "The interval is about the mean loss",
+    ):
+        assert said in page.text
 
 
 def test_an_unknown_verdict_is_refused() -> None:
@@ -234,6 +262,15 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
     assert dropped[1] == ["feature 7", "removed by flbmo", "8", "107.5"]
     assert dropped[9][2:] == [NOTHING, NOTHING]
     assert page.tables["Candidate sizes"][0][1] == "Size asked for"
+
+
+def test_only_a_ranking_with_several_sizes_says_that_models_chose_the_size() -> None:
+    several = ranked(made_up(numbered(12), 4, method="flbmo"))
+    one = replace(several, candidates=several.candidates[:1])
+    assert "Models fitted at each size" in Page(render_report(several)).text
+    page = Page(render_report(one))
+    assert "fitted at each size" not in page.text
+    assert "Nothing was to be chosen, as one size was asked for." in page.text
 
 
 @pytest.mark.parametrize(

@@ -413,7 +413,11 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
         ({"features": ["a"]}, InputError, r"is no feature contract \(features.0: input should be"),
         ({"features": []}, InputError, r"is no feature contract \(features: list should have at l"),
         ({"target": {"name": "y"}}, InputError, r"is no feature contract \(target.task: field req"),
-        ({"dropped": ["a"]}, InputError, r"is no feature contract \(dropped.0: input should be a"),
+        ({"dropped": ["a"]}, InputError, r"is no feature contract \(dropped.0: input should be an"),
+        ({"settings": {}}, InputError, r"contract \(settings.columns: field required\)"),
+        ({"settings": {"columns": None}}, InputError, r"contract \(settings.columns: input should"),
+        ({"features": 2 * [{"name": "x1", "type": "number"}]}, InputError, "'x1' is named twice"),
+        ({"candidates": ["x1", "x1"]}, InputError, "'x1' is named twice"),
         ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),
     ],
 )  # fmt: skip

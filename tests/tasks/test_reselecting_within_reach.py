@@ -266,10 +266,6 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
             "column 'new' is written with commas .*; write them with a decimal point alone, or dro",
         ),
         (
-            with_roles(0), ROLES, with_roles(1).assign(new=pd.date_range("2026", periods=600)),
-            "column 'new' holds timestamps and cannot be a feature: drop it$",
-        ),
-        (
             in_turn(60), {"loss": "roc_auc"}, in_turn(60).assign(y=lambda rows: rows["day"] % 3),
             "^loss 'roc_auc' cannot score 3 classes; give a target that it can score, or select an",
         ),

@@ -29,6 +29,12 @@ def test_few_features_are_named_from_the_highest_on_whatever_their_names_hold() 
     assert "endless" not in drawn
 
 
+@pytest.mark.parametrize("n_features", [3, 40])
+def test_the_largest_float_which_anova_gives_for_what_tells_all_is_drawn(n_features) -> None:
+    scores = {f"feature {i}": float(i) for i in range(n_features)} | {"all": np.finfo(float).max}
+    assert "of them are kept" in score_chart(scores, ["all"], "F")  # warnings are errors
+
+
 def test_many_are_a_curve_without_names() -> None:
     drawn = score_chart({f"feature {i}": float(i) for i in range(200)}, ["feature 199"], "score")
     assert not [text for text in shown(drawn) if text.startswith("feature ")]

@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs import Run, Store
-from chaffinch.tasks import spreading
+from chaffinch.tasks import spreading, stage, training
 from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.stage import tell_nobody
 from chaffinch.tasks.steps import STEPS
@@ -136,6 +136,112 @@ def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: s
     assert set(after) == set(STEPS[1:])
     assert told == ["ingest", *STEPS[STEPS.index(step) :]]
     assert contract(resumed) == contract(run(source, tmp_path / "clean"))
+
+
+TUNED = {"name": "lightgbm", "tuning": "small", "folds": 2}  # 8 fits
+
+
+def tuned_run(source: Path, store: Path, monkeypatch, stop_after=None, *, cluster="none", seed=0):
+    """Return a run, how far its tuning was at each step, and how many fits this process made."""
+    seen: list[int] = []
+    fits: list[object] = []
+    fold_loss = training._fold_loss
+
+    def count(*asked: object) -> float:
+        fits.append(asked)
+        return fold_loss(*asked)
+
+    def on_progress(step: str, done: int, total: int) -> None:
+        if step == "train_base_model" and total > 1:
+            seen.append(done)
+            if done == stop_after:
+                raise KeyboardInterrupt
+
+    execution = ExecutionSettings(store=store, cluster=cluster)
+    settings = SelectionSettings(target="target", model=TUNED, seed=seed)
+    made = None
+    with monkeypatch.context() as patch:
+        if cluster == "none":
+            patch.setattr(training, "_fold_loss", count)
+        try:
+            made = select_features(source, settings, execution, on_progress=on_progress)
+        except KeyboardInterrupt:
+            assert stop_after is not None
+    return made, seen, len(fits)
+
+
+def same_products(one: Run, another: Run) -> None:
+    """Refuse two runs unless the base model, the search and the selection are the same bytes."""
+    names = ["selection.json", "elimination.parquet", "base_model/model.txt"]
+    assert [(one.folder / name).read_bytes() for name in names] == [
+        (another.folder / name).read_bytes() for name in names
+    ]
+
+
+def test_a_stopped_tuning_repeats_no_fit(folder, tmp_path, monkeypatch) -> None:
+    source, store = folder / "wine.csv", tmp_path / "store"
+    assert tuned_run(source, store, monkeypatch, 3) == (None, [1, 2, 3], 3)
+    assert tuned_run(source, store, monkeypatch, 6) == (None, [3, 4, 5, 6], 3)
+    resumed, seen, n_fits = tuned_run(source, store, monkeypatch)
+    assert (seen, n_fits) == ([6, 7, 8], 2)
+    assert not (resumed.folder / "checkpoints").exists()
+    clean, _, n_fits = tuned_run(source, tmp_path / "clean", monkeypatch)
+    assert n_fits == 8
+    same_products(resumed, clean)
+
+
+def test_but_makes_all_for_other_settings_rows_or_versions_or_if_what_is_kept_is_damaged(
+    folder, tmp_path, monkeypatch, caplog
+) -> None:
+    source, store = tmp_path / "wine.csv", tmp_path / "store"
+    rows = (folder / "wine.csv").read_text().splitlines()
+    source.write_text("\n".join(rows))
+    tuned_run(source, store, monkeypatch, 3)
+    assert tuned_run(source, store, monkeypatch, 1, seed=1)[2] == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "_installed", lambda name: "0")
+        assert tuned_run(source, store, monkeypatch, 1)[2] == 1
+    kept = max(store.glob("runs/*/checkpoints/*/*/fits.json"), key=lambda one: one.stat().st_size)
+    kept.write_bytes(kept.read_bytes().replace(b"0.", b"1.", 1))
+    assert tuned_run(source, store, monkeypatch, 1)[1:] == ([1], 1)
+    assert "fits.json is about begins anew: it is damaged" in caplog.text
+    source.write_text("\n".join(rows[:-1]))
+    assert tuned_run(source, store, monkeypatch, 1)[1:] == ([1], 1)
+
+
+TUNING_KILLED = """
+import os, signal, sys
+from chaffinch.tasks import training
+from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.story import select_features
+from tests.tasks.test_story import TUNED
+
+training._SHARE = float("inf")  # these fits take no longer than it takes to keep them
+
+def on_progress(step, done, total):
+    if (step, done) == ("train_base_model", 5):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+select_features(
+    sys.argv[1],
+    SelectionSettings(target="target", model=TUNED),
+    ExecutionSettings(store=sys.argv[2], cluster=sys.argv[3]),
+    on_progress=on_progress,
+)
+"""
+
+
+@pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize("cluster", ["none", "local"])
+@pytest.mark.e2e
+def test_a_killed_tuning_repeats_no_fit(folder, tmp_path, monkeypatch, cluster: str) -> None:
+    source, store = folder / "wine.csv", tmp_path / "store"
+    command = [sys.executable, "-c", TUNING_KILLED, str(source), str(store), cluster]
+    killed = subprocess.run(command, cwd=Path(__file__).parents[2], timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    resumed, seen, _ = tuned_run(source, store, monkeypatch, cluster=cluster)
+    assert seen == [5, 6, 7, 8]
+    same_products(resumed, tuned_run(source, tmp_path / "clean", monkeypatch)[0])
 
 
 def test_a_finished_run_is_read_back(folder, tmp_path) -> None:

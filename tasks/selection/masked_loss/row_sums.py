@@ -20,7 +20,7 @@ from chaffinch.tasks.selection.masked_loss.compiling import compiled
 from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
 from chaffinch.tasks.selection.vocabulary import Floats, Mask
 
-Question = Literal["present", "without each", "under", "coarseness"]
+Question = Literal["present", "without each", "moved", "under", "coarseness"]
 
 _TIE = 1e-13  # of a loss: far more than the order of a sum changes, far less than data differ by
 # (level, number): the node above the blocks number * 2^level to (number + 1) * 2^level - 1
@@ -130,6 +130,7 @@ class RowSums(MaskState):
         self.name, self.relevant, self.total_weight = name, relevant, total_weight
         self.exactly = exactly
         self._least: Floats | None = None
+        self._settled: tuple[Mask, Mask, float] | None = None  # see _exactly_present
 
     @property
     def loss(self) -> float:
@@ -150,8 +151,8 @@ class RowSums(MaskState):
         """Put in place the exact losses of those features that may be the first to leave.
 
         Losses (d,) of whole numbers, as absolute errors of votes are, often tie. Which of them is
-        lowest then depends on the order of a sum, and that is to be the predictions' own. What is
-        not relevant has the present loss, whatever the order.
+        lowest then depends on the order of a sum, and that is to be the predictions' own. What
+        changes no row has the present loss, whatever the order.
         """
         if self.exactly is None or not (self.is_summed and self.settles_ties):
             return
@@ -159,14 +160,30 @@ class RowSums(MaskState):
         is_near = losses <= lowest + _TIE * abs(lowest)
         if np.count_nonzero(is_near) < 2 or lowest == np.inf:
             return
-        near = np.flatnonzero(is_near)
-        asked, unmoved = near[self.relevant[near]], near[~self.relevant[near]]
-        if len(asked) + bool(len(unmoved)) < 2:
+        moves = self._mask & self.relevant
+        if np.count_nonzero(is_near & moves) + np.any(is_near & ~moves) < 2:
             return
-        masks = np.repeat(self._mask[np.newaxis], len(asked) + 1, axis=0)
-        masks[np.arange(len(asked)), asked] = False
-        *of_asked, of_present = self.exactly(masks)
-        losses[asked], losses[unmoved] = of_asked, of_present
+        moves[moves] = self._totals("moved", None)[:-1] > 0
+        asked, unmoved = np.flatnonzero(is_near & moves), np.flatnonzero(is_near & ~moves)
+        if len(unmoved):
+            losses[unmoved] = self._exactly_present(self.exactly, moves)
+        if len(asked):
+            masks = np.repeat(self._mask[np.newaxis], len(asked), axis=0)
+            masks[np.arange(len(asked)), asked] = False
+            losses[asked] = self.exactly(masks)
+
+    def _exactly_present(self, exactly: Callable[[Mask], Floats], moves: Mask) -> float:
+        """Return the exact loss of the present mask; removing what moves no row leaves it."""
+        loss = None
+        if self._settled is not None:
+            mask, moved, known = self._settled
+            removed = mask & ~self._mask
+            if removed.sum() <= 1 and not (removed & moved).any() and (self._mask <= mask).all():
+                loss = known
+        if loss is None:
+            loss = float(exactly(self._mask[np.newaxis])[0])
+        self._settled = self._mask.copy(), moves, loss
+        return loss
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
         """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
@@ -181,9 +198,10 @@ class RowSums(MaskState):
 
         Parameters
         ----------
-        question : "present", "without each", "under" or "coarseness"
+        question : "present", "without each", "moved", "under" or "coarseness"
             Of the present mask; without each kept and relevant feature, in ascending order, and
-            of the present mask at last; or under `masks`. Of the last: by how much rounding may
+            of the present mask at last; likewise, but whether a row's prediction changes, 1 or 0;
+            or under `masks`. Of the last: by how much rounding may
             change the losses without each of all d features, and at last any other; or one sum
             for all of these.
         masks : ndarray of bool, shape (m, d), optional

@@ -117,7 +117,7 @@ def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False
         See `fit_estimator`.
     """
     copy = _copy(estimator)
-    skops_file.packages(copy)
+    skops_file.trust_for(copy)
     if task is not None:
         check_task(copy, task)
     if weighted:
@@ -130,11 +130,11 @@ def check_weights(estimator: Any) -> None:
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
-    """Return the packages that `ScikitLearnModel.from_files` must trust to load such an estimator.
+    """Return what `ScikitLearnModel.from_files` needs as `trusted` to load an estimator.
 
     None of them need be named for scikit-learn's own.
     """
-    return skops_file.packages(estimator)
+    return skops_file.trust_for(estimator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,12 +220,16 @@ class ScikitLearnModel:
         Raises
         ------
         ValueError
-            If the file holds types that are not trusted.
+            If the file holds types that are not trusted, or is damaged.
         """
         pipeline = skops_file.load(native_file(files, _FILE), trusted)
-        columns = pipeline.named_steps["columns"]
-        first = pipeline.named_steps["estimator"] if columns == "passthrough" else columns
-        check_width(first.n_features_in_, schema)
+        try:
+            columns = pipeline.named_steps["columns"]
+            first = pipeline.named_steps["estimator"] if columns == "passthrough" else columns
+            n_features = first.n_features_in_
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(skops_file.DAMAGED) from error
+        check_width(n_features, schema)
         return cls(schema, pipeline)
 
 

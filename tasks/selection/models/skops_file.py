@@ -4,19 +4,55 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Sequence
+from importlib import import_module
+from types import FunctionType
 from typing import Any
 
-# what scikit-learn's own estimators hold of others and skops leaves to its callers to trust
-_TRUSTED = (
-    "collections.OrderedDict",
-    "collections.defaultdict",
-    "functools.partial",
-    "numpy.dtype",
+# What a file may hold without being asked for: classes of these packages of scikit-learn, public
+# functions of some of them, and the names below. Only compiled and numeric code is among them,
+# nothing that imports, starts programs, reads files or connects.
+_CLASSES_OF = re.compile(
+    r"sklearn\.(?!.*\.tests\.)(?:_loss|calibration|cluster|compose|covariance|cross_decomposition|"
+    r"decomposition|discriminant_analysis|dummy|ensemble|feature_extraction|feature_selection|"
+    r"frozen|gaussian_process|impute|isotonic|kernel_approximation|kernel_ridge|linear_model|"
+    r"manifold|metrics|mixture|model_selection|multiclass|multioutput|naive_bayes|neighbors|"
+    r"neural_network|pipeline|preprocessing|random_projection|semi_supervised|svm|tree)\."
 )
-# scikit-learn's own, but for what fetches files or runs what it is given
-_OWN, _NOT_TRUSTED = "sklearn.", ("sklearn.datasets.", "sklearn.externals.", "sklearn.utils._test")
+_FUNCTIONS_OF = re.compile(r"sklearn\.(?:feature_selection|metrics|preprocessing)\.")
+_ALSO = frozenset(
+    {
+        "collections.OrderedDict",
+        "collections.defaultdict",
+        "functools.partial",
+        "numpy.dtype",
+        "sklearn.utils._bunch.Bunch",
+        "sklearn.utils._metadata_requests.MetadataRequest",
+        "sklearn.utils._metadata_requests.MethodMetadataRequest",
+        "sklearn.utils.validation.check_array",
+    }
+)
+DAMAGED = "the model's file is no skops file or is damaged; give it as it was written"
+_NAME = re.compile(r"\w+(\.\w+)+")
+# what reading a damaged file ends in: zip files, JSON, arrays and constructors all have their own
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    BufferError,
+    EOFError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _ADDRESS = re.compile(r'(?<="__id__": )\d+|(?<=")\d+(?=\.np[yz]")')
 _SCHEMA = "schema.json"
 
@@ -46,8 +82,8 @@ def dump(estimator: Any) -> bytes:
     return target.getvalue()
 
 
-def packages(estimator: Any) -> tuple[str, ...]:
-    """Return the packages, besides those always trusted, whose types an estimator is made of.
+def trust_for(estimator: Any) -> tuple[str, ...]:
+    """Return what `load` must trust for an estimator: its types, and the packages of estimators.
 
     Raises
     ------
@@ -56,14 +92,16 @@ def packages(estimator: Any) -> tuple[str, ...]:
     """
     import skops.io
 
-    types = _others(skops.io.dumps(estimator))
-    nameless = sorted(name for name in types if "<" in name)
+    names = _others(skops.io.dumps(estimator))
+    nameless = sorted(name for name in names if "<" in name)
     if nameless:
         raise ValueError(
             f"the estimator holds {nameless[0]}, which cannot be kept in a file; "
             "define the function with a name, at the top of a module"
         )
-    return tuple(sorted({name.partition(".")[0] for name in types}))
+    # once fitted, an estimator may hold other classes of its package
+    packages = {name.partition(".")[0] for name in names if hasattr(_defined(name), "get_params")}
+    return tuple(sorted(names | packages - {"sklearn"}))
 
 
 def load(data: bytes, trusted: Sequence[str]) -> Any:
@@ -79,26 +117,57 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
     Raises
     ------
     ValueError
-        If the file holds types that are not trusted.
+        If the file holds types that are not trusted, or is damaged.
     """
     import skops.io
 
-    inside = tuple(f"{name}." for name in trusted)
-    unknown = sorted(t for t in _others(data) if t not in trusted and not t.startswith(inside))
-    if unknown:
-        raise ValueError(
-            f"the model's file holds types that are not trusted: {', '.join(unknown)}; "
-            "name them in trusted= if you know where the file comes from"
-        )
-    return skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+    try:
+        names = _others(data)
+        untrusted = sorted(name for name in names if not _is_trusted(name, trusted))
+        if not untrusted:
+            return skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+    except _DAMAGE as error:
+        raise ValueError(DAMAGED) from error
+    raise ValueError(
+        f"the model's file holds types that are not trusted: {', '.join(untrusted)}; "
+        "name them in trusted= if you know where the file comes from"
+    )
 
 
 def _others(data: bytes) -> set[str]:
-    """Return the types in a file that are neither always trusted nor scikit-learn's own."""
+    """Return the names in a file that are not safe to load from anyone."""
     import skops.io
 
-    return {
-        name
-        for name in skops.io.get_untrusted_types(data=data)
-        if name not in _TRUSTED and (not name.startswith(_OWN) or name.startswith(_NOT_TRUSTED))
-    }
+    return {name for name in skops.io.get_untrusted_types(data=data) if not _is_safe(name)}
+
+
+def _is_safe(name: str) -> bool:
+    """Return whether a name may be loaded whoever wrote the file; see the top of this module."""
+    if name in _ALSO:
+        return True
+    thing = _defined(name) if _CLASSES_OF.match(name) else None
+    if isinstance(thing, FunctionType):
+        return bool(_FUNCTIONS_OF.match(name)) and not thing.__name__.startswith("_")
+    return isinstance(thing, type)
+
+
+def _is_trusted(name: str, trusted: Sequence[str]) -> bool:
+    """Return whether a name is among those, or is defined in a package that is."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no full name")
+    inside = tuple(f"{package}." for package in trusted)
+    return name in trusted or (name.startswith(inside) and _defined(name) is not None)
+
+
+def _defined(name: str) -> Any:
+    """Return the class or function whose own full name this is, None for any other name.
+
+    A module gives as well what it has imported: ``sklearn.utils.discovery.import_module``.
+    """
+    module, _, attribute = name.rpartition(".")
+    try:
+        thing = getattr(import_module(module), attribute)
+    except (AttributeError, ImportError, ValueError):
+        return None
+    is_own = isinstance(thing, type | FunctionType) and thing.__module__ == module
+    return thing if is_own and thing.__qualname__ == attribute else None

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from chaffinch.tasks.selection.models.checks import check_matrix, check_width, native_file
+from chaffinch.tasks.selection.models.checks import check_matrix, native_file
 from chaffinch.tasks.selection.models.parameters import (
     FLAG,
     FROM_TARGET,
@@ -27,6 +27,7 @@ from chaffinch.tasks.selection.models.parameters import (
     real,
     whole,
 )
+from chaffinch.tasks.selection.models.xgboost_ubjson import DAMAGED, check_ubjson
 from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows, Schema
 
 _FILE = "model.ubj"
@@ -181,9 +182,12 @@ class XGBoostModel:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
-        """Rebuild from `to_files`."""
+        """Rebuild from `to_files`; ValueError if the file is damaged, see `check_ubjson`."""
         import xgboost
 
-        booster = xgboost.Booster({"nthread": 1}, model_file=bytearray(native_file(files, _FILE)))
-        check_width(booster.num_features(), schema)
-        return cls(schema, booster)
+        data = native_file(files, _FILE)
+        check_ubjson(data, schema)
+        try:
+            return cls(schema, xgboost.Booster({"nthread": 1}, model_file=bytearray(data)))
+        except xgboost.core.XGBoostError as error:
+            raise ValueError(DAMAGED) from error

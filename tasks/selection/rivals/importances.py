@@ -43,15 +43,27 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
     Raises
     ------
     ValueError
-        If the model has no importances.
+        If the model has no importances, or one that is not finite.
     """
+    name = type(model.estimator).__name__ if isinstance(model, ScikitLearnModel) else model.kind
     scores = importances_if_any(model)
     if scores is None:
-        name = model.kind
-        if isinstance(model, ScikitLearnModel):
-            name = type(model.estimator).__name__
         raise ValueError(_without_importances(name, asked_by))
+    check_finite(scores, name)
     return scores
+
+
+def check_finite(scores: Floats, name: str) -> None:
+    """Raise ValueError if an importance (d,) of the model of that name is infinite or NaN.
+
+    Boosters keep gains in float32. They grow with the square of the target, and with the rows.
+    """
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"the importances of {name} must be finite but one is "
+            f"{scores[~np.isfinite(scores)][0]}, as where the target has very large values; divide "
+            "it by a constant, or use permutation"
+        )
 
 
 def importances_if_any(model: FittedModel) -> Floats | None:

@@ -4,16 +4,17 @@ import re
 
 import pytest
 
-from tests.flows.deployments.services import FOLDER, compose, compose_services
+from tests.flows.deployments.services import FOLDER, asked_of, compose, compose_services
 
 WHOLE = compose()
 SERVICES = WHOLE["services"]
 of_every_service = pytest.mark.parametrize("name", sorted(SERVICES))
-ONCE = "bucket"
+ONCE = ("s3-owner", "bucket")
+DISKS = {"/tmp", "/srv/prefect"}  # noqa: S108 - where programs of our image write, beside the store
 KNOWN = {
     *("image", "build", "command", "environment", "env_file", "volumes", "ports", "depends_on"),
     *("healthcheck", "restart", "init", "cap_drop", "security_opt", "deploy", "profiles"),
-    "stop_grace_period",
+    *("stop_grace_period", "user", "read_only", "tmpfs", "networks", "network_mode"),
 }
 
 
@@ -25,7 +26,9 @@ def bytes_of(text: str) -> float:
 
 
 def test_it_has_what_the_specification_knows():
-    assert {key for key in WHOLE if not key.startswith("x-")} == {"name", "services", "volumes"}
+    assert {key for key in WHOLE if not key.startswith("x-")} == {
+        *("name", "services", "volumes", "networks")
+    }
     assert set().union(*SERVICES.values()) <= KNOWN
 
 
@@ -49,7 +52,7 @@ def test_nobody_waits_for_himself_even_by_others():
 
 @of_every_service
 def test_it_comes_back_after_its_death_and_is_asked_whether_it_is_well(name):
-    if name == ONCE:
+    if name in ONCE:
         return
     assert SERVICES[name]["restart"] == "unless-stopped"
     check = SERVICES[name]["healthcheck"]
@@ -70,9 +73,9 @@ def test_what_must_outlive_a_container_is_in_a_volume_of_a_name():
     named = {volume for pairs in mounted.values() for volume, _ in pairs if "/" not in volume}
     assert named == set(WHOLE["volumes"])
     assert ("store", "/srv/chaffinch") in mounted["serve"]
-    assert mounted["serve"][0] == mounted["worker"][0]
+    assert mounted["serve"] == mounted["worker"][:2]
     assert mounted["prefect"] == [("prefect", "/srv/prefect")]
-    own = (volume.partition(":")[0] for volume, _ in mounted["worker"][1:])
+    own = (volume.partition(":")[0] for volume, _ in mounted["worker"][2:])
     assert all((FOLDER / path).exists() for path in own)
 
 
@@ -83,12 +86,42 @@ def test_dask_ends_a_worker_before_the_machine_would():
     assert bytes_of(own) < bytes_of(worker["deploy"]["resources"]["limits"]["memory"])
 
 
-@pytest.mark.parametrize("name", [s.name for s in compose_services() if s.is_ours])
-def test_ours_has_no_rights_that_it_does_not_need(name):
+@of_every_service
+def test_it_has_no_rights_that_it_does_not_need(name):
     service = SERVICES[name]
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] is True
+    user, group = map(int, service["user"].split(":"))
+    assert min(user, group) > 0
+
+
+@pytest.mark.parametrize("name", [s.name for s in compose_services() if s.is_ours])
+def test_ours_is_built_here_and_can_write_where_it_has_to(name):
+    service = SERVICES[name]
     assert (FOLDER / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    volumes = {volume.split(":")[1] for volume in service.get("volumes", [])}
+    assert {*service["tmpfs"], *volumes} >= DISKS
+
+
+def test_only_the_flows_reach_dask_and_only_the_server_its_database():
+    networks = {
+        name: set(service.get("networks", ["default"])) if "network_mode" not in service else set()
+        for name, service in SERVICES.items()
+    }
+    met = {
+        one: {other for other in SERVICES if other != one and networks[one] & networks[other]}
+        for one in SERVICES
+    }
+    assert met["dask-scheduler"] == {"dask-worker", "serve", "worker"}
+    assert met["dask-worker"] == {"dask-scheduler", "serve", "worker"}
+    assert met["postgres"] == {"prefect"}
+    assert met["s3"] == {"bucket", "serve", "worker"}
+    assert met["s3-owner"] == set()
+    for service in compose_services():
+        assert {host for host, _ in asked_of(service)} <= met[service.name]
+    closed = {name for name, how in WHOLE["networks"].items() if how == {"internal": True}}
+    assert closed == {"database", "dask"}
 
 
 def test_every_value_that_is_asked_for_is_in_the_example_and_must_be_set():

@@ -77,6 +77,18 @@ def test_every_package_that_it_needs_has_a_version_in_the_lock():
     assert needed - {"chaffinch"} <= locked
 
 
+def test_what_it_is_built_of_is_pinned():
+    (python,) = (line for line in instruction("ARG") if line.startswith("PYTHON="))
+    assert re.fullmatch(r"PYTHON=python:3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}", python)
+    assert {line.split()[0] for line in instruction("FROM")} == {"${PYTHON}"}
+    installs = re.findall(r"pip install ([^&]+)", " && ".join(instruction("RUN")))
+    assert len(installs) == 3
+    for options in installs:
+        assert "--extra-index-url" not in options
+        assert "--no-deps" in options
+        assert ("--require-hashes" in options) != (options.endswith("--no-build-isolation . "))
+
+
 def test_it_runs_as_nobody_in_particular_and_stops_as_by_ctrl_c():
     assert instruction("USER") == ["10001"]
     assert instruction("STOPSIGNAL") == ["SIGINT"]

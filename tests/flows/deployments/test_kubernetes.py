@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from tests.flows.deployments.services import FOLDER, manifests
+from tests.flows.deployments.services import FOLDER, asked_of, kubernetes_services, manifests
 
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kubernetes" / "kustomization.yaml").read_text())
 ALL = manifests()
@@ -69,8 +69,12 @@ def test_it_may_do_nothing_that_it_does_not_need(deployment):
     assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     (container,) = pod["containers"]
-    rights = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    assert container["securityContext"] == rights
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}  # noqa: S108
 
 
 @of_every_deployment
@@ -92,12 +96,13 @@ def test_it_has_resources_and_is_asked_whether_it_is_well(deployment):
 
 @of_every_deployment
 def test_what_has_a_volume_is_never_there_twice(deployment):
-    claims = [
-        v["persistentVolumeClaim"]["claimName"] for v in pod_of(deployment).get("volumes", [])
-    ]
-    assert set(claims) <= names("PersistentVolumeClaim")
+    volumes = pod_of(deployment)["volumes"]
     (container,) = pod_of(deployment)["containers"]
-    assert [mount["name"] for mount in container.get("volumeMounts", [])] == claims
+    mounted = [mount["name"] for mount in container["volumeMounts"]]
+    assert mounted == [volume["name"] for volume in volumes]
+    claims = {v["name"]: v["persistentVolumeClaim"] for v in volumes if "emptyDir" not in v}
+    assert claims == {name: {"claimName": name} for name in claims}
+    assert set(claims) <= names("PersistentVolumeClaim")
     if claims:
         assert deployment["spec"]["replicas"] == 1
         assert deployment["spec"]["strategy"] == {"type": "Recreate"}
@@ -132,10 +137,62 @@ def test_the_text_says_where_every_secret_is_read_from():
     assert "`credentials.env` is not read" in said
 
 
-def test_only_pods_of_the_namespace_are_let_in():
-    (policy,) = (one["spec"] for one in ALL if one["kind"] == "NetworkPolicy")
-    assert policy == {
-        "podSelector": {},
-        "policyTypes": ["Ingress"],
-        "ingress": [{"from": [{"podSelector": {}}]}],
+POLICIES = [one["spec"] for one in ALL if one["kind"] == "NetworkPolicy"]
+PODS = {one["metadata"]["name"] for one in DEPLOYMENTS}
+
+
+def selected(selector, pod):
+    return selector.get("matchLabels", {}).items() <= {"app": pod}.items()
+
+
+def may(direction, pod, other, port):
+    """Return whether policies let a pod take from another (Ingress), or send to it (Egress)."""
+    rules = [
+        rule
+        for policy in POLICIES
+        if direction in policy["policyTypes"] and selected(policy["podSelector"], pod)
+        for rule in policy.get(direction.lower(), [])
+    ]
+    side = {"Ingress": "from", "Egress": "to"}[direction]
+    return any(
+        ("ports" not in rule or port in {one["port"] for one in rule["ports"]})
+        and any(
+            "namespaceSelector" not in peer and selected(peer["podSelector"], other)
+            for peer in rule[side]
+            if "podSelector" in peer
+        )
+        for rule in rules
+    )
+
+
+def test_pods_reach_only_what_they_ask():
+    ports = {4200, 5432, 8786, 8787, 8788, 40_000}
+    reached = {
+        (one, other, port)
+        for one in PODS
+        for other in PODS
+        for port in ports
+        if may("Egress", one, other, port) and may("Ingress", other, one, port)
     }
+    of_dask = {(one, "dask-worker") for one in ("dask-scheduler", "dask-worker")}
+    assert reached == {
+        ("prefect", "postgres", 5432),
+        ("serve", "prefect", 4200),
+        ("serve", "dask-scheduler", 8786),
+        ("dask-worker", "dask-scheduler", 8786),
+        *((*pair, port) for pair in of_dask for port in ports),  # of its own choice
+    }
+    for service in kubernetes_services():
+        assert {(service.name, *asked) for asked in asked_of(service)} <= reached
+
+
+def test_whatever_is_not_named_is_neither_let_in_nor_out_and_only_the_flows_reach_the_world():
+    nothing = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert nothing in POLICIES
+    for policy in POLICIES:
+        rules = [*policy.get("ingress", []), *policy.get("egress", [])]
+        peers = [peer for rule in rules for peer in rule.get("from", rule.get("to"))]
+        assert all(peers)
+        if any("ipBlock" in peer for peer in peers):
+            assert policy["podSelector"] == {"matchLabels": {"app": "serve"}}
+            assert policy["policyTypes"] == ["Egress"]

@@ -53,7 +53,7 @@ def test_both_have_the_same_programs_but_the_storage():
     in_compose, in_kubernetes = (
         {s.name for s in f()} for f in (compose_services, kubernetes_services)
     )
-    assert in_compose - in_kubernetes == {"s3", "bucket", "worker"}
+    assert in_compose - in_kubernetes == {"s3", "s3-owner", "bucket", "worker"}
     assert in_kubernetes <= in_compose
 
 
@@ -128,7 +128,9 @@ def test_everybody_listens_where_they_are_asked():
 
 @of_every_service
 def test_no_secret_is_written_down(service):
-    secret = {k: v for k, v in service.environment.items() if re.search("PASSWORD|SECRET|KEY", k)}
+    secret = {
+        k: v for k, v in service.environment.items() if re.search("PASSWORD|SECRET|KEY|AUTH", k)
+    }
     assert set(secret.values()) <= {None}
 
 
@@ -137,6 +139,19 @@ def test_every_image_has_a_version(service):
     name, _, version = service.image.partition(":")
     assert version or (name == OURS and service.where == "kubernetes")  # its kustomization has it
     assert version != "latest"
+    assert service.is_ours or re.fullmatch(r"\S+:[\w.]+@sha256:[0-9a-f]{64}", service.image)
+
+
+@pytest.mark.parametrize("where", ["compose", "kubernetes"])
+def test_the_server_asks_for_what_the_flows_send_and_keeps_foreign_pages_out(where):
+    said = {s.name: s.environment for s in SERVICES if s.where == where}
+    assert "PREFECT_SERVER_API_AUTH_STRING" in said["prefect"]
+    for name, environment in said.items():
+        assert ("PREFECT_API_URL" in environment) == ("PREFECT_API_AUTH_STRING" in environment), (
+            name
+        )
+    origin = said["prefect"]["PREFECT_SERVER_UI_API_URL"].removesuffix("/api")
+    assert said["prefect"]["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == origin
 
 
 @pytest.mark.parametrize(

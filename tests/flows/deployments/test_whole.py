@@ -18,7 +18,15 @@ import pytest
 
 from tests.flows.conftest import Server, names_of
 from tests.flows.deployments.services import FOLDER, Service, compose, compose_services
-from tests.flows.programs import CHAFFINCH, PREFECT, environment, eventually, free_port, started
+from tests.flows.programs import (
+    AUTH,
+    CHAFFINCH,
+    PREFECT,
+    environment,
+    eventually,
+    free_port,
+    started,
+)
 from tests.object_storage import ObjectStorage
 from tests.postgres import OWNER, PASSWORD, Postgres
 
@@ -109,6 +117,7 @@ def machine(
     prefect, dask = free_port(), free_port()
     values = {
         "POSTGRES_PASSWORD": PASSWORD,
+        "PREFECT_API_AUTH_STRING": AUTH,
         "AWS_ACCESS_KEY_ID": objects.key,
         "AWS_SECRET_ACCESS_KEY": objects.secret,
         "TABLE": "s3://tables/harvest.csv",
@@ -119,6 +128,7 @@ def machine(
         "tcp://dask-scheduler:8786": f"tcp://127.0.0.1:{dask}",
         "http://s3:7070": objects.endpoint,
         "/srv/chaffinch": str(folder / "srv"),
+        "/srv/prefect": str(folder / "prefect"),
         "0.0.0.0": "127.0.0.1",  # noqa: S104
         "5432": str(postgres_server.port),
         "4200": str(prefect),

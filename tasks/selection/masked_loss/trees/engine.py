@@ -125,7 +125,12 @@ class TreeEngine(RowSums):
         if masks is not None:
             return np.hstack([self._sums_under(mask) for mask in masks])
         features = self._features(question)
-        sums = np.empty((self._n_blocks, len(features) + 1))
+        sums = np.zeros((self._n_blocks, len(features) + 1))
+        if question == "moved":
+            change = self._brought_up().change
+            for position, used in enumerate(features.tolist()):
+                sums[:, position] = change[:, used].any(axis=(1, 2))
+            return sums
 
         def of_run(state: State, start: int, stop: int) -> None:
             self._sum(state.score, state.change, features, sums, start, stop)
@@ -164,7 +169,7 @@ class TreeEngine(RowSums):
     def _features(self, question: Question) -> Integers:
         """Return the used features to ask about, by their numbers among these."""
         kept = self._mask[self._used].nonzero()[0]
-        return kept if question == "without each" else kept[:0]
+        return kept[:0] if question == "present" else kept
 
     def _score_under(self, mask: Mask) -> Integers:
         score = self._empty_score()
