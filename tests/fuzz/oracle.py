@@ -122,6 +122,8 @@ def _in_child(seed: int, index: int, folder: Path, families: Families) -> None:
         case = families[outcome.family][0](draws, folder)
         outcome.what = case.what
         _write(outcome, folder)
+        for name in ("stdout", "stderr"):
+            os.truncate(folder / name, 0)  # what was printed as the input was made
         _judge(case, outcome, folder)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is a finding
         outcome.kind, outcome.said = "failed", "".join(traceback.format_exception(error))[-6000:]
