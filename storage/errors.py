@@ -1,6 +1,7 @@
 """The errors a user can mend: one line that names the limit, the value and the remedy."""
 
 _OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "allocate memory", "CUDA out of memory")
+_LONGEST, _BEGIN, _END = 1500, 1000, 400  # characters of a message: what is wrong, and the remedy
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -14,8 +15,9 @@ def printable(text: str) -> str:
 
 
 def in_a_line(message: object) -> str:
-    """Return a message of one or several lines as one printable line."""
-    return printable(" ".join(filter(None, map(str.strip, str(message).splitlines()))))
+    """Return a message as one printable line; the middle of a long one is left out."""
+    line = printable(" ".join(filter(None, map(str.strip, str(message).splitlines()))))
+    return line if len(line) <= _LONGEST else f"{line[:_BEGIN]} ... {line[-_END:]}"
 
 
 class _InALine:

@@ -257,6 +257,14 @@ def test_an_error_is_one_printable_line(tmp_path, capsys):
         assert len(told) < 500
 
 
+def test_the_middle_of_a_long_error_is_left_out():
+    said = str(InputError(f"column {'x' * 5000!r} is none; rename it"))
+    assert len(said) < 1500
+    assert said.startswith("column 'xx")
+    assert said.endswith("xx' is none; rename it")
+    assert "xx ... xx" in said
+
+
 @pytest.mark.parametrize("error", [StorageError, InputError, WorkersError, click.UsageError])
 def test_so_is_one_of_several_lines(error, capsys):
     def fail(**_):

@@ -64,7 +64,7 @@ _KNOWN = {
         ),
     ),
     "activation": _ACTIVATION,
-    "alpha": real(0),
+    "alpha": real(0, 1e30),
     "learning_rate_init": real(0, 1e30, above_low=True),
     "batch_size": whole(1),
     "max_iter": whole(1),
