@@ -30,6 +30,7 @@ from chaffinch.tasks.magnitudes import check_largest
 from chaffinch.tasks.matrix import feature_matrix
 from chaffinch.tasks.predicting import typed_feature
 from chaffinch.tasks.reselect_settings import FeatureKind
+from chaffinch.tasks.target import TargetType, labels_of
 
 _MOST_NAMES = 10  # of one message
 
@@ -56,6 +57,12 @@ class _Target(_Part):
     name: str
     task: Literal["regression", "classification"]
     classes: list[str]
+    type: TargetType = "text"
+
+    @model_validator(mode="after")
+    def _classes_are_of_the_type(self) -> Self:
+        labels_of(self.classes, self.type)
+        return self
 
 
 class _LeftOut(_Part):

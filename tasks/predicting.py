@@ -66,7 +66,7 @@ class SelectedModel:
         schema = Schema(names, n_categories, len(target["classes"]))
         with said_to_the_user():
             fitted = models.load(contract["model"]["kind"], files, schema, trusted)
-        classes = labels_of(target["classes"], target["type"])
+        classes = labels_of(target["classes"], target.get("type", "text"))
         return cls(fitted, categories, classes)
 
     @property

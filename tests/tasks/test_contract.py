@@ -14,6 +14,7 @@ import pytest
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.tasks.former import read_former, settings_of
+from chaffinch.tasks.predicting import SelectedModel
 from chaffinch.tasks.reselect_settings import ReselectionSettings
 from tests.made_up import good_table
 
@@ -271,6 +272,23 @@ def refused_in_one_line():
         if not str(error).isprintable() or len(str(error)) > 600:
             raise AssertionError("not one line") from error
         raise Refused from error
+
+
+def test_the_target_has_a_type_and_classes_of_it(kept, tmp_path):
+    path = tmp_path / "edited.json"
+    for target, said in (
+        ({"type": "3"}, r"no feature contract \(target.type: input should be 'integer'"),
+        ({"type": "integer", "classes": ["no", "yes"]}, r"no feature contract \(target: value err"),
+    ):
+        contract = {**kept.contract, "target": kept.contract["target"] | target}
+        path.write_text(json.dumps(contract))
+        with pytest.raises(InputError, match=said):
+            chaffinch.load_contract(path)
+    contract = json.loads((kept.folder / "selection.json").read_text())
+    del contract["target"]["type"]  # as in contracts from before it
+    files = {"model.skops": (kept.folder / "model" / "model.skops").read_bytes()}
+    labels = SelectedModel.from_contract(contract, files).predict(good_table())
+    assert set(labels) <= {"no", "yes"}
 
 
 def test_whatever_is_edited_by_hand_is_taken_or_refused_in_one_line(kept, of_days, tmp_path):
