@@ -59,6 +59,8 @@ def refusal(
     kind, place, given = first["type"], first["loc"], first.get("input")
     if kind == "value_error":  # a sentence of our own
         return str(first["ctx"]["error"])
+    if not place:  # a name that is not valid Unicode
+        return "the name of a setting is not valid Unicode text; correct it"
     name = (said or {}).get(str(place[0]), str(place[0]))
     if kind == "extra_forbidden":
         known = [field for field in fields if field != "kind"]

@@ -210,6 +210,8 @@ RANKINGS = [
         method={"kind": "rfecv", "within_one_standard_error": "maybe"}),
     bad("a step of one at a time", "there is no setting 'step'; there are n_features",
         method={"kind": "sequential_forward", "step": 0.1}),
+    bad("a name that is no text", "the name of a setting is not valid Unicode text; correct it",
+        method={"kind": "gbmo", "\ud800": 1}),
 ]  # fmt: skip
 
 DFS = [
