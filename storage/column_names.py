@@ -42,6 +42,7 @@ def column_names(source: Source) -> list[str]:
             kind = kind_of_path(place)
             path = parquet_files(place)[0] if place.is_dir() else place
             with path.open("rb") as file:
+                file.peek()  # a disk that fails is not a damaged file
                 return _in_file(file, path.name, kind)
     from chaffinch.storage import s3
 

@@ -129,7 +129,7 @@ def test_what_can_be_chosen_between_is_named_in_words(flow):
         ("postgresql://host:5432/shop#SELECT * FROM orders WHERE mail LIKE '%@x'\n", True),
         ("postgresql://me:hidden@host/shop#orders", False),
         ("s3://KEY:hid/den@shop/orders.csv", False),
-        ("postgresql://me@h/shop?sslmode=require&password_from=SHOP#orders", True),
+        ("postgresql://me@h/shop?sslmode=require&password_from=SHOP_PASSWORD#orders", True),
         ("postgresql://h/shop#SELECT token=1 AS a, x::text FROM t WHERE y = ' password='", True),
         ("tokens/password.csv", True),
         ("/lake/day=3/my orders.parquet", True),

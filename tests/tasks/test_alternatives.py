@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import get_args
 
+import dask
 import numpy as np
 import pytest
 
@@ -24,7 +25,14 @@ def scheduler() -> Iterator[str]:
     """The address of a scheduler with two worker processes."""
     with open_workers("local", 2) as workers:
         assert isinstance(workers, OverDask)
-        yield workers.client.scheduler.address
+        made = workers.client.security
+        files = {
+            "ca-file": made.tls_ca_file,
+            "client.cert": made.tls_client_cert,
+            "client.key": made.tls_client_key,
+        }
+        with dask.config.set({f"distributed.comm.tls.{name}": at for name, at in files.items()}):
+            yield workers.client.scheduler.address
 
 
 @pytest.fixture(scope="module")
