@@ -59,6 +59,8 @@ def refusal(
     kind, place, given = first["type"], first["loc"], first.get("input")
     if kind == "value_error":  # a sentence of our own
         return str(first["ctx"]["error"])
+    if not place:  # of a name that is no text that UTF-8 can hold
+        return f"there is no setting {in_one_line(given)}"
     name = (said or {}).get(str(place[0]), str(place[0]))
     if kind == "extra_forbidden":
         known = [field for field in fields if field != "kind"]

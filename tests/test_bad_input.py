@@ -208,6 +208,8 @@ RANKINGS = [
     bad("all in one step", "step must be below 1.0 but is 1", method={"kind": "rfe", "step": 1}),
     bad("neither true nor false", "within_one_standard_error must be true or false but is 'maybe'",
         method={"kind": "rfecv", "within_one_standard_error": "maybe"}),
+    bad("a setting of no text", r"there is no setting '\ud800'",
+        method={"kind": "mrmr", "\ud800": 1}),
     bad("a step of one at a time", "there is no setting 'step'; there are n_features",
         method={"kind": "sequential_forward", "step": 0.1}),
 ]  # fmt: skip
