@@ -80,6 +80,8 @@ def _run(
             if outcome is not None:
                 running.remove(one)
                 ended.append(outcome)
+                if len(ended) % 500 == 0:
+                    click.echo(f"{len(ended)} done", err=True)
                 if outcome.kind == "failed":
                     click.echo(
                         f"case {outcome.index} ({outcome.family}): {outcome.key!r}", err=True

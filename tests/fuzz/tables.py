@@ -163,8 +163,12 @@ def _pandas(draws: Draws) -> Drawn:
     n = _n_rows(draws)
     made, target, said = columns(draws, makers, n)
     as_objects = often(draws, 0.1)
-    table = pd.DataFrame({name: _as_series(values, as_objects) for name, values in made.items()})
+    table = pd.DataFrame({i: _as_series(v, as_objects) for i, v in enumerate(made.values())})
+    is_utf_8 = all(encodable(name) == name for name in made)  # pandas has no text for others
+    table.columns = pd.Index([*made], dtype=None if is_utf_8 else object)
     how = pick(draws, ["as it is"] * 14 + ["names", "names", "index", "levels", "columns", "twice"])
+    if not is_utf_8:
+        how = "as it is"
     if how == "names":
         names = [pick(draws, NOT_TEXT) if often(draws, 0.3) else name for name in table.columns]
         table.columns, how = pd.Index(names, dtype=object), f"named {names!r}"
