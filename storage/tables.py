@@ -97,6 +97,8 @@ class Dataset:
             raise StorageError(
                 f"dataset {hash[:16]} is not in {folder}; ingest its source again"
             ) from error
+        except IsADirectoryError:
+            whole = False
         if not whole:
             raise StorageError(f"dataset {path} is damaged; ingest its source again")
         return cls(path, hash, manifest["n_rows"], manifest["columns"])

@@ -134,3 +134,11 @@ def test_numbers_out_of_range_are_found(key, same, bad):
     check_text(changed(text, key, same.format(n_leaves=n_leaves)))
     with pytest.raises(ValueError, match=r"is damaged \(tree 0\); give it as it was written"):
         check_text(changed(text, key, bad))
+
+
+@pytest.mark.parametrize("bad", ["[boosting gbdt]", "boosting", "[boosting: gb\rdt]", "[: gbdt]"])
+def test_parameters_without_a_name_or_a_value_are_found(bad):
+    text = model(0).to_files()["model.txt"].decode()
+    assert "[boosting: gbdt]" in text
+    with pytest.raises(ValueError, match="is damaged \\(its parameters\\)"):
+        check_text(text.replace("[boosting: gbdt]", bad))

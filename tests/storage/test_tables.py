@@ -315,6 +315,10 @@ def test_missing_and_damaged_datasets_are_storage_errors_with_a_remedy(tmp_path:
         Dataset.open(tmp_path, dataset.hash)
     with pytest.raises(StorageError, match=r"is damaged: .*; ingest its source again"):
         dataset.read()
+    (dataset.path / "table.parquet").unlink()
+    (dataset.path / "table.parquet").mkdir()
+    with pytest.raises(StorageError, match="is damaged; ingest its source again"):
+        Dataset.open(tmp_path, dataset.hash)
 
 
 def test_a_table_that_was_not_typed_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 LightGBM reads the trees in parallel, where an error cannot be caught, and trusts the numbers of
 children and features without a look. What is checked here: every tree lies where ``tree_sizes``
 says, its lines hold numbers and as many as its leaves ask for, children come after their parents,
-and features, leaves and categories are in range. A digit that became another digit may pass, and
+features, leaves and categories are in range, and each parameter has a name and a value. A digit that became another digit may pass, and
 then the model only predicts something else: against that a run has the SHA-256 of its files.
 """
 
@@ -21,7 +21,8 @@ _LINE = re.compile(rf"[a-z_]+=(?:{_NUMBER})?(?: +{_NUMBER})* *")
 _HEADER = ("version", "num_class", "label_index", "objective")
 _PER_SPLIT = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
 _PER_LEAF_OF_LINEAR = ("leaf_const", "num_features")
-_END_OF_TREES, _END = "end of trees\n", "\nend of parameters\n"
+_END_OF_TREES, _PARAMETERS, _END = "end of trees\n", "\nparameters:\n", "\nend of parameters\n"
+_PARAMETER = re.compile(r"\[\w+: [^\r\n]*\]")
 _CATEGORICAL = 1  # bit of decision_type
 
 Lines = Mapping[str, str]
@@ -56,6 +57,8 @@ def check_text(text: str) -> None:
         for number, size in enumerate(sizes):
             _check_tree(trees[start : start + size], number, n_features)
             start += size
+        parameters = trees[start:].partition(_PARAMETERS)[2].partition(_END)[0]
+        _check(all(map(_PARAMETER.fullmatch, parameters.splitlines())), "its parameters")
     except (KeyError, IndexError, OverflowError, ValueError) as error:
         raise ValueError(
             f"the model's file is no LightGBM text or is damaged ({error}); give it as it was "
