@@ -3,8 +3,9 @@
 LightGBM reads the trees in parallel, where an error cannot be caught, and trusts the numbers of
 children and features without a look. What is checked here: every tree lies where ``tree_sizes``
 says, its lines hold numbers and as many as its leaves ask for, children come after their parents,
-features, leaves and categories are in range, and each parameter has a name and a value. A digit that became another digit may pass, and
-then the model only predicts something else: against that a run has the SHA-256 of its files.
+features, leaves and categories are in range, and each parameter has a name and a value. A digit
+that became another digit may pass, and then the model only predicts something else: against that a
+run has the SHA-256 of its files.
 """
 
 from __future__ import annotations
