@@ -97,8 +97,12 @@ class Dataset:
             raise StorageError(
                 f"dataset {hash[:16]} is not in {folder}; ingest its source again"
             ) from error
-        except IsADirectoryError:
-            whole = False
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(
+                f"dataset {path} cannot be read ({error.strerror}); ingest its source again"
+            ) from error
         if not whole:
             raise StorageError(f"dataset {path} is damaged; ingest its source again")
         return cls(path, hash, manifest["n_rows"], manifest["columns"])

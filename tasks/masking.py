@@ -43,6 +43,7 @@ def optimise_mask(
         held_out = material.rows("mask_validation")
         prediction = material.model.predict(held_out.X)
         unmasked_loss = material.loss(held_out.y, prediction, held_out.weight)
+        check_losses(material.loss.name, [np.ones(len(schema.features), bool)], [unmasked_loss])
     write_path(writer, schema, path, unmasked_loss)
 
 

@@ -568,6 +568,14 @@ def test_a_vote_without_probabilities_is_refused_with_what_to_do():
             {"model": "RadiusNeighborsRegressor"},
             "squared_error must be finite but is nan with 3 of 3 features kept; choose another",
         ),
+        (
+            {"model": "RadiusNeighborsRegressor", "method": "mrmr", "n_features": 2},
+            "squared_error must be finite but is nan with 3 of 3 features kept; choose another",
+        ),
+        (
+            {"model": ModelSettings(parameters={"learning_rate": 1e308}, tuning="none")},
+            "lightgbm has learnt numbers that are too large for its file; use a smaller",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:One or more samples have no neighbors")

@@ -139,7 +139,8 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     good = good_table()
     good.to_parquet(home / "good.parquet")
     good.assign(at=pd.Timestamp("2026-01-01")).to_parquet(home / "dated.parquet")
-    store, models = home / "chaffinch-store", ("--cluster", "none", "--strict")
+    store = home / "strict-store"  # no other test writes there
+    models = ("--cluster", "none", "--strict", "--store", str(store))
     told = (
         "left out are 'at' (timestamps: to use one, name it as the time column or as categorical)"
     )

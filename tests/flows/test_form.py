@@ -139,6 +139,7 @@ def test_what_can_be_chosen_between_is_named_in_words(flow):
         ("jdbc:postgresql://host/shop?user=me&password=hidden", False),
         ("jdbc:postgresql://me:hidden@host/shop", False),
         ("//me:hidden@host/shop#orders", False),
+        (":///me:hidden@host/shop#orders", False),
         ("postgresql:me:hidden@host/shop#orders", False),
         ("host=h password=hidden dbname=shop", False),
         ("password=hidden host=h", False),

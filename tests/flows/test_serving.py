@@ -276,8 +276,8 @@ def test_nothing_is_registered_for_a_store_that_cannot_be_written(server, table,
     before = {one["id"] for one in server.find("deployments")}
     command = ("serve", "--data", str(table), "--target", "yield", "--name", "unwritten")
     ended = chaffinch(*command, "--store", "/proc/none", home=tmp_path, PREFECT_API_URL=server.url)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("Error: cannot write store.json in /proc/none: No such file or")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("Error: no folder can be made at /proc/none; name another store")
     assert ended.stderr.count("\n") == 1
     assert {one["id"] for one in server.find("deployments")} == before
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.checks import check_matrix, check_width, native_file
 from chaffinch.tasks.selection.models.lightgbm_text import check_text
 from chaffinch.tasks.selection.models.parameters import (
@@ -217,8 +218,16 @@ class LightGBMModel:
         return features_in(self.booster.model_to_string(), len(self.schema.features))
 
     def to_files(self) -> dict[str, bytes]:
-        """Return LightGBM's own text format."""
-        return {_FILE: self.booster.model_to_string().encode()}
+        """Return LightGBM's own text format; UnusableError if it cannot hold what was learnt."""
+        text = self.booster.model_to_string()
+        try:
+            check_text(text)
+        except ValueError as error:
+            raise UnusableError(
+                "lightgbm has learnt numbers that are too large for its file; use a smaller "
+                "learning_rate, or smaller numbers in the target"
+            ) from error
+        return {_FILE: text.encode()}
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
