@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, printable
 from chaffinch.storage.files import write_file
 from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.tasks.errors import said_to_the_user
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _MOST_BARS = 30
+_LONGEST_NAME = 50
 _MOST_DRAWN = 1e280  # axes and labels of larger floats overflow
 _ENDINGS = (".png", ".svg", ".pdf")
 _INCHES = 5.0
@@ -57,7 +58,8 @@ def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: 
         places = np.arange(1, len(names) + 1)
         if len(names) <= _MOST_BARS:
             axes.barh(places, values, color=np.where(chosen, ACCENT, MUTED).tolist(), height=0.7)
-            axes.set_yticks(places, names, parse_math=False)
+            cut = [n if len(n) <= _LONGEST_NAME else f"{n[:_LONGEST_NAME]}..." for n in names]
+            axes.set_yticks(places, [printable(name) for name in cut], parse_math=False)
             axes.set_ylim(len(names) + 0.6, 0.4)
             axes.set_xlabel(score_name)
             axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))

@@ -198,12 +198,16 @@ def _contents(folder: Path) -> dict[Path, str]:
 def _warned(message: Any, category: type[Warning]) -> str:
     """Return what is wrong with a warning: that it is a library's, or cannot be printed.
 
-    What scikit-learn says of the estimator that a person named is that person's to see.
+    What scikit-learn says of the estimator or scorer that a person named is that person's to see.
     """
     outside = (__name__, "warnings")
     frames = (frame.f_globals["__name__"] for frame, _ in traceback.walk_stack(None))
     module = next(name for name in frames if name not in outside)
-    of_the_model = category.__name__ in ("ConvergenceWarning", "FutureWarning")
+    of_the_model = category.__name__ in (
+        "ConvergenceWarning",
+        "FutureWarning",
+        "UndefinedMetricWarning",
+    )
     is_ours = module.startswith("chaffinch") and category is UserWarning
     if (is_ours and is_printable(str(message))) or (module.startswith("sklearn") and of_the_model):
         return ""

@@ -29,6 +29,12 @@ def test_few_features_are_named_from_the_highest_on_whatever_their_names_hold() 
     assert "endless" not in drawn
 
 
+def test_long_names_leave_room_for_the_chart() -> None:
+    drawn = score_chart({"x" * 300: 1.0, "two\nlines": 2.0}, [], "score")  # warnings are errors
+    assert [f"{'x' * 50}..."] == [text for text in shown(drawn) if "xx" in text]
+    assert r"two\nlines" in shown(drawn)
+
+
 @pytest.mark.parametrize("n_features", [3, 40])
 def test_the_largest_float_which_anova_gives_for_what_tells_all_is_drawn(n_features) -> None:
     scores = {f"feature {i}": float(i) for i in range(n_features)} | {"all": np.finfo(float).max}
