@@ -58,7 +58,7 @@ def _in_file(file: Any, name: str, kind: str | None) -> list[str]:
         schema = pa.parquet.ParquetFile(file, **WIDE).schema_arrow
     except MemoryError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name} is no readable Parquet file: {error}") from error
     check_columns(schema.names, name)
     return list(without_unnamed_index(schema.empty_table()).column_names)

@@ -277,10 +277,13 @@ def _as_arrow(source: Any) -> pa.Table:
     if isinstance(source, pa.Table):
         return source
     if pandas is not None and isinstance(source, pandas.DataFrame):
+        if named := [name for name in source.columns if isinstance(name, bytes)]:
+            raise InputError(f"a column is named by bytes, {named[0]!r}; name it by text")
         check_columns([str(name) for name in source.columns], "the table")
         with warnings.catch_warnings():
             # names of mixed types become text, as every name does here
             warnings.filterwarnings("ignore", "The DataFrame has column names of mixed type")
+            warnings.filterwarnings("ignore", "The DataFrame has non-str index name")
             return without_unnamed_index(pa.Table.from_pandas(source))
     if polars is not None and isinstance(source, polars.DataFrame):
         names = repr(source.schema)

@@ -74,6 +74,12 @@ class _Dataset(_Part):
     hash: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
 
 
+class _Comparison(_Part):
+    verdict: str
+    sentence: str
+    units: int
+
+
 class _Columns(_Part):
     weight: str | None
     group: str | None
@@ -108,7 +114,7 @@ class _Contract(_Part):
     seed: int
     versions: dict[str, Any]
     losses: dict[str, Any]
-    comparison: dict[str, Any]
+    comparison: _Comparison
     warnings: list[str]
 
 

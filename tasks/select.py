@@ -252,11 +252,7 @@ def _labels_of(data: Any) -> dict[str, Any]:
     """Return the labels of a pandas table, which may be numbers, by their text."""
     pandas = sys.modules.get("pandas")
     is_frame = pandas is not None and isinstance(data, pandas.DataFrame)
-    if not is_frame:
-        return {}
-    # Arrow reads names of bytes as text
-    texts = (label.decode() if isinstance(label, bytes) else str(label) for label in data.columns)
-    return dict(zip(texts, data.columns, strict=True))
+    return {str(label): label for label in data.columns} if is_frame else {}
 
 
 def method_settings(

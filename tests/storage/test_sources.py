@@ -388,10 +388,19 @@ def test_columns_of_the_same_name_in_memory_and_in_parquet(tmp_path: Path) -> No
         tmp_path / "x.parquet",
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
         pd.DataFrame([[1, 2]], columns=["1", 1]),
-        pd.DataFrame([[1, 2]], columns=["a", b"a"]),
     ):
         with pytest.raises(InputError, match=r"twice, at positions 1 and 2; rename one"):
             read_source(source)
+
+
+def test_a_pandas_column_named_by_bytes() -> None:
+    with pytest.raises(InputError, match=r"a column is named by bytes, b'a'; name it by text"):
+        read_source(pd.DataFrame([[1, 2]], columns=["a", b"a"]))
+
+
+def test_a_pandas_index_named_by_a_number_is_no_warning() -> None:
+    table = pd.DataFrame({"a": [1]}, index=pd.Index([7], name=5))
+    assert read_source(table).column_names == ["a", "5"]  # warnings are errors
 
 
 def test_a_table_without_rows_or_columns_in_memory() -> None:
