@@ -291,6 +291,13 @@ def test_the_target_has_a_type_and_classes_of_it(kept, tmp_path):
     assert set(labels) <= {"no", "yes"}
 
 
+def test_a_comparison_without_a_verdict_is_refused(kept, tmp_path):
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps({**kept.contract, "comparison": {}}))
+    with pytest.raises(InputError, match=r"no feature contract \(comparison.verdict: field req"):
+        chaffinch.load_contract(path)
+
+
 def test_whatever_is_edited_by_hand_is_taken_or_refused_in_one_line(kept, of_days, tmp_path):
     path, other = tmp_path / "edited.json", tmp_path / "other.json"
     table = good_table()
