@@ -77,7 +77,9 @@ class NoFeatureError(InputError):
 
     def __str__(self) -> str:
         """Return the line that a person sees."""
-        return f"column {self.name!r} is of type {self.kind}, which is no feature; drop it"
+        return in_a_line(
+            f"column {self.name!r} is of type {self.kind}, which is no feature; drop it"
+        )
 
 
 class StorageError(_InALine, OSError):

@@ -71,3 +71,8 @@ def check_known(names: Iterable[str], known: Iterable[str]) -> None:
         if name not in there:
             there_are = nearest(name, there) or f"; there are {quoted(list(there))}"
             raise InputError(f"there is no column {name!r}{there_are}")
+
+
+def text_of_label(label: object) -> str:
+    """Return the name of a pandas column as Arrow writes it, for labels that are not text too."""
+    return str(tuple(map(text_of_label, label))) if isinstance(label, tuple) else str(label)

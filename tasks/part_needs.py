@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.storage.errors import InputError, MendableError, in_a_line
 from chaffinch.tasks.dealing import Index
 from chaffinch.tasks.ranking_settings import Dfs
 from chaffinch.tasks.reselect_settings import Reselect
@@ -49,7 +49,7 @@ class TooFewError(MendableError):
 
     def __str__(self) -> str:
         """Return the line that a person sees."""
-        return f"{self.what}: {', or '.join(self.remedies)}"
+        return in_a_line(f"{self.what}: {', or '.join(self.remedies)}")
 
     def without_fewer_folds(self, *others: str) -> TooFewError:
         """Return it where the number of folds is not to be changed, with other remedies."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import parse_json, write_file
+from chaffinch.storage.names import text_of_label
 from chaffinch.storage.paths import file_to_write, path_from
 from chaffinch.storage.runs import Run, StageRecord, Store
 from chaffinch.tasks.catalog import next_stage
@@ -151,7 +152,7 @@ class SelectionResult:
         InputError
             If a kept feature is missing, or the table is of another kind.
         """
-        return kept_columns(table, tuple(map(str, self._features)))
+        return kept_columns(table, tuple(map(text_of_label, self._features)))
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
@@ -191,7 +192,7 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
         raise InputError(
             f"a table must be a pandas, polars or Arrow one but is a {type(table).__name__}"
         )
-    name_of = {str(name): name for name in columns}  # pandas has names that are no text
+    name_of = {text_of_label(name): name for name in columns}  # pandas has names that are no text
     missing = [name for name in features if name not in name_of]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.names import text_of_label
 from chaffinch.tasks.alternative_settings import AlternativeSettings, alternatives_of
 from chaffinch.tasks.column_settings import ColumnSettings
 from chaffinch.tasks.history_settings import HistorySettings
@@ -252,7 +253,7 @@ def _labels_of(data: Any) -> dict[str, Any]:
     """Return the labels of a pandas table, which may be numbers, by their text."""
     pandas = sys.modules.get("pandas")
     is_frame = pandas is not None and isinstance(data, pandas.DataFrame)
-    return {str(label): label for label in data.columns} if is_frame else {}
+    return {text_of_label(label): label for label in data.columns} if is_frame else {}
 
 
 def method_settings(

@@ -253,6 +253,14 @@ def test_columns_named_by_numbers():
     assert len(result.model.predict(numbered)) == 240
 
 
+def test_columns_named_by_tuples():
+    labels = [("a", 1), ("a", ("b", 2)), 3.5, "c", "d", "e", "y"]
+    named = good_table().set_axis(pd.Index(labels, dtype=object), axis=1)
+    result = chaffinch.select(named, "y", model=ModelSettings(tuning="none"), n_features=3)
+    assert set(result.features) <= set(labels)
+    assert list(result.transform(named).columns) == result.features
+
+
 @pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 def test_transform_keeps_kind_and_rows(convert, table):
     result = select()
