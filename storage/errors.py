@@ -21,7 +21,7 @@ def in_a_line(message: object) -> str:
 
 
 class _InALine:
-    """For an error: its text is one printable line, whatever a library or a path put into it."""
+    """For an error: its text is one printable line, also where it quotes a library or a path."""
 
     def __str__(self) -> str:
         return in_a_line(super().__str__())

@@ -28,7 +28,7 @@ Verdict = Literal["helps", "does not help", "cannot tell"]
 
 FEWEST_UNITS = 20  # with fewer, no interval is to be trusted to decide
 _CONFIDENCE = 0.95
-_LEAST_P = 0.0001  # smaller p-values are not told apart
+_LEAST_P = 0.0001  # smaller p-values are shown as below it
 
 
 @dataclass(frozen=True)

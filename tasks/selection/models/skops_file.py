@@ -188,7 +188,7 @@ def _others(data: bytes) -> set[str]:
 
 
 def _is_safe(name: str) -> bool:
-    """Return whether a name may be loaded whoever wrote the file; see the top of this module."""
+    """Return whether a name may be loaded from any file; see the top of this module."""
     if name in _ALSO:
         return True
     thing = _defined(name) if _CLASSES_OF.match(name) else None
