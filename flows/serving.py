@@ -242,9 +242,9 @@ def check_server(what: str) -> None:
         asks_nobody = _is_let_in(client, Authorization="none")
     if asks_nobody:
         click.echo(
-            f"Warning: the Prefect server at {url} asks for no authentication: anyone who reaches it "
-            "can run code here and read its Secret blocks; set PREFECT_SERVER_API_AUTH_STRING for "
-            "the server, and PREFECT_API_AUTH_STRING here, to one secret text",
+            f"Warning: the Prefect server at {url} asks for no authentication: anyone who reaches "
+            "it can run code here and read its Secret blocks; set PREFECT_SERVER_API_AUTH_STRING "
+            "for the server, and PREFECT_API_AUTH_STRING here, to one secret text",
             err=True,
         )
 
