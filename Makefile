@@ -7,13 +7,13 @@ PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgro
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
 
 run: $(READY)  ## The main job on the breast-cancer table that scikit-learn bundles
-	@$(BIN)/python -m chaffinch.flows.demonstration
+	@$(BIN)/python -m chaffinch.flows.cli.demonstration
 
 test: $(READY)  ## Every test but those of test-e2e
 	@$(PYTEST) -m "not e2e"
@@ -56,11 +56,14 @@ bench-choice: $(READY)  ## Robust elimination against what people use today; TAB
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps boruta==0.4.3
 	@$(BIN)/python -m tests.benchmarks.choice $(TABLES) $(MODELS)
 
-bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch, and on a GPU; TABLES=folder
+bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch; TABLES=folder
 	@$(BIN)/python -m tests.benchmarks.dfs $(TABLES)
 
 bench-pefs: $(READY)  ## PEFS against plain training of its network, and what it keeps
 	@$(BIN)/python -m tests.benchmarks.pefs
+
+reproduce: $(READY)  ## An experiment of a paper over seeds, or the list of them; EXPERIMENT=name TABLE=folder SEEDS=20
+	@$(BIN)/python -m tests.benchmarks.papers $(EXPERIMENT) $(if $(TABLE),--table "$(TABLE)") --seeds $${SEEDS:-20}
 
 setup: $(READY)  ## The virtual environment only
 

@@ -3,11 +3,11 @@
 import sys
 
 import chaffinch
-from chaffinch.flows.prefect_environment import prepare
+from chaffinch.flows.prefect_runtime.environment import prepare
 
 prepare()
 
-from chaffinch.flows.serving import serve_flows  # noqa: E402 - prepared first
+from chaffinch.flows.serving.deployments import serve_flows  # noqa: E402 - prepared first
 
 if __name__ == "__main__":
     data, target = sys.argv[1:]

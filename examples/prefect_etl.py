@@ -38,7 +38,7 @@ def nightly(source: str, destination: str) -> None:
         staged,
         SelectionSettings(target="price", columns=ColumnSettings(drop=("order", "day"))),
         ExecutionSettings(store=Path("chaffinch-store"), cluster="none"),
-        PromotionSettings(name="orders"),  # the gate: see "Which contract is in use" in the README
+        PromotionSettings(name="orders"),  # the gate: see docs/etl.md
     )
     load(staged, str(result.folder / "selection.json"), destination)
 

@@ -1,6 +1,6 @@
 """The comparison flow: read the tables, measure every cell, conclude.
 
-The steps are told once, in `chaffinch.tasks.comparing.story`; here each becomes a Prefect task.
+The steps are told once, in `chaffinch.tasks.comparing.run`; here each becomes a Prefect task.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
@@ -11,26 +11,31 @@ from prefect import runtime
 from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
-from chaffinch.flows.artifacts import ProgressArtifact, key_of, say, warn, warnings_in_markdown
-from chaffinch.flows.limits import within_limits
-from chaffinch.flows.reports import report_in_markdown
-from chaffinch.flows.step_tasks import prepare_logs
-from chaffinch.flows.table_flow import (
+from chaffinch.flows.prefect_runtime.artifacts import (
+    ProgressArtifact,
+    key_of,
+    report_in_markdown,
+    say,
+    warn,
+    warnings_in_markdown,
+)
+from chaffinch.flows.prefect_runtime.limits import within_limits
+from chaffinch.flows.prefect_runtime.tasks import (
     ExecutionForm,
     LimitsForm,
     TablePath,
     from_block,
     in_form,
     name_in_title,
+    prepare_logs,
     table_flow,
 )
-from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import check_source
-from chaffinch.tasks.comparing.result import ComparisonResult, load_comparison
+from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.tasks.comparing.run import STEPS, ComparisonResult, compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.comparing.story import STEPS, compare_methods
-from chaffinch.tasks.settings import ExecutionSettings
-from chaffinch.tasks.story import check_settings
+from chaffinch.tasks.pipeline.run import check_settings
+from chaffinch.tasks.settings.selection import ExecutionSettings
 
 Minutes = Annotated[float, Field(gt=0, title="Minutes")]
 

@@ -10,15 +10,20 @@ from typing import Annotated
 from prefect import runtime
 from prefect.artifacts import create_table_artifact
 
-from chaffinch.flows.artifacts import ProgressArtifact
-from chaffinch.flows.step_tasks import as_task, prepare_logs
-from chaffinch.flows.table_flow import NamedText, in_form, name_in_title, table_flow
+from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact
+from chaffinch.flows.prefect_runtime.tasks import (
+    NamedText,
+    as_task,
+    in_form,
+    name_in_title,
+    prepare_logs,
+    table_flow,
+)
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.paths import path_from
-from chaffinch.tasks.descend import STEPS, Descended, descend
-from chaffinch.tasks.descent_settings import DescentSettings, SharingSettings, ShuffleSettings
-from chaffinch.tasks.differentiable_selection import start_from
-from chaffinch.tasks.shuffle_files import SHUFFLE, shuffle_files
+from chaffinch.storage.files import path_from
+from chaffinch.tasks.api.descend import SHUFFLE, STEPS, Descended, descend, shuffle_files
+from chaffinch.tasks.api.differentiable_selection import start_from
+from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
 
 PROGRESS, FEATURES = (f"differentiable-selection-{name}" for name in ("progress", "features"))
 MOST_ROWS = 1_000  # of the artifact; all are in the file
@@ -82,7 +87,7 @@ def differentiable_selection(
     shuffle: Annotated[ShuffleSettings, in_form("Shuffle")] = ShuffleSettings(),  # noqa: B008 - frozen
     sharing: Annotated[SharingSettings, in_form("Sharing")] = SharingSettings(),  # noqa: B008 - frozen
 ) -> Descended:
-    """Choose features of a table that is too large for memory; see `chaffinch.tasks.descend`.
+    """Choose features of a table that is too large for memory; see `chaffinch.tasks.api.descend`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The feature-selection flow: ingest, train, optimise the mask, retrain, report.
 
-The steps are told once, in `chaffinch.tasks.story`; here each becomes a Prefect task, so that a
-person sees them in the UI, with progress and the result as artifacts.
+The steps are told once, in `chaffinch.tasks.pipeline.run`; here each becomes a Prefect task, so
+that a person sees them in the UI, with progress and the result as artifacts.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
@@ -9,11 +9,10 @@ from typing import Annotated
 
 from prefect import runtime
 
-from chaffinch.flows.artifacts import ProgressArtifact, key_of
-from chaffinch.flows.governance import check_promotion, conclude, shown_as
-from chaffinch.flows.limits import within_limits
-from chaffinch.flows.step_tasks import prepare_logs
-from chaffinch.flows.table_flow import (
+from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact, key_of
+from chaffinch.flows.prefect_runtime.limits import within_limits
+from chaffinch.flows.prefect_runtime.promotion import check_promotion, conclude, shown_as
+from chaffinch.flows.prefect_runtime.tasks import (
     ExecutionForm,
     LimitsForm,
     PromotionForm,
@@ -21,14 +20,15 @@ from chaffinch.flows.table_flow import (
     from_block,
     in_form,
     name_in_title,
+    prepare_logs,
     table_flow,
 )
-from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import check_source
-from chaffinch.tasks.result import SelectionResult, load_result
-from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
-from chaffinch.tasks.steps import steps_of
-from chaffinch.tasks.story import check_settings, select_features
+from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.tasks.pipeline.run import check_settings, select_features
+from chaffinch.tasks.pipeline.stage import steps_of
+from chaffinch.tasks.results.result import SelectionResult, load_result
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 
 def run_title() -> str:

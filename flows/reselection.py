@@ -9,11 +9,10 @@ from typing import Annotated
 from prefect import runtime
 from pydantic import WithJsonSchema
 
-from chaffinch.flows.artifacts import ProgressArtifact, key_of
-from chaffinch.flows.governance import check_promotion, conclude, shown_as
-from chaffinch.flows.limits import within_limits
-from chaffinch.flows.step_tasks import prepare_logs
-from chaffinch.flows.table_flow import (
+from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact, key_of
+from chaffinch.flows.prefect_runtime.limits import within_limits
+from chaffinch.flows.prefect_runtime.promotion import check_promotion, conclude, shown_as
+from chaffinch.flows.prefect_runtime.tasks import (
     NAMED,
     ExecutionForm,
     LimitsForm,
@@ -22,16 +21,17 @@ from chaffinch.flows.table_flow import (
     from_block,
     in_form,
     name_in_title,
+    prepare_logs,
     table_flow,
 )
-from chaffinch.storage.credentials import looked_up_too
 from chaffinch.storage.sources import check_source
-from chaffinch.tasks.former import read_former, settings_of
-from chaffinch.tasks.reselect_settings import ReselectionSettings
-from chaffinch.tasks.result import SelectionResult, load_result
-from chaffinch.tasks.settings import ExecutionSettings
-from chaffinch.tasks.steps import steps_of
-from chaffinch.tasks.story import check_settings, select_features
+from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.tasks.pipeline.run import check_settings, select_features
+from chaffinch.tasks.pipeline.stage import steps_of
+from chaffinch.tasks.results.former_run import read_former, settings_of
+from chaffinch.tasks.results.result import SelectionResult, load_result
+from chaffinch.tasks.settings.methods import ReselectionSettings
+from chaffinch.tasks.settings.selection import ExecutionSettings
 
 FormerRun = Annotated[
     str,

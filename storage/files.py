@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,125 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
-from chaffinch.storage.paths import check_path, too_long
+
+_SHOWN = 40
+GIVE_A_PATH = "give a path"
+
+
+def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PATH) -> Path:
+    """Return the path that a person gave.
+
+    Parameters
+    ----------
+    given : path
+        As it was given; empty text is no path, where ``.`` is the present folder.
+    what : str
+        What it is the path of, for the error.
+    remedy : str
+        What to give instead.
+
+    Raises
+    ------
+    InputError
+        If it is no path, empty text, an address such as ``s3://bucket/key``, begins with ``~``,
+        or no file can be called so; see `check_path`.
+    """
+    if not isinstance(given, str | os.PathLike):
+        written = repr(given)
+        is_short = len(written) <= _SHOWN and written.isprintable()
+        value = written if is_short else f"of type {type(given).__name__}"
+        raise InputError(f"{what} must be a path but is {value}; {remedy}")
+    path = Path(given)
+    check_named(given, what, remedy)
+    if str(path).startswith("~"):  # nothing but a shell would take it for a folder of a person
+        raise InputError(
+            f"{what} must be a path written out but {_shown(path)!r} begins with '~'; give what "
+            "os.path.expanduser makes of it"
+        )
+    check_path(path)
+    return path
+
+
+def file_to_write(path: Path, what: str) -> Path:
+    """Return the file to write where a person named `path`: what a symbolic link leads to.
+
+    So a link stays a link, whether its target is there or not.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(
+                f"{what} must be a file but {path} leads in a circle by symbolic links; "
+                "name another file"
+            ) from error
+        mode = None  # not there; or whoever writes it is told why that cannot be
+    if mode is not None and stat.S_ISDIR(mode):
+        raise InputError(f"{what} must be a file but {path} is a folder; name a file in it")
+    check_regular(path, what)
+    with suppress(OSError):  # as of a stat: where nobody may look
+        if path.is_symlink():
+            return Path(os.path.realpath(path))
+    return path
+
+
+def check_regular(path: Path, what: str, remedy: str = "name another file") -> None:
+    """Refuse a device, a pipe or a socket: to open one may take for ever, and so may its reading.
+
+    A folder, and what is not there, are left to whoever opens it.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(
+            f"{what} must be a regular file but {path} is a device, a pipe or a socket; {remedy}"
+        )
+
+
+def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
+    """Refuse empty text, and an address; see `path_from`."""
+    if isinstance(given, str) and not given.strip():
+        raise InputError(f"{what} must be named but is empty text; {remedy}")
+    if isinstance(given, str) and "://" in given:  # a Path makes one slash of two
+        # without the address, which may hold a secret
+        raise InputError(f"{what} must be on this disk but is an address; {remedy}")
+
+
+def check_path(path: Path) -> None:
+    """Refuse what no file of this machine can be called, whether there is one or not.
+
+    Raises
+    ------
+    InputError
+        If it is too long, or holds a character that no path can.
+    """
+    try:
+        os.lstat(path)
+    except ValueError as error:
+        raise InputError(
+            f"{_shown(path)!r} holds a character that no path can, such as the one of code 0; "
+            "leave it out"
+        ) from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise too_long(path) from error
+
+
+def too_long(path: Path) -> InputError:
+    """Return what is said of a path that is too long for the disk."""
+    level = max(len(os.fsencode(part)) for part in path.parts)
+    return InputError(
+        f"path {_shown(path)!r} is too long, with {len(os.fsencode(path)):,} bytes and "
+        f"{level:,} in one level of it; most disks take 4,095 and 255: give a shorter one"
+    )
+
+
+def _shown(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
 
 logger = logging.getLogger(__name__)
 
@@ -77,23 +196,7 @@ def path_in(folder: Path, name: str) -> Path:
 
 
 def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
-    """Write a file that appears whole or not at all; its folder is made where it is missing.
-
-    Parameters
-    ----------
-    path : Path
-        Where the file shall be; what is there already is replaced at once.
-    data : bytes or callable
-        The bytes, or a function that writes the file at the path it is given. That path has the
-        same ending as `path`, because some libraries choose the format by it.
-
-    Raises
-    ------
-    StorageError
-        If the device is full or fails.
-    InputError
-        If writing there is not allowed.
-    """
+    """Write a file that appears whole or not at all; its folder is made where it is missing."""
     aside = path.with_name(f"{_ASIDE}{uuid.uuid4().hex}{path.suffix}")
     with _one_line_errors(path):
         try:
@@ -110,15 +213,7 @@ def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
 
 
 def make_folder(path: Path) -> Path:
-    """Make a folder and those above it where they are missing, and return it.
-
-    Raises
-    ------
-    StorageError
-        If the device is full or fails, or a file is in the way.
-    InputError
-        If making it is not allowed.
-    """
+    """Make a folder and those above it where they are missing, and return it."""
     with _one_line_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
@@ -170,15 +265,7 @@ def sweep_old(folder: Path) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file if it is there.
-
-    Raises
-    ------
-    StorageError
-        If the device fails.
-    InputError
-        If that is not allowed.
-    """
+    """Remove a file if it is there."""
     with _one_line_errors(path):
         path.unlink(missing_ok=True)
 
@@ -223,15 +310,7 @@ def _seal_of(data: dict[str, Any]) -> str:
 
 
 def read_json(path: Path, fields: Mapping[str, type], remedy: str = _AGAIN) -> dict[str, Any]:
-    """Return the object in a JSON file of the store.
-
-    Raises
-    ------
-    FileNotFoundError, NotADirectoryError, PermissionError
-        If there is no such file, or it may not be read.
-    StorageError
-        As `parse_json`, or if it cannot be read for another reason.
-    """
+    """Return the object in a JSON file of the store."""
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError, PermissionError):

@@ -39,21 +39,7 @@ def refuse_warnings(warnings: Sequence[str], *, strict: bool) -> None:
 
 @contextmanager
 def said_to_the_user(about: str = "") -> Iterator[None]:
-    """Let a ValueError inside, which the mathematics raises, be one that the user can mend.
-
-    Parameters
-    ----------
-    about : str
-        What the sentence begins with.
-
-    Raises
-    ------
-    InputError
-        With the first line of any ValueError; what follows it is for programmers. A MendableError
-        of one that says what is left to do where a setting is given.
-    MemoryError
-        If memory ran out.
-    """
+    """Let a ValueError inside, which the mathematics raises, be one that the user can mend."""
     try:
         yield
     except InputError:
@@ -68,14 +54,6 @@ def said_to_the_user(about: str = "") -> Iterator[None]:
 
 
 def mendable(error: SettingError, about: str = "") -> MendableError:
-    """Return what the mathematics refuses as what a user can mend, by rows alone as well.
-
-    Parameters
-    ----------
-    error : SettingError
-        What it refuses.
-    about : str
-        What the sentence begins with.
-    """
+    """Return what the mathematics refuses as what a user can mend, by rows alone as well."""
     by_rows = ", or ".join(filter(None, [error.otherwise, ANEW]))
     return MendableError(about + error.what, error.remedy, by_rows)

@@ -12,7 +12,7 @@ import boto3
 import httpx
 from pyarrow import fs
 
-from tests.flows.programs import eventually, free_port, started
+from tests.flows.cli.programs import eventually, free_port, started
 
 ALLOWED = {
     "Version": "2012-10-17",

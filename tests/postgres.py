@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from tests.flows.programs import eventually, free_port
+from tests.flows.cli.programs import eventually, free_port
 
 PASSWORD = "open sesame/&@#%41"  # noqa: S105 - of a server that lives for these tests
 OWNER = "owner"

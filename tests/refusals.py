@@ -11,7 +11,7 @@ import chaffinch
 from chaffinch import ModelSettings
 from tests.made_up import N
 
-COMMAND = [sys.executable, "-c", "from chaffinch.flows.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from chaffinch.flows.cli.main import main; main()"]
 AMOUNTS = np.random.default_rng(1).normal(size=N).round(6)
 
 

@@ -5,7 +5,7 @@
 >>> chaffinch.find_alternatives(quality, k=5, n_alternatives=3, tau=0.5)  # doctest: +SKIP
 """
 
-from chaffinch.tasks.qualities import (
+from chaffinch.tasks.api.qualities import (
     binned_mrmr,
     binned_mutual_information,
     cfs,

@@ -4,40 +4,47 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.candidates import Path, candidates, sizes_asked_for
-from chaffinch.tasks.comparing.hearing import heard, merged
-from chaffinch.tasks.comparing.plan import Cell, Plan
-from chaffinch.tasks.comparing.results import NONE
+from chaffinch.tasks.comparing.library_warnings import heard, merged
+from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
 from chaffinch.tasks.comparing.settings import takes_sizes
-from chaffinch.tasks.comparison import constant_prediction
-from chaffinch.tasks.dealing import Index
+from chaffinch.tasks.data.matrix import Roles
+from chaffinch.tasks.data.outer_folds import RowsToDeal
+from chaffinch.tasks.data.splits import Splits, fold_indices
+from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.material import Material, Seen
-from chaffinch.tasks.matrix import Roles
-from chaffinch.tasks.outer_folds import RowsToDeal
-from chaffinch.tasks.pefs_settings import Pefs
-from chaffinch.tasks.probabilistic import search_by_probabilities
-from chaffinch.tasks.refit_settings import Sequential
-from chaffinch.tasks.refitting import Refit, refitted_loss
-from chaffinch.tasks.searching import search
+from chaffinch.tasks.methods.bmo import search
+from chaffinch.tasks.methods.candidates import Path, candidates, sizes_asked_for
+from chaffinch.tasks.methods.fitting import (
+    Fold,
+    Recipe,
+    Tuner,
+    baseline_of,
+    loss_of,
+    recipe_of,
+    tune,
+)
+from chaffinch.tasks.methods.inputs import Material, Seen
+from chaffinch.tasks.methods.pefs import search_by_probabilities
+from chaffinch.tasks.methods.wrappers import Refit, refitted_loss
+from chaffinch.tasks.pipeline.stage import tell_nobody
 from chaffinch.tasks.selection.afs_bm import MaskingWalks
+from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
+from chaffinch.tasks.selection.core import Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.pefs.found import ProbabilisticSearches
-from chaffinch.tasks.selection.rivals.found import FoundMasks
-from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema, mask_of_size
-from chaffinch.tasks.settings import Method
-from chaffinch.tasks.splits import Splits, fold_indices
-from chaffinch.tasks.stage import tell_nobody
-from chaffinch.tasks.training import Fold, Recipe, Tuner, baseline_of, loss_of, recipe_of, tune
-from chaffinch.tasks.workers import InProcess
+from chaffinch.tasks.selection.pefs.results import ProbabilisticSearches
+from chaffinch.tasks.settings.methods import Pefs, Sequential
+from chaffinch.tasks.settings.selection import Method
+from chaffinch.tasks.statistics.verdict import constant_prediction
+from chaffinch.tasks.workers.interface import InProcess
 
 _Chosen = tuple[int | None, Mask, float]  # the size asked for or None, a mask, and its seconds
 
@@ -99,13 +106,6 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
 
     The outer fold's rows are looked at once for each set, after it is final. What cannot be used
     in this cell says so, and takes no other method with it.
-
-    Returns
-    -------
-    dict
-        By method: ``sets``, a list of dicts (size asked for or None, features, loss, seconds of
-        selection and of training), ``error``, one line or None, ``warned``, what libraries warned
-        of, and what the cell is.
     """
     plan = compared.plan
     schema = plan.sources[asked.cell.table].description.schema
@@ -277,17 +277,7 @@ def _steered(
 def steered_sizes(
     method: Pefs, sizes: Sequence[int], n_features: int, n_kept: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return which sizes PEFS is steered to by its own searches, and for which it makes further.
-
-    Parameters
-    ----------
-    method : Pefs
-        As it is compared.
-    sizes : sequence of int
-        Sizes that every method is asked for.
-    n_features, n_kept : int
-        Features that there are, and those that are always kept: no size lies outside of the two.
-    """
+    """Return which sizes PEFS is steered to by its own searches, and for which it makes further."""
     own = sizes_asked_for(method, n_features, max(1, n_kept)) if method.n_features else {}
     possible = [size for size in sizes if n_kept <= size <= n_features]
     return (
@@ -305,3 +295,29 @@ def _of_size(path: Path, size: int) -> Mask | None:
     if not path.n_features - len(path.removed) <= size <= path.n_features:
         return None
     return mask_of_size(path.n_features, path.removed, size)
+
+
+def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:
+    """Return what was measured, in the order of the plan."""
+    rows = [
+        row
+        for cell in plan.cells
+        for name in plan.methods
+        if (cell, name) in measured
+        for row in _rows(plan, cell, name, measured[cell, name])
+    ]
+    return pa.Table.from_pylist(rows, schema=RESULTS)
+
+
+def _rows(plan: Plan, cell: Cell, name: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    about = {
+        "table": plan.sources[cell.table].label,
+        "model": plan.model(cell).name,
+        "method": name,
+        "seed": cell.seed,
+        "fold": cell.fold,
+        **{key: result[key] for key in ("loss_name", "n_total", "n_train", "n_test")},
+    }
+    if result["error"] is not None:
+        return [{**about, "features": [], "n_features": 0, "error": result["error"]}]
+    return [{**about, **found, "n_features": len(found["features"])} for found in result["sets"]]

@@ -8,15 +8,132 @@ seeds.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
-from chaffinch.storage.tables import Dataset
-from chaffinch.tasks.checking import TableDescription
-from chaffinch.tasks.comparing.planned import Planned, planned
-from chaffinch.tasks.comparing.results import ALL, NONE
-from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.settings import Method, ModelSettings, SelectionSettings
-from chaffinch.tasks.stage import digest, identity
+import pyarrow as pa
+
+from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import source_name
+from chaffinch.storage.sources.addresses import place_of
+from chaffinch.tasks.comparing.settings import ComparisonSettings, takes_sizes
+from chaffinch.tasks.data.table_check import TableDescription
+from chaffinch.tasks.settings.identity import digest, identity, versions
+from chaffinch.tasks.settings.selection import Method, ModelSettings, SelectionSettings
+
+# Everything that was measured, as one table: a row for each set of features that was scored.
+#
+# ==================  ========  ===================================================================
+# column              type      what it is
+# ==================  ========  ===================================================================
+# table, model        string    what was compared on
+# method              string    ``all`` keeps every feature, ``none`` predicts a constant
+# size                int64     number of features asked for; null is the method's own choice
+# seed, fold          int64     which outer fold, from 0
+# n_features          int64     kept
+# n_total             int64     there were
+# features            strings   kept, in the table's order
+# loss                double    on the outer fold; lower is better
+# loss_name           string
+# n_train             int64     rows inside: refitted on (seven in eight), or only chosen by
+# n_test              int64     rows of the outer fold
+# selection_seconds   double    from the tuned base model to the chosen set
+# training_seconds    double    of the model that was scored
+# error               string    why a method could not be used in this cell; then loss is null
+# ==================  ========  ===================================================================
+#
+# Where a method chooses its own size by refits, their seconds are in those of that set alone, and
+# in those of no size that was asked for. A search that serves all sizes is in the seconds of each;
+# PEFS makes a search for each, which is in the seconds of that size alone.
+
+ALL, NONE = "all", "none"  # what every method has to beat: every feature, and a constant
+
+RESULTS = pa.schema(
+    [
+        ("table", pa.string()),
+        ("model", pa.string()),
+        ("method", pa.string()),
+        ("size", pa.int64()),
+        ("seed", pa.int64()),
+        ("fold", pa.int64()),
+        ("n_features", pa.int64()),
+        ("n_total", pa.int64()),
+        ("features", pa.list_(pa.string())),
+        ("loss", pa.float64()),
+        ("loss_name", pa.string()),
+        ("n_train", pa.int64()),
+        ("n_test", pa.int64()),
+        ("selection_seconds", pa.float64()),
+        ("training_seconds", pa.float64()),
+        ("error", pa.string()),
+    ]
+)
+
+
+SeedAndFold = tuple[int, int]  # seed, fold
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method, and the number of features it was asked for; None where it chose by itself."""
+
+    method: str
+    size: int | None
+
+    @property
+    def place(self) -> tuple[bool, str, int]:
+        """What contenders are sorted by: all features, then by name, then by size."""
+        return self.method != ALL, self.method, self.size or 0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What was meant: each contender of a table, with each model, in each cell.
+
+    Attributes
+    ----------
+    contenders : mapping of str to tuple of Contender
+        By table; all features among them.
+    models : tuple of str
+        Their names.
+    cells : tuple of (int, int)
+        Every seed and outer fold.
+    """
+
+    contenders: Mapping[str, tuple[Contender, ...]]
+    models: tuple[str, ...]
+    cells: tuple[SeedAndFold, ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every table with every model."""
+        return list(product(self.contenders, self.models))
+
+    def n_losses(self, table: str) -> int:
+        """Return the number of losses that were meant to be on a table with one model."""
+        return len(self.contenders[table]) * len(self.cells)
+
+
+def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) -> Planned:
+    """Return what a comparison was meant to measure."""
+    contenders = {
+        table: (
+            Contender(ALL, None),
+            *(
+                Contender(method.kind, size)
+                for method in settings.methods
+                for size in (None, *(of_table if takes_sizes(method) else ()))
+            ),
+        )
+        for table, of_table in sizes.items()
+    }
+    models = tuple(model.name for model in settings.models)
+    cells = tuple(product(range(settings.n_seeds), range(settings.folds)))
+    return Planned(contenders, models, cells)
 
 
 def number_of(size: int | float, n_features: int) -> int:
@@ -124,3 +241,52 @@ class Plan:
                 "sizes": list(self.settings.sizes),
             }
         )
+
+
+def refuse_copies(read: Sequence[Source]) -> None:
+    """Refuse tables of the same content: they are no independent evidence."""
+    label_of: dict[str, str] = {}
+    for source in read:
+        other = label_of.setdefault(source.dataset.hash, source.label)
+        if other != source.label:
+            raise InputError(
+                f"tables {other!r} and {source.label!r} hold the same rows; give one of them"
+            )
+
+
+def labels_of(sources: Sequence[Any]) -> list[str]:
+    """Return what each table is called, by its file or its number."""
+    if not sources:
+        raise InputError("there is no table to compare on; name one")
+    labels = [_label(source_name(source)) for source in sources]
+    in_memory = [i for i, source in enumerate(sources) if place_of(source) is None]
+    if len(in_memory) > 1:  # these have no names
+        for n, i in enumerate(in_memory, start=1):
+            labels[i] = f"{labels[i]} {n}"
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(
+                f"{labels.count(label)} tables are called {label!r}; rename them, since a report "
+                "tells tables apart by their names"
+            )
+    return labels
+
+
+def _label(name: str) -> str:
+    """Return a file's name without the endings that say how it is written."""
+    bare = re.sub(r"(\.(csv|tsv|txt|parquet|pq|gz))+$", "", name, flags=re.IGNORECASE)
+    return bare.strip(".") or name
+
+
+def name_of(plan: Plan) -> str:
+    """Return the name of a comparison: what a person recognises, then what makes it this one."""
+    sources = plan.sources
+    words = [source.label for source in sources[:3]] + ["and_more"] * (len(sources) > 3)
+    clean = (re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
+    readable = "-".join(word or "table" for word in clean)
+    same = {
+        "tables": [(source.label, source.dataset.hash) for source in sources],
+        "settings": plan.settings.model_dump(mode="json"),
+        "versions": versions(),
+    }
+    return f"{readable}-{digest(same)[:10]}"

@@ -2,30 +2,517 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from chaffinch.tasks.comparing import charts, tables
-from chaffinch.tasks.comparing.gaps import errors_of, gaps_of, sizes_left_out
-from chaffinch.tasks.comparing.outcomes import TableSummary
-from chaffinch.tasks.comparing.rank_chart import rank_chart
-from chaffinch.tasks.comparing.ranking import Ranking
-from chaffinch.tasks.comparing.statistics import FEWEST_PAIRS
-from chaffinch.tasks.comparing.summary import Summary
+import numpy as np
+
+from chaffinch.tasks.comparing.summary import Outcome, Ranking, Summary, TableSummary
 from chaffinch.tasks.comparing.wording import (
     cells_of,
     choices_of,
+    cut,
+    errors_of,
+    gaps_of,
+    heading_of,
     means_of,
+    method_of,
+    name_of,
     ranks_of,
+    reason_of,
+    short_name_of,
+    sizes_left_out,
     sizes_of,
     verdict_over,
     verdicts_of,
 )
+from chaffinch.tasks.reporting.charts import (
+    ACCENT,
+    INK,
+    MUTED,
+    PAPER,
+    RULE,
+    figure_of,
+    markup,
+    scale_sizes,
+)
 from chaffinch.tasks.reporting.page import template
-from chaffinch.tasks.reporting.tables import Table
-from chaffinch.tasks.reporting.wording import counted, number
+from chaffinch.tasks.reporting.tables import Kind, Table
+from chaffinch.tasks.reporting.text import NOTHING, counted, interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.statistics.paired_tests import FEWEST_PAIRS
+from chaffinch.tasks.statistics.verdict import Verdict
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
+    from chaffinch.tasks.selection.core import Floats
+
+
+_WIDTH = 9.0  # inches, as of the page
+_ROW = 0.24
+_PANELS_A_ROW = 3
+_LONGEST_NAME = 30
+_FARTHEST = 4.0  # times the greatest mean difference; intervals are cut where they reach further
+_DASHED = (0, (4, 3))
+
+
+def losses_chart(table: TableSummary, name: str) -> Markup | None:
+    """Draw the loss of each method against its number of features, a panel for each method.
+
+    None where nothing was compared but all features.
+    """
+    curves: dict[str, list[Outcome]] = {}
+    for outcome in table.rivals:
+        if outcome.is_compared:
+            curves.setdefault(outcome.contender.method, []).append(outcome)
+    for curve in curves.values():
+        curve.sort(key=lambda outcome: outcome.n_features or 0.0)
+    if not curves:
+        return None
+    columns = min(_PANELS_A_ROW, len(curves))
+    rows = -(-len(curves) // columns)
+    height = 3.6 if rows == 1 and columns < _PANELS_A_ROW else 0.5 + 2.0 * rows
+    label = (
+        f"{heading_of(table)}: mean loss against the number of features, "
+        f"{counted(len(curves), 'method')}, and that with all features as a line."
+    )
+    everywhere = _sizes([outcome for outcome in table.outcomes if outcome.is_compared])
+    with figure_of(name, _WIDTH, height) as figure:
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+        for axes, (method, curve) in zip(panels, curves.items(), strict=False):
+            for other in curves.values():
+                axes.plot(_sizes(other), _losses(other), color=RULE, linewidth=1, marker=".")
+            _draw_curve(axes, curve)
+            if table.reference.is_compared:
+                axes.axhline(
+                    table.reference.mean_loss or 0.0, color=INK, linewidth=1, linestyle=_DASHED
+                )
+            axes.set_title(cut(method, _LONGEST_NAME), loc="left", fontsize=10, parse_math=False)
+            axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        for axes in panels[len(curves) :]:
+            axes.set_visible(False)
+        for i, axes in enumerate(panels[: len(curves)]):
+            scale_sizes(axes, _whole(everywhere), "features", most_ticks=6)
+            is_lowest = i + columns >= len(curves)
+            axes.tick_params(labelbottom=is_lowest)
+            if not is_lowest:
+                axes.set_xlabel("")
+            if i % columns == 0:
+                axes.set_ylabel("mean loss")
+        return markup(figure, label)
+
+
+def _draw_curve(axes: Axes, curve: Sequence[Outcome]) -> None:
+    """Draw losses with a deviation to each side: as a band, or of a single size as a bar."""
+    sizes, losses = _sizes(curve), _losses(curve)
+    deviations = np.array([outcome.deviation or 0.0 for outcome in curve])
+    if len(curve) > 1:
+        axes.fill_between(
+            sizes, losses - deviations, losses + deviations, color=ACCENT, alpha=0.15, linewidth=0
+        )
+    else:
+        axes.plot(
+            [sizes[0], sizes[0]],
+            [losses[0] - deviations[0], losses[0] + deviations[0]],
+            color=ACCENT,
+            alpha=0.3,
+            linewidth=4,
+            solid_capstyle="butt",
+        )
+    axes.plot(sizes, losses, color=ACCENT, marker="o", markersize=5, markeredgecolor=PAPER)
+
+
+def differences_chart(table: TableSummary, name: str) -> Markup | None:
+    """Draw the difference of each contender to all features with its interval; None without one."""
+    drawn = [(outcome, outcome.difference) for outcome in table.rivals if outcome.difference]
+    if not drawn:
+        return None
+    label = (
+        f"{heading_of(table)}: difference of the loss to that with all features, of "
+        f"{counted(len(drawn), 'method')} or sizes; below zero is better."
+    )
+    means = [difference.mean for _, difference in drawn]
+    farthest = _FARTHEST * max(map(abs, means)) or np.inf
+    ends = [end for _, difference in drawn for end in difference.interval or ()]
+    seen = np.clip([0.0, *means, *ends], -farthest, farthest)
+    margin = 0.06 * float(np.ptp(seen)) or 1.0
+    with figure_of(name, _WIDTH, 0.9 + _ROW * len(drawn)) as figure:
+        axes = figure.add_subplot()
+        axes.axvline(0, color=INK, linewidth=1)
+        for place, (outcome, difference) in enumerate(drawn):
+            is_told = outcome.verdict != "cannot tell"
+            if difference.interval:
+                axes.plot(
+                    difference.interval,
+                    [place, place],
+                    color=ACCENT,
+                    linewidth=4,
+                    alpha=1 if is_told else 0.35,
+                    solid_capstyle="butt",
+                )
+            _draw_point(axes, difference.mean, place, is_filled=is_told)
+        _name_rows(axes, [outcome for outcome, _ in drawn], table)
+        axes.set_xlim(float(seen.min()) - margin, float(seen.max()) + margin)
+        axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12), "+"))
+        axes.set_xlabel("loss less that with all features")
+        return markup(figure, label)
+
+
+def repeats_chart(table: TableSummary, name: str) -> Markup | None:
+    """Draw how stable the sets of each contender are, and the seconds it took; None without any."""
+    drawn = [outcome for outcome in table.outcomes if outcome.n_scored]
+    if not drawn:
+        return None
+    label = (
+        f"{heading_of(table)}: stability of the feature sets, and seconds for selection and for "
+        f"training, of {counted(len(drawn), 'method')} or sizes."
+    )
+    with figure_of(name, _WIDTH, 1.1 + _ROW * len(drawn)) as figure:
+        left, right = figure.subplots(1, 2, sharey=True)
+        for place, outcome in enumerate(drawn):
+            stability = outcome.stability
+            if stability is None:
+                continue
+            if stability.interval:
+                left.plot(
+                    stability.interval,
+                    [place, place],
+                    color=ACCENT,
+                    alpha=0.35,
+                    linewidth=4,
+                    solid_capstyle="butt",
+                )
+            _draw_point(left, stability.value, place, is_filled=True)
+        _draw_seconds(right, drawn)
+        _name_rows(left, drawn, table)
+        left.set_xlim(min(0.0, left.get_xlim()[0]), 1.03)
+        left.set_xlabel("stability of the feature sets")
+        right.tick_params(axis="y", labelleft=False, length=0)
+        right.spines["left"].set_visible(False)
+        return markup(figure, label)
+
+
+def _draw_seconds(axes: Axes, outcomes: Sequence[Outcome]) -> None:
+    """Draw the seconds of each contender, by logarithm where there are any but zero."""
+    from matplotlib.ticker import LogLocator
+
+    shown = []
+    for place, outcome in enumerate(outcomes):
+        for seconds, is_selection in (
+            (outcome.training_seconds, False),
+            (outcome.selection_seconds, True),
+        ):
+            if seconds:
+                shown.append(seconds)
+                _draw_point(axes, seconds, place, is_filled=is_selection)
+    if shown:
+        least, most = min(shown) / 1.5, max(shown) * 1.5
+        axes.set_xscale("log")
+        axes.set_xlim(least, most)
+        subs = (1.0, 2.0, 5.0) if most < 100 * least else (1.0,)
+        axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
+        axes.xaxis.set_major_formatter(lambda value, _: number(float(f"{value:.3g}")))
+        axes.minorticks_off()
+    axes.set_xlabel("seconds a cell: selection (filled), training (hollow)")
+    axes.grid(axis="x")
+
+
+def front_chart(table: TableSummary, name: str) -> Markup | None:
+    """Draw all compared contenders by number of features and loss; None without any."""
+    drawn = [outcome for outcome in table.outcomes if outcome.is_compared]
+    if not drawn:
+        return None
+    front = front_of(table)
+    label = (
+        f"{heading_of(table)}: mean loss against the number of features of "
+        f"{counted(len(drawn), 'method')} or sizes; {number(len(front))} are on the Pareto front."
+    )
+    with figure_of(name, _WIDTH, 3.6) as figure:
+        axes = figure.add_subplot()
+        axes.plot(_sizes(drawn), _losses(drawn), "o", color=MUTED, markersize=5, alpha=0.6)
+        axes.step(_sizes(front), _losses(front), where="post", color=ACCENT, linewidth=1)
+        for place, outcome in enumerate(front, 1):
+            at = outcome.n_features or 0.0, outcome.mean_loss or 0.0
+            axes.plot(*at, "o", color=ACCENT, markersize=15, markeredgecolor=PAPER)
+            axes.annotate(
+                str(place), at, color=PAPER, ha="center", va="center_baseline", fontsize=9
+            )
+        if table.reference.is_compared:
+            axes.axhline(
+                table.reference.mean_loss or 0.0, color=INK, linewidth=1, linestyle=_DASHED
+            )
+        scale_sizes(axes, _whole(_sizes(drawn)), "features")
+        axes.margins(y=0.15)
+        axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        axes.set_ylabel("mean loss")
+        return markup(figure, label)
+
+
+def front_of(table: TableSummary) -> list[Outcome]:
+    """Return the Pareto front, the fewest features first."""
+    front = [outcome for outcome in table.outcomes if outcome.is_on_front]
+    return sorted(front, key=lambda outcome: outcome.n_features or 0.0)
+
+
+def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> None:
+    axes.plot(
+        [value],
+        [place],
+        "o",
+        markersize=7,
+        markerfacecolor=ACCENT if is_filled else PAPER,
+        markeredgecolor=ACCENT,
+        markeredgewidth=1.4,
+        zorder=3,
+    )
+
+
+def _name_rows(axes: Axes, outcomes: Sequence[Outcome], table: TableSummary) -> None:
+    """Put the contenders' names beside the rows, the first on top."""
+    names = [short_name_of(o.contender, table.contenders, _LONGEST_NAME) for o in outcomes]
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.tick_params(axis="y", labelcolor=INK, length=0)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="x")
+
+
+def _sizes(outcomes: Sequence[Outcome]) -> Floats:
+    return np.array([outcome.n_features or 0.0 for outcome in outcomes])
+
+
+def _losses(outcomes: Sequence[Outcome]) -> Floats:
+    return np.array([outcome.mean_loss or 0.0 for outcome in outcomes])
+
+
+def _whole(sizes: Floats) -> Floats:
+    """Return the whole numbers of features that sizes reach from and to, 1 at least."""
+    return np.maximum(1, [np.floor(sizes.min()), np.ceil(sizes.max())])
+
+
+_LINE = 0.27  # inches to a line of names or a bar
+_LONGEST_NAME_OF_RANKS = 28
+
+
+def rank_chart(ranking: Ranking, name: str) -> Markup:
+    """Draw a ranking, the best on the left."""
+    n_methods = len(ranking.methods)
+    n_lines = -(-n_methods // 2)
+    bars = len(ranking.groups)
+    above = 2.2 if ranking.critical_difference else 1.0
+    below = 0.6 + 0.55 * bars + n_lines
+    sizes = sizes_of(ranking)
+    label = f"Mean ranks with {ranking.model}{f', {sizes}' if sizes else ''}: " + ", ".join(
+        f"{method} {number(rank)}"
+        for method, rank in zip(ranking.methods, ranking.mean_ranks, strict=True)
+    )
+    with figure_of(name, _WIDTH, _LINE * (above + below) + 0.1) as figure:
+        axes = figure.add_subplot()
+        axes.set_axis_off()
+        width = n_methods - 1
+        axes.set_xlim(1 - 0.5 * width, n_methods + 0.5 * width)
+        axes.set_ylim(-below, above)
+        _draw_axis(axes, n_methods)
+        for place, (first, last) in enumerate(ranking.groups):
+            y = -0.5 - 0.55 * place
+            ends = ranking.mean_ranks[first], ranking.mean_ranks[last]
+            margin = 0.006 * width
+            axes.plot(
+                [ends[0] - margin, ends[1] + margin],
+                [y, y],
+                color=ACCENT,
+                linewidth=4,
+                solid_capstyle="butt",
+            )
+        _draw_names(axes, ranking, n_lines, start=0.6 + 0.55 * bars)
+        if ranking.critical_difference:
+            _draw_difference(axes, ranking.critical_difference, n_methods)
+        return markup(figure, label)
+
+
+def _draw_axis(axes: Axes, n_methods: int) -> None:
+    axes.plot([1, n_methods], [0, 0], color=INK, linewidth=1)
+    for rank in range(1, n_methods + 1):
+        axes.plot([rank, rank], [0, 0.2], color=INK, linewidth=1)
+        axes.text(rank, 0.3, str(rank), color=MUTED, ha="center", va="bottom")
+
+
+def _draw_names(axes: Axes, ranking: Ranking, n_lines: int, start: float) -> None:
+    """Draw each name beside the axis, the better half left, with a line from its rank."""
+    n_methods = len(ranking.methods)
+    reach = 0.04 * (n_methods - 1)
+    for place, (method, rank) in enumerate(zip(ranking.methods, ranking.mean_ranks, strict=True)):
+        is_left = place < n_lines
+        line = place if is_left else n_methods - 1 - place
+        y = -start - line - 0.4
+        side = 1 - reach if is_left else n_methods + reach
+        axes.plot([rank, rank, side], [0, y, y], color=INK, linewidth=0.8)
+        axes.plot([rank], [0], "o", color=ACCENT, markersize=6, markeredgecolor=PAPER)
+        named = cut(method, _LONGEST_NAME_OF_RANKS)
+        said = f"{named}  {rank:.2f}" if is_left else f"{rank:.2f}  {named}"
+        axes.text(
+            side - reach / 4 if is_left else side + reach / 4,
+            y,
+            said,
+            ha="right" if is_left else "left",
+            va="center_baseline",
+            parse_math=False,
+        )
+
+
+def _draw_difference(axes: Axes, difference: float, n_methods: int) -> None:
+    """Draw how long the critical difference is, or that it is longer than the axis."""
+    y = 1.5
+    end = min(1 + difference, float(n_methods))
+    axes.plot([1, end], [y, y], color=MUTED, linewidth=1.2, marker="|", markersize=7)
+    longer = ", longer than the axis" if 1 + difference > n_methods else ""
+    axes.text(
+        end + 0.02 * (n_methods - 1),
+        y,
+        f"critical difference {number(difference)}{longer}",
+        color=MUTED,
+        va="center_baseline",
+    )
+
+
+_VERDICTS: tuple[Verdict, ...] = ("helps", "does not help", "cannot tell")  # in this order
+
+
+def verdict_counts(summary: Summary) -> Table:
+    """Return how many methods and sizes help on each table with each model."""
+    rows = []
+    for table in summary.tables:
+        verdicts = [outcome.verdict for outcome in table.rivals]
+        gains = [o for o in table.rivals if o.verdict == "helps" and o.mean_loss is not None]
+        best = min(gains, key=lambda outcome: outcome.mean_loss or 0.0, default=None)
+        rows.append(
+            (
+                table.table,
+                table.model,
+                *(number(verdicts.count(verdict)) for verdict in _VERDICTS),
+                NOTHING if best is None else name_of(best.contender, table.contenders),
+                number(table.n_missing + table.n_failed),
+            )
+        )
+    columns: dict[str, Kind] = {
+        "Table": "name",
+        "Model": "name",
+        "Helps": "number",
+        "Does not help": "number",
+        "Cannot tell": "number",
+        "Best that helps": "name",
+        "Losses missing": "number",
+    }
+    return Table("Methods and sizes by verdict", columns, rows)
+
+
+def verdicts(table: TableSummary) -> Table:
+    """Return the verdict on each contender, those that help first."""
+    by_verdict = [o for verdict in _VERDICTS for o in table.rivals if o.verdict == verdict]
+    rows = [
+        (
+            *_named(outcome),
+            str(outcome.verdict).replace(" ", "\N{NO-BREAK SPACE}"),
+            *_difference(outcome),
+            reason_of(outcome, table.n_tested),
+        )
+        for outcome in by_verdict
+    ]
+    columns: dict[str, Kind] = {
+        "Method": "name",
+        "Size": "number",
+        "Verdict": "text",
+        "Difference": "number",
+        "95 % interval": "number",
+        "Corrected p": "number",
+        "Pairs": "number",
+        "Why": "text",
+    }
+    return Table(f"Verdicts ({loss_in_words(table.loss_name)})", columns, rows)
+
+
+def figures(table: TableSummary) -> Table:
+    """Return what was measured of each contender."""
+    rows = [
+        (
+            *_named(outcome),
+            number(outcome.n_features),
+            number(outcome.mean_loss),
+            number(outcome.deviation),
+            *_stability(outcome),
+            _seconds(outcome.selection_seconds),
+            _seconds(outcome.training_seconds),
+            number(outcome.n_scored),
+        )
+        for outcome in table.outcomes
+    ]
+    columns: dict[str, Kind] = {
+        "Method": "name",
+        "Size": "number",
+        "Kept": "number",
+        "Mean loss": "number",
+        "Deviation": "number",
+        "Stability": "number",
+        "95 % interval": "number",
+        "Selection, s": "number",
+        "Training, s": "number",
+        "Cells": "number",
+    }
+    return Table("What was measured", columns, rows, 0)
+
+
+def front(table: TableSummary) -> Table:
+    """Return the Pareto front, numbered as in its chart."""
+    rows = [
+        (
+            number(place),
+            name_of(outcome.contender, table.contenders),
+            number(outcome.n_features),
+            number(outcome.mean_loss),
+        )
+        for place, outcome in enumerate(front_of(table), 1)
+    ]
+    columns: dict[str, Kind] = {
+        "Place": "number",
+        "Method": "name",
+        "Kept": "number",
+        "Mean loss": "number",
+    }
+    return Table("Pareto front", columns, rows)
+
+
+def _named(outcome: Outcome) -> tuple[str, str]:
+    contender = outcome.contender
+    return method_of(contender), number(contender.size)
+
+
+def _difference(outcome: Outcome) -> tuple[str, str, str, str]:
+    difference = outcome.difference
+    if difference is None:
+        return NOTHING, NOTHING, NOTHING, "0"
+    return (
+        number(difference.mean, "+"),
+        NOTHING if difference.interval is None else interval(difference.interval),
+        number(outcome.corrected_p),
+        number(difference.n_pairs),
+    )
+
+
+def _stability(outcome: Outcome) -> tuple[str, str]:
+    stability = outcome.stability
+    if stability is None:
+        return NOTHING, NOTHING
+    ends = stability.interval
+    shown = NOTHING if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+    return f"{stability.value:.2f}", shown
+
+
+def _seconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{seconds:,.2f}"
+
 
 _TEMPLATE = Path(__file__).parent / "comparison.html"
 _MOST_OPEN = 3  # more tables are opened on demand
@@ -36,13 +523,6 @@ def render_comparison(summary: Summary, *, title: str) -> bytes:
     """Return the report as one HTML file in UTF-8.
 
     The file asks nothing of the network and runs nothing; equal summaries give equal bytes.
-
-    Parameters
-    ----------
-    summary : Summary
-        What was found.
-    title : str
-        Of the comparison.
     """
     return template(_TEMPLATE).render(_view(summary, title)).encode()
 
@@ -82,8 +562,8 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
 def _first_table(summary: Summary) -> Table:
     """Return the verdicts: each of them, or for many tables their counts."""
     if len(summary.tables) == 1:
-        return tables.verdicts(summary.tables[0])
-    return tables.verdict_counts(summary)
+        return verdicts(summary.tables[0])
+    return verdict_counts(summary)
 
 
 def _ranking(ranking: Ranking, place: int) -> Mapping[str, Any]:
@@ -103,12 +583,12 @@ def _table(table: TableSummary, place: int) -> Mapping[str, Any]:
         "cells": cells_of(table),
         "means": means_of(table),
         "sentence": verdicts_of(table),
-        "verdicts": tables.verdicts(table),
-        "figures": tables.figures(table),
-        "front": tables.front(table),
+        "verdicts": verdicts(table),
+        "figures": figures(table),
+        "front": front(table),
         "choices": choices_of(table),
-        "losses_chart": charts.losses_chart(table, f"losses-{place}"),
-        "differences_chart": charts.differences_chart(table, f"differences-{place}"),
-        "repeats_chart": charts.repeats_chart(table, f"repeats-{place}"),
-        "front_chart": charts.front_chart(table, f"front-{place}"),
+        "losses_chart": losses_chart(table, f"losses-{place}"),
+        "differences_chart": differences_chart(table, f"differences-{place}"),
+        "repeats_chart": repeats_chart(table, f"repeats-{place}"),
+        "front_chart": front_chart(table, f"front-{place}"),
     }

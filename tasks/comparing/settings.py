@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from chaffinch.tasks.column_settings import ColumnSettings
-from chaffinch.tasks.mask_settings import AfsBm, Gbmo
-from chaffinch.tasks.refit_settings import ParticleSwarm
-from chaffinch.tasks.selection.rivals.names import SCORES, WEIGHTED
-from chaffinch.tasks.setting_fields import (
+from chaffinch.tasks.selection.baselines.names import SCORES, WEIGHTED
+from chaffinch.tasks.settings.base import (
     FEWEST_OUTER_FOLDS,
     MOST_OUTER_FOLDS,
     Count,
@@ -19,7 +16,9 @@ from chaffinch.tasks.setting_fields import (
     Size,
     setting,
 )
-from chaffinch.tasks.settings import (
+from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.settings.methods import AfsBm, Gbmo, ParticleSwarm
+from chaffinch.tasks.settings.selection import (
     Baseline,
     Method,
     ModelSettings,
@@ -29,7 +28,7 @@ from chaffinch.tasks.settings import (
 )
 
 if TYPE_CHECKING:
-    from chaffinch.tasks.outer_folds import OuterFolds
+    from chaffinch.tasks.data.outer_folds import OuterFolds
 
 _RIVALS = ("gbmo", "select_from_model", "permutation", "anova_f")
 
@@ -126,7 +125,7 @@ class ComparisonSettings(Settings):
     @property
     def outer_folds(self) -> OuterFolds:
         """How the rows of every table are dealt out."""
-        from chaffinch.tasks.outer_folds import OuterFolds
+        from chaffinch.tasks.data.outer_folds import OuterFolds
 
         selections = tuple(self.selection(model, 0) for model in self.models)
         return OuterFolds(self.folds, self.n_seeds, selections, self.methods)

@@ -2,26 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import io
+import re
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chaffinch.tasks.reporting.drawing import (
-    ACCENT,
-    INK,
-    MUTED,
-    PAPER,
-    figure_of,
-    markup,
-    scale_sizes,
-)
-from chaffinch.tasks.reporting.wording import interval, number
+from chaffinch.tasks.reporting.text import interval, number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
-    from chaffinch.tasks.selection.vocabulary import Floats
+    from chaffinch.tasks.selection.core import Floats
+
+
+# How charts are drawn: as SVG that takes its colours and its type from the page around it.
+#
+# Matplotlib draws them in placeholder colours, which become CSS variables, so that one drawing
+# serves light and dark.
+
+INK, MUTED, RULE, ACCENT, PAPER = "#000001", "#000002", "#000003", "#000004", "#000005"
+_VARIABLES = {
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    RULE: "var(--rule)",
+    ACCENT: "var(--accent)",
+    PAPER: "var(--paper)",
+}
+_STYLE = {
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": RULE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.color": RULE,
+    "ytick.labelcolor": MUTED,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "legend.frameon": False,
+}
+_STYLE_SHEET = Path(__file__).parent / "style.html"
+_COLOUR = re.compile(r"--(\w+): (#\w+);")
+_DIGITS = re.compile(r"(\d\.\d\d)\d+")
+_VIEW_BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+_MOST_ON_A_LINEAR_AXIS = 100
+_NARROW = 5  # times the fewest; a narrower range has hardly a round number to tick by logarithm
+
+
+@contextmanager
+def figure_of(name: str, width: float, height: float) -> Iterator[Figure]:
+    """Give an empty figure in our style, whatever the user's matplotlibrc says."""
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    # the salt makes identifiers reproducible, and differ between the charts of one page
+    with style.context(["default", _STYLE, {"svg.hashsalt": name}]):
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def markup(figure: Figure, label: str) -> Markup:
+    """Return a figure as an SVG element in the page's own colours.
+
+    Parameters
+    ----------
+    figure : Figure
+        Drawn in the colours of this file.
+    label : str
+        What it shows, for those who cannot see it.
+    """
+    from markupsafe import Markup, escape
+
+    file = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with warnings.catch_warnings():
+        # the browser has letters that matplotlib's own font lacks
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure.savefig(file, format="svg", transparent=True, metadata=nothing)
+    drawing = file.getvalue()
+    _, _, body = drawing[drawing.index("<svg") :].partition(">")
+    # groups carry names such as "axes_1", which two charts would share and nothing refers to
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    # inside of tags alone: a text may hold what looks like a colour
+    body = re.sub(r"<[^>]*>", _in_the_page_s_colours, body)
+    view_box = re.search(r'viewBox="[^"]*"', drawing)
+    if view_box is None:
+        raise RuntimeError("matplotlib wrote an SVG without a viewBox")
+    head = f'<svg {view_box[0]} role="img" aria-label="{escape(label)}">'
+    # S704: all text in the drawing was escaped by matplotlib, the label just now
+    return Markup(head + body)  # noqa: S704
+
+
+def standing_alone(drawing: Markup) -> bytes:
+    """Return such an element as a file of its own, on paper and in the report's light colours."""
+    light = _STYLE_SHEET.read_text().partition("@media")[0]
+    colours = dict(_COLOUR.findall(light))
+    # two digits behind the point are finer than any screen, and half of the bytes
+    body = re.sub(r"<[^>]*>", lambda tag: _DIGITS.sub(r"\1", tag[0]), drawing)
+    body = re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]], body)
+    head, _, rest = body.partition(">")
+    spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    box = _VIEW_BOX.search(head)
+    if box is None:
+        raise ValueError("a drawing must be an SVG element with a viewBox but is none")
+    size = f'width="{box[1]}" height="{box[2]}"'
+    paper = f'<rect width="100%" height="100%" fill="{colours["paper"]}"/>'
+    return f"{head} {spaces} {size}>{paper}{rest}".encode()
+
+
+def _in_the_page_s_colours(tag: re.Match[str]) -> str:
+    coloured = tag[0]
+    for placeholder, variable in _VARIABLES.items():
+        coloured = coloured.replace(placeholder, variable)
+    return coloured
+
+
+def scale_sizes(
+    axes: Axes, sizes: Floats | NDArray[np.int64], label: str, most_ticks: int = 12
+) -> None:
+    """Scale the x axis to whole numbers of features, by logarithm where they reach far."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+    most, fewest = int(sizes.max()), int(sizes.min())
+    if most > max(_MOST_ON_A_LINEAR_AXIS, _NARROW * fewest):
+        axes.set_xscale("log")
+        axes.set_xlabel(f"{label} (logarithmic)")
+        axes.set_xlim(fewest / 1.1, most * 1.1)
+        for steps in ((1, 2, 5), (1, 3), (1,)):
+            ticks = [n * 10**e for e in range(7) for n in steps if fewest <= n * 10**e <= most]
+            if len(ticks) <= most_ticks:
+                break
+        axes.set_xticks(ticks)
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_xlabel(label)
+        axes.set_xlim(fewest - 0.75, most + 0.75)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=most_ticks))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
+
 
 _MOST_DOTS = 60
 _MARGIN = 0.05  # of what is shown, below the lowest loss
@@ -36,21 +167,7 @@ def elimination_chart(
     chosen: int,
     loss_name: str,
 ) -> Markup:
-    """Draw the loss against the number of features left.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Numbers of features, from all of them down; the first is the unmasked model's.
-    losses : sequence of float
-        Loss at each size.
-    candidates : sequence of int
-        Sizes that stood for choice, each on the path.
-    chosen : int
-        The size that was chosen, on the path.
-    loss_name : str
-        Label of the loss axis.
-    """
+    """Draw the loss against the number of features left."""
     x, y = np.array(sizes), np.array(losses, dtype=float)
     label = (
         f"Elimination curve: {loss_name} against the number of features left, from "
@@ -116,13 +233,6 @@ def highest_shown(losses: Floats, that_matter: Sequence[float]) -> float | None:
 
     With few features left the loss can be many times what it is elsewhere, and would press the
     part where the choice is made into a flat line.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (n,)
-        The curve.
-    that_matter : sequence of float
-        Losses that must be told apart.
     """
     finite = losses[np.isfinite(losses)]
     shown = [loss for loss in that_matter if np.isfinite(loss)]
@@ -135,17 +245,7 @@ def highest_shown(losses: Floats, that_matter: Sequence[float]) -> float | None:
 
 
 def interval_chart(difference: float, ends: Sequence[float], confidence: float) -> Markup:
-    """Draw the difference of the test losses with its interval, about a line at zero.
-
-    Parameters
-    ----------
-    difference : float
-        Loss with the selected features less loss with all.
-    ends : (float, float)
-        Of the interval.
-    confidence : float in 0..1
-        Of the interval.
-    """
+    """Draw the difference of the test losses with its interval, about a line at zero."""
     label = (
         f"Difference of the test losses: {number(difference, '+')}, "
         f"{confidence:.0%} interval {interval(ends)}; below zero the selected features do better."
@@ -165,4 +265,89 @@ def interval_chart(difference: float, ends: Sequence[float], confidence: float) 
         axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12), "+"))
         axes.spines["left"].set_visible(False)
         axes.set_yticks([])
+        return markup(figure, label)
+
+
+_MOST_NAMES = 40  # more cannot be read beside each other
+_LONGEST = 28  # letters of a name
+_ROW = 0.32  # inches
+_BAR = 0.7  # of a row
+
+
+def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:
+    """Draw which of all their features each set has; what most have stands first."""
+    features = [*dict.fromkeys(name for one in sets.values() for name in one)]
+    held = {name: tuple(name in one for one in map(set, sets.values())) for name in features}
+    features.sort(key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
+    in_all = sum(map(all, held.values()))
+    counts = ", ".join(f"{name} {number(len(one))}" for name, one in sets.items())
+    label = (
+        f"Features of {number(len(sets))} sets ({counts}): {number(len(features))} different "
+        f"ones, {number(in_all)} of them in every set."
+    )
+    are_named = len(features) <= _MOST_NAMES
+    with figure_of("overlap", 9.0, 0.7 + _ROW * len(sets) + (1.1 if are_named else 0)) as figure:
+        axes = figure.add_subplot()
+        for row, is_in in enumerate(zip(*(held[name] for name in features), strict=True)):
+            axes.broken_barh(_stretches(is_in), (row - _BAR / 2, _BAR), facecolor=ACCENT)
+        axes.set_yticks(
+            range(len(sets)),
+            [f"{name}, {number(len(one))} features" for name, one in sets.items()],
+            parse_math=False,
+        )
+        axes.set_ylim(len(sets) - 0.5, -0.5)
+        axes.set_xlim(0, len(features))
+        if are_named:
+            places = [place + 0.5 for place in range(len(features))]
+            axes.set_xticks(places, map(_cut, features), rotation=45, ha="right", parse_math=False)
+        else:
+            axes.set_xticks([])
+        said = f"{number(len(features))} features, {number(in_all)} of them in every set"
+        axes.set_title(said, loc="left", fontsize=10)
+        return markup(figure, label)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _stretches(is_in: Collection[bool]) -> list[tuple[float, float]]:
+    """Return the start and width of each unbroken stretch of true values, from the left."""
+    stretches: list[tuple[float, float]] = []
+    start = 0
+    for has, run in groupby(is_in):
+        length = len(list(run))
+        if has:
+            stretches.append((start, length))
+        start += length
+    return stretches
+
+
+def settling_chart(searches: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """Draw mean entropy and stability against the iterations, a pair of curves for each search."""
+    if not searches:
+        return None
+    longest = max(one["iteration"][-1] for one in searches)
+    label = (
+        f"Mean entropy of the probabilities and stability of the mask, for {len(searches)} "
+        f"search{'es' * (len(searches) > 1)} of up to {number(longest)} iterations."
+    )
+    with figure_of("settling", 9.0, 3.2) as figure:
+        axes = figure.add_subplot()
+        for position, one in enumerate(searches):
+            entropy, stability = ("mean entropy, bits", "stability") if not position else ("", "")
+            axes.plot(one["iteration"], one["entropy"], color=ACCENT, alpha=0.7, label=entropy)
+            axes.plot(
+                one["iteration"],
+                one["stability"],
+                color=INK,
+                alpha=0.7,
+                linestyle=(0, (4, 3)),
+                label=stability,
+            )
+        axes.set_ylim(0, 1.05)
+        axes.set_xlabel("iterations")
+        axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        axes.grid(axis="y")
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, handlelength=1.8)
         return markup(figure, label)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from chaffinch.tasks.selection.baselines.names import SIZED
 from chaffinch.tasks.selection.reselection import RESELECT
-from chaffinch.tasks.selection.rivals.refit_names import SIZED
 
 PathStep = tuple[int, str, float | None, int]
 MaskStep = tuple[int, int, float]

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.tasks.reporting.wording import visible
+import numpy as np
+
+from chaffinch.tasks.reporting import charts, sections, tables
+from chaffinch.tasks.reporting.charts import overlap_chart, settling_chart
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.score_chart import score_chart
+from chaffinch.tasks.reporting.sections import nothing_found, what_makes_room, why_missing
+from chaffinch.tasks.reporting.text import (
+    interval,
+    made_of_earlier_rows,
+    not_searched,
+    number,
+    on_scales,
+    visible,
+    why_one_candidate,
+)
+from chaffinch.tasks.selection.baselines.names import BY_PLACE, MASKING, PLACE, REFITTING, SCORES
+from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.selection.reselection import RESELECT, RESELECTING
+from chaffinch.tasks.statistics.verdict import (
+    FEWEST_UNITS,
+    is_not_shown_better_than_constant,
+    signs_in_words,
+    too_few_units,
+    units_in_words,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
 
 _SHARED = Path(__file__).parent  # the style, and how a table is set
 
 
 @cache
 def template(path: Path) -> Template:
-    """Return a template, which may include what stands beside it and what the reports share.
-
-    Parameters
-    ----------
-    path : Path
-        Of the template, absolute.
-    """
+    """Return a template, which may include what stands beside it and what the reports share."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -39,3 +60,223 @@ def template(path: Path) -> Template:
 def _shown(value: Any) -> Any:
     """Show the control characters of a text; leave markup and all else as it is."""
     return visible(value) if type(value) is str else value
+
+
+_TEMPLATE = Path(__file__).parent / "report.html"
+_MEANING = {
+    "helps": "The whole interval lies below zero: on rows that took no part in the choice, the "
+    "model does better without the dropped features.",
+    "does not help": "The whole interval lies above zero: on rows that took no part in the choice, "
+    "the model does better with all of its features. They carry information; keep them.",
+    "cannot tell": "The interval holds zero: going by rows that took no part in the choice, either "
+    "model may be the better one. The smaller one is cheaper to feed.",
+}
+_NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
+_THE_SAME = "Both models have the same loss on these test rows. The smaller one is cheaper to feed."
+_TOO_FEW_UNITS = (
+    "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
+    "test rows, groups or time there would be a verdict."
+)
+_NO_BETTER_THAN_CONSTANT = (
+    "On these test rows the mean loss of a constant, which always predicts the same, is as low or "
+    "lower."
+)
+_NOT_SHOWN_BETTER = (
+    "The interval of the difference to the constant holds zero: these test rows neither show nor "
+    "rule out that the model is better. With few rows, or a few large losses, it is wide."
+)
+_WHAT_THEY_ANSWER = (
+    "The interval is about the mean loss, which a few large losses can decide. The sign test is "
+    "about the usual row and does not show that the mean is lower; against a constant, a model "
+    "that only favours the most frequent values can pass it."
+)
+_MOST_NAMES_OPEN = 30  # of a set; longer lists are opened on demand
+_SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_PLACE, PLACE)
+
+
+def render_report(content: ReportContent) -> bytes:
+    """Return the report as one HTML file in UTF-8.
+
+    The file asks nothing of the network and runs nothing; equal content gives equal bytes.
+    """
+    verdict = content.contract["comparison"]["verdict"]
+    if verdict not in _MEANING:
+        raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")
+    return template(_TEMPLATE).render(_view(content)).encode()
+
+
+def _view(content: ReportContent) -> dict[str, Any]:
+    """Return what the template names."""
+    contract = content.contract
+    comparison, test = contract["comparison"], contract["losses"]["test"]
+    verdict = comparison["verdict"]
+    is_all = content.n_kept == content.n_candidates
+    return {
+        "title": content.title,
+        "target": contract["target"],
+        "rows": number(contract["dataset"]["rows"]),
+        "verdict": verdict,
+        "badge": "no verdict" if too_few_units(comparison["units"]) and not is_all else verdict,
+        "sentence": comparison["sentence"],
+        "on_scales": on_scales(contract["settings"]),
+        "made_of_earlier_rows": made_of_earlier_rows(contract["settings"]),
+        "meaning": _meaning(comparison, is_all=is_all),
+        "n_kept": number(content.n_kept),
+        "n_candidates": number(content.n_candidates),
+        "loss_name": loss_in_words(contract["loss"]),
+        "selected_loss": number(test["selected"]),
+        "all_features_loss": number(test["all_features"]),
+        "difference": number(comparison["difference"], "+"),
+        "interval": comparison["interval"] and interval(comparison["interval"]),
+        "confidence": f"{comparison['confidence']:.0%}",
+        "units": f"{number(comparison['units'])} "
+        f"{units_in_words(comparison['units'], contract['dataset']['rows_by_part']['test'])}",
+        "signs": _signs(contract),
+        "interval_chart": comparison["interval"]
+        and charts.interval_chart(
+            comparison["difference"], comparison["interval"], comparison["confidence"]
+        ),
+        "elimination_chart": elimination_chart_of(content),
+        "has_scores": content.scores is not None,
+        "score": _SCORES.get(content.method) if content.scores is not None else None,
+        "score_chart": _score_chart(content),
+        "lowest_score": _lowest_score(contract["settings"]["method"]),
+        "refits": (REFITTING | {RESELECT: RESELECTING}).get(content.method),
+        "is_masked": content.method in MASKING,
+        "is_sized": content.is_sized,
+        "sizes": None if content.sizes is None else tables.cross_validated(content.sizes),
+        "masks": None if content.masks is None else tables.masks_found(content.masks),
+        "rounds": None if content.rounds is None else tables.rounds_of_masking(content.rounds),
+        "forced": None if content.rounds is None else tables.forced_by_the_limit(content.rounds),
+        "most_features": contract["settings"]["method"].get("n_features"),
+        "is_search": content.searches is not None,
+        "n_searches": len(content.searches_made),
+        "n_seeds": contract["settings"]["method"].get("seeds"),
+        "searches": tables.searches_by_probabilities(content.searches_made)
+        if content.searches_made
+        else None,
+        "settling_chart": settling_chart(content.searches_made),
+        "not_searched": not_searched(content),
+        "why_one_candidate": why_one_candidate(content),
+        "alternatives": None
+        if content.alternatives is None
+        else _alternatives(content.alternatives, test["selected"], comparison["units"]),
+        "changes": None if content.changes is None else _changes(content),
+        "unmasked_loss": number(content.unmasked_loss),
+        "baseline": contract["settings"].get("baseline"),
+        "method": content.method,
+        "losses_by_part": tables.losses_by_part(content),
+        "kept": tables.kept_features(content),
+        "dropped": tables.dropped_features(content),
+        "candidates": tables.candidate_sizes(content),
+        "warnings": content.warnings,
+        "profile": tables.profile(content),
+        "n_columns": number(len(content.profile)),
+        "is_profile_cut": len(content.profile) > tables.MOST_PROFILE_ROWS,
+        "tuning": tables.tuning(content),
+        "origins": tables.origins(content),
+        "settings": tables.settings(content),
+        "versions": tables.versions(content),
+        "seconds": tables.seconds(content),
+    }
+
+
+def _signs(contract: Mapping[str, Any]) -> str | None:
+    """Return the sign tests and what they answer; None in runs from before there were any."""
+    comparison, n_rows = contract["comparison"], contract["dataset"]["rows_by_part"]["test"]
+    against = {"sign_test": "all features", "sign_test_over_constant": "a constant"}
+    said = [
+        f"Loss of the selected features against {other}: "
+        f"{signs_in_words(comparison[key], comparison['units'], n_rows)}."
+        for key, other in against.items()
+        if comparison.get(key)
+    ]
+    return " ".join([*said, _WHAT_THEY_ANSWER]) if said else None
+
+
+def _meaning(comparison: Mapping[str, Any], *, is_all: bool) -> str:
+    """Return what the verdict means, for one line under it."""
+    n_units, over_constant = comparison["units"], comparison.get("over_constant")
+    if over_constant is not None and is_not_shown_better_than_constant(over_constant, n_units):
+        return _NOT_SHOWN_BETTER if over_constant[0] < 0 else _NO_BETTER_THAN_CONSTANT
+    if is_all:
+        return _NOTHING_REMOVED
+    if n_units < FEWEST_UNITS:
+        return _TOO_FEW_UNITS
+    same = comparison["interval"] is not None and not any(comparison["interval"])
+    return _THE_SAME if same else _MEANING[comparison["verdict"]]
+
+
+def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) -> dict[str, Any]:
+    """Return what the section on alternatives names."""
+    settings = found["settings"]
+    n_missing = settings["number"] - len(found["sets"])
+    return {
+        "tau": number(settings["tau"]),
+        "dissimilarity": settings["dissimilarity"].capitalize(),
+        "quality": settings["quality"],
+        "sets": sections.sets_found(found, chosen_loss),
+        "features": sections.features_of_sets(found),
+        "are_features_open": len(found["chosen"]["features"]) <= _MOST_NAMES_OPEN,
+        "why_undecided": sections.why_undecided(found, n_units),
+        "n_missing": n_missing,
+        "proof_of_all": sections.proof_of_all(found),
+        "nothing": None if found["sets"] else nothing_found(found),
+        "why_missing": why_missing(found) if n_missing else None,
+        "what_makes_room": what_makes_room(found) if n_missing else None,
+        "why_worthless": sections.why_worthless(found),
+        "overlaps": sections.overlaps(found),
+        "overlap_chart": overlap_chart(sections.features_of_each(found)),
+        "chart": sections.price_chart(found),
+        "chart_caption": sections.price_caption(found),
+    }
+
+
+def _changes(content: ReportContent) -> dict[str, Any]:
+    """Return what the section on changes since a former run names."""
+    found: Mapping[str, Any] = content.changes or {}
+    return {
+        "former_run": found["former_run"],
+        "sentence": found["sentence"],
+        "has_changes": bool(found["changes"] or found["gone"]),
+        "each": sections.each_change(found),
+        "sets": sections.each_set(found),
+        "trials": sections.trials(content.trials or ()),
+    }
+
+
+def _score_chart(content: ReportContent) -> Any:
+    """Return the chart of scores, or None where there are none or they are places alone."""
+    scores = content.scores or {}
+    is_place = content.method in (REFITTING | {RESELECT: RESELECTING})
+    if is_place or not np.isfinite(list(scores.values())).any():
+        return None
+    kept = [feature["name"] for feature in content.contract["features"]]
+    name = "score" if content.searches is None else "probability"
+    return score_chart(scores, kept, name)
+
+
+def _lowest_score(method: Mapping[str, Any]) -> str | None:
+    """Return the lowest score that a ranking was to keep, or None where sizes were asked for."""
+    asked = method.get("min_score")
+    return None if asked is None else number(asked)
+
+
+def elimination_chart_of(content: ReportContent) -> Any:
+    """Return the curve, or None where nothing could be removed, or no loss was measured."""
+    if content.sizes is not None:
+        curve = [(size["n_features"], size["loss"]) for size in content.sizes]
+        rows = "cross-validated"
+    else:
+        curve = [(left, loss) for _, _, loss, left in content.path if loss is not None]
+        curve = [(content.n_candidates, content.unmasked_loss), *curve]
+        rows = "mask-validation rows"
+    if len(curve) < 2:
+        return None
+    return charts.elimination_chart(
+        [left for left, _ in curve],
+        [loss for _, loss in curve],
+        candidates=[candidate["n_features"] for candidate in content.candidates],
+        chosen=content.n_kept,
+        loss_name=f"{loss_in_words(content.contract['loss'])}, {rows}",
+    )

@@ -36,8 +36,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaffinch.tasks.selection.masked_loss.asking import losses_ahead
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, loosened
+from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, loosened
+from chaffinch.tasks.selection.masked_loss import losses_ahead
 
 # Takes a mask (d,) to the masked loss of a model trained on its k features alone, of length k.
 Train = Callable[[Mask], MaskedLoss]

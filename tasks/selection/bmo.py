@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaffinch.tasks.selection.vocabulary import Mask, MaskedLoss, loosened, mask_of_size
+from chaffinch.tasks.selection.core import Mask, MaskedLoss, loosened, mask_of_size
 
 
 @dataclass(frozen=True)

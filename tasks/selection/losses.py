@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.core import Floats, Schema, Task
 from chaffinch.tasks.selection.errors import SettingError, UnusableLossError
-from chaffinch.tasks.selection.models.parameters import nearest
-from chaffinch.tasks.selection.vocabulary import Floats, Schema, Task
+from chaffinch.tasks.selection.models.base import nearest
 
 _ROW_LOSSES: dict[str, Task] = {
     "squared_error": "regression",

@@ -29,8 +29,8 @@ from typing import Protocol
 
 import numpy as np
 
-from chaffinch.tasks.selection.rivals.found import FoundMasks
-from chaffinch.tasks.selection.vocabulary import Mask
+from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
+from chaffinch.tasks.selection.core import Mask
 
 CONFIDENCE = 0.95
 RESELECT = "reselect"

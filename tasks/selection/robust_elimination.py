@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaffinch.tasks.selection.rivals.ranking import RankedPath
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Rows
+from chaffinch.tasks.selection.baselines.ranking import RankedPath
+from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Rows
 
 SHARE_KEPT = 0.25  # of the features that a stage begins with
 _STEP_DOWN = 0.5**0.5  # from one number of features to the next that is refitted

@@ -31,18 +31,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from chaffinch.tasks.candidates import candidates
-from chaffinch.tasks.material import Material
-from chaffinch.tasks.matrix import baseline_values
-from chaffinch.tasks.searching import search
+from chaffinch.tasks.data.matrix import baseline_values
+from chaffinch.tasks.data.splits import fold_indices
+from chaffinch.tasks.methods.bmo import search
+from chaffinch.tasks.methods.candidates import candidates
+from chaffinch.tasks.methods.fitting import Recipe, Tuner, recipe_of, tune
+from chaffinch.tasks.methods.inputs import Material
+from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
+from chaffinch.tasks.selection.core import Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.selection.losses import resolve_loss
-from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.rivals.elimination_by_refits import CrossValidatedPath
-from chaffinch.tasks.selection.vocabulary import Mask, Rows, Schema, mask_of_size
-from chaffinch.tasks.settings import ModelSettings, SelectionSettings, method_of
-from chaffinch.tasks.splits import fold_indices
-from chaffinch.tasks.training import Recipe, Tuner, recipe_of, tune
-from chaffinch.tasks.workers import InProcess
+from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings, method_of
+from chaffinch.tasks.workers.interface import InProcess
 
 RESULTS = Path("bench-results/choice.jsonl")
 ENDINGS = (".parquet", ".csv.gz", ".tsv.gz", ".csv", ".tsv")

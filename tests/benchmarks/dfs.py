@@ -3,8 +3,7 @@
 `make bench-dfs TABLES=folder` looks for PCMAC.csv and BASEHOCK.csv, gzipped or not, in the folder.
 The other side is eq 1 of the paper as lemma 2.1 computes it, with cumulative sums over N x D and
 autograd; on a sparse table it needs the table dense, as the paper says. Times are the best of a few
-steps of each side in turn, so that both meet the same load. Where torch sees a CUDA device, dense
-tables are computed there, too, beside the kernels of the CPU.
+steps of each side in turn, so that both meet the same load.
 """
 
 from __future__ import annotations
@@ -26,14 +25,10 @@ import scipy.sparse
 
 from chaffinch import differentiable_selection, shuffle_pieces
 from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
-from chaffinch.tasks.selection.dfs.coefficients import COEFFICIENTS, chain_weights
-from chaffinch.tasks.selection.dfs.gram import TableOnDevice
-from chaffinch.tasks.selection.dfs.parts import Sharing
-from chaffinch.tasks.selection.dfs.search import Aim, Rules, open_descent, select_by_descent
-from chaffinch.tasks.selection.dfs.sources import InMemory
-from chaffinch.tasks.selection.dfs.standardised import DenseTable
-from chaffinch.tasks.selection.dfs.table import read_table
-from chaffinch.tasks.selection.dfs.target import read_target
+from chaffinch.tasks.selection.dfs.residual_variance import read_table
+from chaffinch.tasks.selection.dfs.search import Rules, open_descent
+from chaffinch.tasks.selection.dfs.sources import InMemory, read_target
+from chaffinch.tasks.selection.dfs.tables import COEFFICIENTS, DenseTable, chain_weights
 
 ORDER = 4
 NUMBERS = (10, 20, 50, 100, 200, 400)
@@ -124,52 +119,6 @@ def against(name: str, kind: str, X: Any, target: np.ndarray, times: int = 3) ->
         f"(goal {GOALS[kind]:.0f}x)   gradients differ by {error:.1e}",
         flush=True,
     )
-
-
-def on_device(device: Any, X: np.ndarray, target: np.ndarray, times: int = 3) -> None:
-    """Print seconds of the kernels and of a device: of batches, and of a search with all it needs.
-
-    Returning the gradient waits for the device, so that its times are whole.
-    """
-    y, table = read_target(target, len(X))[:, :1], read_table(X)
-    random, s = np.random.default_rng(0), np.full(X.shape[1], 0.5, X.dtype)
-    sides = {"kernels": (table, None), str(device): (TableOnDevice(table, device), device)}
-    for n_rows in (1000, len(X)):
-        rows = random.permutation(len(X))[:n_rows]
-        asked = rows, s, y[rows], chain_weights(ORDER, n_rows)
-        found = {side: dense_z(held, *asked)[1] for side, (held, _) in sides.items()}  # compiled
-        best = dict.fromkeys(sides, np.inf)
-        for _ in range(times):
-            for side, (held, _) in sides.items():
-                start = perf_counter()
-                dense_z(held, *asked)
-                best[side] = min(best[side], perf_counter() - start)
-        said = ", ".join(f"{side} {seconds * 1e3:.2f} ms" for side, seconds in best.items())
-        kernels, other = found.values()
-        error = np.abs(kernels - other).max() / np.abs(kernels).max()
-        print(
-            f"{'batch of ' + str(n_rows):28}{len(X):>7} x {X.shape[1]:<8}{X.dtype!s:9}  {said}, "
-            f"{best['kernels'] / best[str(device)]:.1f}x   gradients differ by {error:.1e}",
-            flush=True,
-        )
-    for side, (_, where) in sides.items():
-        start = perf_counter()
-        sharing = Sharing(device=where)
-        select_by_descent(X, target, Aim(n_features=20), Rules(order=ORDER), sharing)
-        print(f"{'':28}search of 60 steps, {side}: {perf_counter() - start:.2f} s", flush=True)
-
-
-def on_a_gpu(X: np.ndarray, target: np.ndarray) -> None:
-    """Print the figures of torch's present CUDA device, or that there is none."""
-    import torch
-
-    if not torch.cuda.is_available():
-        print(f"\nno figures of a GPU: torch {torch.__version__} sees no CUDA device")
-        return
-    device = torch.device("cuda", torch.cuda.current_device())
-    print(f"\n{torch.cuda.get_device_name(device)}, beside the CPU's kernels")
-    for kind in (np.float64, np.float32):
-        on_device(device, X.astype(kind), target)
 
 
 def made_up(n_rows: int, n_features: int, seed: int = 0) -> tuple[Any, np.ndarray]:
@@ -265,7 +214,6 @@ def main() -> None:
     y = X[:, :20].sum(axis=1) + random.normal(size=6000)
     against("dense", "dense", X, y)
     against("dense", "dense", X.astype(np.float32), y)
-    on_a_gpu(X, y)
     print(f"\nload {os.getloadavg()[0]:.1f}")
 
 

@@ -1,21 +1,17 @@
 """``make bench-fidelity``: what a faithful implementation shows over 20 seeds, not what one did.
 
-The same runs as ``chaffinch reproduce``, held to the rows that say what to accept.
+The same runs as ``make reproduce``, held to the rows that say what to accept.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
-from pathlib import Path
 
-from chaffinch.tasks.reproduce import reproduce
-from chaffinch.tasks.reproducing.gbmo_synthetic import SLACKS, cut, equation_22, learner
-from chaffinch.tasks.reproducing.outcome import Reproduction
-from chaffinch.tasks.reproducing.protocol import walk
+from tests.benchmarks.papers.experiment import Measured
+from tests.benchmarks.papers.gbmo import SLACKS, cut_synthetic, equation_22, learner, walk
+from tests.benchmarks.papers.run import RESULTS, reproduce
 
-RESULTS = Path("bench-results/fidelity.jsonl")
 N_SEEDS = 20
 
 # row, column, what the mean over seeds must lie between
@@ -41,7 +37,7 @@ def say(name: str, measured: object, accept: str, *, holds: bool) -> None:
 
 def at_authors_seed() -> None:
     """Print how large the masks are that the authors' own seed leads to."""
-    parts = cut(*equation_22(42), 42)
+    parts = cut_synthetic(*equation_22(42), 42)
     path = walk(learner(), learner().tuned(parts.train, 42), parts.mask_validation)
     sizes = [int(path.gbmo(slack).sum()) for slack in SLACKS]
     say(
@@ -52,11 +48,15 @@ def at_authors_seed() -> None:
     )
 
 
-def held_to(found: Reproduction, rows: list[tuple[str, str, float, float]]) -> None:
-    """Print the means over seeds beside what to accept."""
-    means = {(figure.row, figure.column): figure.mean for figure in found.figures}
+def of_seeds(found: dict[int, Measured], row: str, column: str) -> list[float]:
+    """Return a figure of each seed, without the authors' own."""
+    return [found[seed][row, column] for seed in range(N_SEEDS)]
+
+
+def held_to(found: dict[int, Measured], rows: list[tuple[str, str, float, float]]) -> None:
+    """Print the means over seeds and what to accept."""
     for row, column, low, high in rows:
-        mean = means[row, column]
+        mean = statistics.mean(of_seeds(found, row, column))
         say(
             f"{row}, {column}, mean",
             f"{mean:.3g}",
@@ -67,23 +67,17 @@ def held_to(found: Reproduction, rows: list[tuple[str, str, float, float]]) -> N
 
 def main() -> None:
     """Print the rows, and keep every seed's figures."""
-    RESULTS.parent.mkdir(exist_ok=True)
     start = time.perf_counter()
     print(f"eq 22, 300 x 100, seeds 0-{N_SEEDS - 1}, LightGBM, a process per core")
-    found = reproduce("gbmo-table-2", seeds=N_SEEDS, cluster="local")
+    found = reproduce("gbmo-table-2", N_SEEDS)
     print(f"{'check':40} {'measured':>18}   accept")
     at_authors_seed()
     held_to(found, GBMO_TABLE_2)
     print(f"eq 24, 300 x 100, seeds 0-{N_SEEDS - 1}, LightGBM, a process per core")
-    other = reproduce("afs-bm-tables-2-3-lightgbm", seeds=N_SEEDS, cluster="local")
+    other = reproduce("afs-bm-tables-2-3-lightgbm", N_SEEDS)
     held_to(other, AFS_BM_TABLES_2_3)
-    redundant = [other.by_seed[seed]["AFS-BM", "redundant"] for seed in other.seeds]
-    median = statistics.median(redundant)
+    median = statistics.median(of_seeds(other, "AFS-BM", "redundant"))
     say("AFS-BM, redundant, median", median, "at most 2", holds=median <= 2)
-    with RESULTS.open("w") as lines:
-        for experiment in (found, other):
-            for row in experiment.as_json()["by_seed"]:
-                lines.write(json.dumps({"experiment": experiment.name, **row}) + "\n")
     print(f"{time.perf_counter() - start:.0f} s. Kept in {RESULTS}")
 
 

@@ -30,18 +30,18 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks import spreading
-from chaffinch.tasks.cluster import open_workers
 from chaffinch.tasks.selection.bmo import eliminate
+from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
 from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss
 from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
-from chaffinch.tasks.selection.masked_loss.trees import by_test
+from chaffinch.tasks.selection.masked_loss.trees import kernels
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import FittedModel, Floats, MaskedLoss, Rows, Schema
+from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.workers import distributed_masked_loss
+from chaffinch.tasks.workers.dask_cluster import open_workers
 
 RESULTS = Path("bench-results/masked_loss.jsonl")
 SEED = 0
@@ -190,8 +190,8 @@ def floors(engine: MaskedLoss, rows: Rows, asked: int) -> tuple[float | None, fl
     if isinstance(engine, TreeEngine):
         columns = np.ascontiguousarray(engine.forest.prepare(rows.X).T)
         score = np.zeros((len(engine.forest.base), n), np.int64)
-        by_test.scores(engine._trees, columns[:, :2].copy(), score[:, :2].copy())  # compiles
-        walk = seconds_of(lambda: by_test.scores(engine._trees, columns, score))
+        kernels.scores(engine._trees, columns[:, :2].copy(), score[:, :2].copy())  # compiles
+        walk = seconds_of(lambda: kernels.scores(engine._trees, columns, score))
         read = np.ones(2**25)
         read.sum()
         seconds_per_byte = seconds_of(read.sum) / read.nbytes
@@ -264,7 +264,7 @@ def measure_workers(n_workers: int) -> dict[str, object]:
     model, rows = trained(CASES["LightGBM"], size)
     loss, baseline = resolve_loss(None, model.schema), rows.X.mean(axis=0)
     masked_loss(model, rows.take(np.arange(2)), loss, baseline).without_each()
-    spreading._WORTH_A_STEP = -np.inf  # also for a single worker
+    distributed_masked_loss._WORTH_A_STEP = -np.inf  # also for a single worker
     opened = open_workers("local" if n_workers else "none", n_workers or None)
     with opened as workers:
         few = rows.take(slice(1024))

@@ -112,7 +112,9 @@ class _Family(threading.Thread):
 def command_line(bench: Bench) -> None:
     """Import and help: what a person waits for before anything has begun."""
     python = sys.executable
-    help_ = "import sys; sys.argv[1:] = ['--help']; from chaffinch.flows.cli import main; main()"
+    help_ = (
+        "import sys; sys.argv[1:] = ['--help']; from chaffinch.flows.cli.main import main; main()"
+    )
     for what, code in (("import chaffinch", "import chaffinch"), ("chaffinch --help", help_)):
         seconds = [bench.run(python, "-c", code)["wall"] for _ in range(REPEATS + 1)][1:]
         bench.report(what, seconds, "s", 0.5)
@@ -127,7 +129,7 @@ def warm_calls(bench: Bench) -> None:
 
 def main_job(bench: Bench) -> None:
     """`make run` but for setting up: everything from the shell and back."""
-    command = (sys.executable, "-m", "chaffinch.flows.demonstration")
+    command = (sys.executable, "-m", "chaffinch.flows.cli.demonstration")
     for what, homes in (
         ("the main job, PREFECT_HOME cold", [bench.store()]),
         ("the main job, PREFECT_HOME warm", [bench.environment["PREFECT_HOME"]] * REPEATS),
@@ -150,7 +152,13 @@ def orchestration(bench: Bench) -> None:
         "n_features": 0,
         "model": {"name": "lightgbm"},
     }
-    command = (sys.executable, "-c", "from chaffinch.flows.cli import main; main()", "run", path)
+    command = (
+        sys.executable,
+        "-c",
+        "from chaffinch.flows.cli.main import main; main()",
+        "run",
+        path,
+    )
     options = ("--target", "diagnosis", "--cluster", "none")
     with _prefect_server(bench.environment) as running:
         for what, server in (("a running server", running), ("the embedded server", {})):

@@ -25,7 +25,7 @@ def imported() -> dict[str, Any]:
     import sklearn.ensemble
     import sklearn.model_selection  # noqa: F401
 
-    from chaffinch.tasks import story  # noqa: F401
+    from chaffinch.tasks.pipeline import run as story  # noqa: F401
 
     return {}
 
@@ -47,7 +47,7 @@ def select_thrice(model: str) -> dict[str, Any]:
 
 def write_small(path: str) -> dict[str, Any]:
     """Write the breast-cancer table."""
-    from chaffinch.flows.demonstration import write_table
+    from chaffinch.flows.cli.demonstration import write_table
 
     write_table(Path(path).parent)
     return {}
@@ -71,7 +71,7 @@ def write_large(path: str, rows: int, columns: int, seed: int) -> dict[str, Any]
 
 def _settings(target: str, n_features: int, model: dict[str, Any]) -> Any:
     """Return settings under which all but the first few of `n_features` features are kept."""
-    from chaffinch.tasks.settings import SelectionSettings
+    from chaffinch.tasks.settings.selection import SelectionSettings
 
     keep = [f"x{j}" for j in range(FEATURES_AT_STAKE, n_features)]
     return SelectionSettings(
@@ -88,8 +88,8 @@ def story(
 
     Everything Dask sends goes over the loopback interface, and so does its own talk.
     """
-    from chaffinch.tasks.settings import ExecutionSettings
-    from chaffinch.tasks.story import select_features
+    from chaffinch.tasks.pipeline.run import select_features
+    from chaffinch.tasks.settings.selection import ExecutionSettings
 
     before = _loopback_bytes()
     run = select_features(
@@ -103,7 +103,7 @@ def story(
 
 def cluster_start(workers: int) -> dict[str, Any]:
     """Start a local cluster and wait until every worker has answered once."""
-    from chaffinch.tasks.cluster import open_workers
+    from chaffinch.tasks.workers.dask_cluster import open_workers
 
     start = time.perf_counter()
     with open_workers("local", workers) as opened:

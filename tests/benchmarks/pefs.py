@@ -9,11 +9,7 @@ The quality is that of digits beside as many columns of noise as there are pixel
 kept, and the error on a quarter held out of a network fitted on them alone, less that of one fitted
 on all.
 
-Where torch sees a CUDA device, an iteration of five penalties with three seeds each, at once on
-that device, is timed as well, whole sweeps with all that is drawn, against one search by itself on
-a thread of the CPU.
-
-    python -m tests.benchmarks.pefs [--only cost|quality|workers|device]...
+    python -m tests.benchmarks.pefs [--only cost|quality|workers]...
 """
 
 from __future__ import annotations
@@ -31,20 +27,18 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
-from chaffinch.tasks.cluster import open_workers
-from chaffinch.tasks.material import Material
-from chaffinch.tasks.pefs_settings import Pefs
-from chaffinch.tasks.probabilistic import search_by_probabilities
+from chaffinch.tasks.methods.fitting import Recipe, Tuner
+from chaffinch.tasks.methods.inputs import Material
+from chaffinch.tasks.methods.pefs import search_by_probabilities
+from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.models.network_training import adam
-from chaffinch.tasks.selection.models.threads import single_torch_thread
-from chaffinch.tasks.selection.pefs.batched_search import BatchedSearch
-from chaffinch.tasks.selection.pefs.network import Training
-from chaffinch.tasks.selection.pefs.rows import Prepared
+from chaffinch.tasks.selection.models.mlp import adam
+from chaffinch.tasks.selection.models.runtime import single_torch_thread
+from chaffinch.tasks.selection.pefs.network import Prepared, Training
 from chaffinch.tasks.selection.pefs.search import BATCH_SIZE, Rules, Search
-from chaffinch.tasks.selection.vocabulary import Rows, Schema
-from chaffinch.tasks.settings import SelectionSettings
-from chaffinch.tasks.training import Recipe, Tuner
+from chaffinch.tasks.settings.methods import Pefs
+from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.workers.dask_cluster import open_workers
 
 RESULTS = Path("bench-results/pefs.jsonl")
 SHAPES = {"pcmac": (1943, 3289, 2), "usps": (9298, 256, 10), "adult": (45222, 104, 2)}
@@ -54,7 +48,6 @@ SEEDS = range(3)
 PENALTY = 0.1
 PLAIN_STEPS = 2000  # about 190 epochs of digits
 SWEPT = Pefs(seeds=3, most_sweeps=8)
-SWEEPS_ON_DEVICE = 3  # of which the first warms up
 
 
 def schema_of(n_features: int, n_classes: int) -> Schema:
@@ -219,37 +212,6 @@ def workers(n_processes: int) -> dict[str, Any]:
     }
 
 
-def on_device(name: str, device: torch.device) -> dict[str, Any]:
-    """Time an iteration of fifteen searches at once on a device, and of one by itself on the CPU.
-
-    The first sweep, with the recording of the graph, is left out; the host looks once a sweep.
-    """
-    prepared, seconds = of_the_shape(name), []
-    asked = [(penalty, seed) for penalty in SWEPT.penalties or () for seed in range(SWEPT.seeds)]
-    searches = [
-        Search(prepared, Rules(penalty=penalty, most_sweeps=SWEEPS_ON_DEVICE), seed)
-        for penalty, seed in asked
-    ]
-    batch = BatchedSearch(searches, device)
-    list(batch.ended(lambda: seconds.append(time.perf_counter())))
-    iterations = searches[0].n_iterations
-    alone = Search(prepared, Rules(penalty=PENALTY), 0)
-    with single_torch_thread():
-        tensors = prepared.tensors()
-        one = statistics.median(seconds_of(lambda: alone._iterate(*tensors)) for _ in range(TURNS))
-    each = float(min(np.diff(seconds))) / iterations
-    return {
-        "what": "device",
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
-        "table": name,
-        "shape": list(prepared.inputs.shape),
-        "searches": len(searches),
-        "seconds_per_iteration": each,
-        "seconds_alone_on_cpu": one,
-        "times_as_fast": len(searches) * one / each,
-    }
-
-
 def keep(row: dict[str, Any]) -> dict[str, Any]:
     """Add the load to a row and keep it."""
     row["load"] = os.getloadavg()[0]
@@ -293,18 +255,6 @@ def main(asked: list[str]) -> None:
             f"{row['sweeps']} sweeps, load {row['load']:.1f}",
             flush=True,
         )
-    if "device" in asked and not torch.cuda.is_available():
-        print(f"no figures of a GPU: torch {torch.__version__} sees no CUDA device")
-    elif "device" in asked:
-        device = torch.device("cuda", torch.cuda.current_device())
-        for row in (keep(on_device(name, device)) for name in SHAPES):
-            print(
-                f"{row['table']}, {row['searches']} searches at once on {row['device']}: an "
-                f"iteration of all {1e3 * row['seconds_per_iteration']:.3f} ms, of one by itself "
-                f"on a thread of the CPU {1e3 * row['seconds_alone_on_cpu']:.2f} ms, "
-                f"{row['times_as_fast']:.0f}x, load {row['load']:.1f}",
-                flush=True,
-            )
     print(f"Kept in {RESULTS}")
 
 
@@ -312,6 +262,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    what = ("cost", "quality", "workers", "device")
+    what = ("cost", "quality", "workers")
     parser.add_argument("--only", action="append", choices=what, help="by default all")
     main(parser.parse_args().only or list(what))

@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 from filelock import FileLock, Timeout
 
+from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import StorageError
-from chaffinch.storage.runs import Run, Store
-from chaffinch.storage.tables import Dataset
-from chaffinch.tasks.result import load_result
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.results.result import load_result
 from tests.faults.starter import MARK
 
 # Beside the results they tell when and for how long; manifests hold the SHA-256 of such files.

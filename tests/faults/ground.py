@@ -19,8 +19,8 @@ import sqlalchemy as sa
 
 from tests.faults.jobs import SETTINGS, TARGET, write_table
 from tests.faults.starter import MARK, Starter
+from tests.flows.cli.programs import CHAFFINCH, PREFECT, environment, eventually, free_port, stop
 from tests.flows.conftest import ENDS, Server
-from tests.flows.programs import CHAFFINCH, PREFECT, environment, eventually, free_port, stop
 from tests.postgres import OWNER, PASSWORD, Postgres, postgres, programs
 
 _ROOT = Path(__file__).parents[2]

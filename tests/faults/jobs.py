@@ -59,7 +59,7 @@ class Poisoned(DecisionTreeRegressor):
 
 def command_line(*arguments: str) -> None:
     """Run a command of ``chaffinch``."""
-    from chaffinch.flows.cli import main
+    from chaffinch.flows.cli.main import main
 
     sys.argv = ["chaffinch", *arguments]
     main()

@@ -9,7 +9,7 @@ from tests.faults.ground import SERVED, PrefectServer, ServedRun
 from tests.faults.run_faults import alone, with_workers
 from tests.faults.starter import Running
 from tests.faults.trial import Trial
-from tests.flows.programs import eventually
+from tests.flows.cli.programs import eventually
 
 _SECONDS_UNTIL_SHOWN = 60
 

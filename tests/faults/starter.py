@@ -19,16 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from tests.flows.programs import eventually, stop
+from tests.flows.cli.programs import eventually, stop
 
 # In the environment of every process below a run, so that what is left over of it can be found.
 MARK = "CHAFFINCH_FAULTS_TRIAL"
 _HEAVY = (
-    *("chaffinch.flows.commands", "chaffinch.flows.terminal", "chaffinch.tasks.story"),
+    *("chaffinch.flows.cli.commands", "chaffinch.flows.cli.output", "chaffinch.tasks.pipeline.run"),
     *("distributed", "lightgbm", "matplotlib.figure", "numba", "pandas"),
     *("ortools.sat.python.cp_model", "scipy.stats", "sklearn.ensemble"),
 )
-_OF_PREFECT = ("chaffinch.flows.artifacts", "chaffinch.flows.feature_selection", "httpx")
+_OF_PREFECT = (
+    "chaffinch.flows.prefect_runtime.artifacts",
+    "chaffinch.flows.feature_selection",
+    "httpx",
+)
 _SECONDS_TO_START = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.05
 
@@ -112,7 +116,7 @@ def _code_of(log: Path) -> Path:
 
 def main() -> None:
     """Run the program: for each line of JSON on standard input one more process."""
-    from chaffinch.flows.prefect_environment import prepare
+    from chaffinch.flows.prefect_runtime.environment import prepare
 
     prepare(quiet=True)
     # without the address of a server Prefect must not be imported before the run has started one

@@ -18,7 +18,7 @@ from tests.faults import checks
 from tests.faults.ground import Ground
 from tests.faults.jobs import OPTIONS
 from tests.faults.starter import Running
-from tests.flows.programs import eventually
+from tests.flows.cli.programs import eventually
 
 _SECONDS_TO_BEGIN = 120
 _SECONDS_TO_VANISH = 30

@@ -11,7 +11,7 @@ from tests.faults.ground import kill, workers_below
 from tests.faults.run_faults import with_workers
 from tests.faults.starter import Running
 from tests.faults.trial import Trial
-from tests.flows.programs import eventually
+from tests.flows.cli.programs import eventually
 
 _SECONDS_UNTIL_WORKERS = 60
 _SECONDS_LOST = 3

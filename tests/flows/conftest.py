@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.flows.programs import AUTH, PREFECT, environment, eventually, free_port, started
+from tests.flows.cli.programs import AUTH, PREFECT, environment, eventually, free_port, started
 
 # Started once per xdist worker, which is why every test that uses it is in one group.
 SERVER_SECONDS = 90

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch.flows.artifacts import watching
-from chaffinch.tasks.comparing.story import STEPS
-from chaffinch.tasks.stage import tell_nobody
+from chaffinch.flows.prefect_runtime.artifacts import watching
+from chaffinch.tasks.comparing.run import STEPS
+from chaffinch.tasks.pipeline.stage import tell_nobody
+from tests.flows.cli.programs import eventually
 from tests.flows.conftest import Server
-from tests.flows.programs import eventually
 
 LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
 ASKED: dict[str, Any] = {"methods": ("flbmo", "anova_f"), "models": (LINEAR,), "folds": 2}

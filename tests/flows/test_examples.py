@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.documents import name_of, python
+from tests.flows.cli.programs import CHAFFINCH, environment, eventually, started
 from tests.flows.conftest import Server
-from tests.flows.programs import CHAFFINCH, environment, eventually, started
 
 pytestmark = pytest.mark.e2e
 
@@ -100,3 +101,15 @@ def test_a_deployment_that_another_program_starts(orders, tmp_path, server: Serv
         example("start_deployment.py", *asked, folder=tmp_path, PREFECT_API_URL=server.url)
     server.forget_deployments()
     assert set(json.loads((tmp_path / "features.json").read_text())) >= TELLING
+
+
+@pytest.mark.parametrize(("page", "snippets"), python(with_prefect=True), ids=name_of)
+def test_the_flows_in_the_documents(orders, tmp_path, server: Server, page, snippets):
+    pd.read_csv(orders).drop(columns=["order", "day"]).to_parquet(tmp_path / "table.parquet")
+    for code in snippets:
+        (tmp_path / "job.py").write_text(f"{code}print(result.features)\n")
+        done = subprocess.run(
+            (sys.executable, "job.py"), env=environment(tmp_path, PREFECT_API_URL=server.url),
+            cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert all(name in done.stdout for name in TELLING), page

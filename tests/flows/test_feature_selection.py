@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch.storage.runs import Store
-from chaffinch.tasks.alternative_settings import AlternativeSettings
-from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
-from chaffinch.tasks.steps import STEPS
+from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.pipeline.stage import STEPS
+from chaffinch.tasks.settings.alternatives import AlternativeSettings
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from tests.flows.cli.programs import eventually
 from tests.flows.conftest import Server
-from tests.flows.programs import eventually
 
 
 @pytest.fixture(scope="session")

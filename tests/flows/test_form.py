@@ -12,11 +12,11 @@ from prefect.exceptions import ParameterTypeError
 
 import chaffinch
 import chaffinch.flows
-from chaffinch.storage.addresses import place_of
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.refit_settings import Sequential
-from chaffinch.tasks.selection.rivals.names import SCORES
-from chaffinch.tasks.settings import Method, method_of
+from chaffinch.storage.sources.addresses import place_of
+from chaffinch.tasks.selection.baselines.names import SCORES
+from chaffinch.tasks.settings.methods import Sequential
+from chaffinch.tasks.settings.selection import Method, method_of
 
 FLOWS = ("feature_selection", "comparison", "reselection", "differentiable_selection")
 
@@ -277,7 +277,7 @@ def test_nothing_is_a_discriminated_union_which_the_ui_shows_as_raw_json(schema)
 
 
 def test_no_flow_module_postpones_its_annotations():
-    modules = list(Path(chaffinch.flows.__path__[0]).glob("*.py"))
+    modules = list(Path(chaffinch.flows.__path__[0]).rglob("*.py"))
     assert len(modules) > 5
     for module in modules:
         nodes = ast.walk(ast.parse(module.read_text()))

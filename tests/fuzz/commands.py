@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch import load_contract
-from chaffinch.flows.commands import cli, exit_code
-from chaffinch.flows.option_fields import EXECUTION, SELECTION
-from chaffinch.flows.options import nested
-from chaffinch.tasks.select import method_settings
-from chaffinch.tasks.settings import ExecutionSettings, SelectionSettings
-from chaffinch.tasks.story import check
+from chaffinch.flows.cli.commands import cli, exit_code
+from chaffinch.flows.cli.options import SELECTION, STRICT, nested
+from chaffinch.tasks.api.select import method_settings
+from chaffinch.tasks.pipeline.run import check
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from tests.fuzz.ground import ground
 from tests.fuzz.tables import file_of_table
 from tests.fuzz.values import NAMES, Broken, Case, Draws, encodable, often, pick, shown, some
@@ -116,7 +115,7 @@ def _run(draws: Draws, place: Path) -> Case:
             asked = context.params
             method = method_settings(asked["method"], asked["n_features"], asked["min_score"])
             settings = SelectionSettings(**{**nested(asked, SELECTION), "method": method})
-            check(asked["data"], settings, ExecutionSettings(**nested(asked, EXECUTION)))
+            check(asked["data"], settings, ExecutionSettings(**nested(asked, STRICT)))
 
     return Case(f"chaffinch run {shown(line, 500)} {said}", lambda: _judged(do), command=True)
 

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from chaffinch import AlternativeSettings, ColumnSettings, HistorySettings, ModelSettings
-from chaffinch.tasks.select import selected
-from chaffinch.tasks.settings import _METHODS, SelectionSettings, method_of
+from chaffinch.tasks.api.select import selected
+from chaffinch.tasks.settings.selection import _METHODS, SelectionSettings, method_of
 from tests.fuzz import ground
 from tests.fuzz.tables import select_checked
 from tests.fuzz.values import JSON_VALUES, NAMES, Case, Draws, often, pick, shown, some

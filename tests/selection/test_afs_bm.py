@@ -7,9 +7,9 @@ import pytest
 
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.afs_bm import MaskingWalk, MaskingWalks, Rules, alternate
+from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
-from chaffinch.tasks.selection.vocabulary import Rows, Schema
 
 SQUARED = Loss("squared_error", "regression")
 LIGHTGBM = {"n_estimators": 12, "num_leaves": 7, "min_child_samples": 5}

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from chaffinch import masked_loss
+from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
-from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.dense_models import read_dense
-from chaffinch.tasks.selection.masked_loss.networks_on_device import NetworkMaskedLossOnDevice
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Rows, Schema
-from chaffinch.tasks.spreading import spread_masked_loss
+from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -92,16 +88,6 @@ def test_a_huge_cell_spoils_no_other_loss(kind: str, huge: float) -> None:
     check(engine, predict, table(huge), y, loss)
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_nor_does_it_on_a_device(kind: str) -> None:
-    model = fit(kind, Rows(X, Y), SCHEMA, {"max_iter": 3} if kind == "mlp" else {}, seed=0)
-    given = Rows(table(1e15), Y)
-    for loss in ("squared_error", "absolute_error"):
-        evaluator = MaskEvaluator(model, given, resolve_loss(loss, SCHEMA), np.zeros(D))
-        engine = NetworkMaskedLossOnDevice(evaluator, read_dense(model), torch.device("cpu"))
-        check(engine, model.predict, given.X, Y, loss)
-
-
 class OneWorker:
     """A cluster in this process, which shares everything out to two parts."""
 
@@ -115,7 +101,9 @@ class OneWorker:
 
 
 def test_the_numbers_are_the_same_on_whatever_workers(monkeypatch) -> None:
-    monkeypatch.setattr("chaffinch.tasks.spreading._reason_to_stay", lambda *_: "")
+    monkeypatch.setattr(
+        "chaffinch.tasks.workers.distributed_masked_loss._reason_to_stay", lambda *_: ""
+    )
     model = fit("mlp", Rows(X, Y), SCHEMA, {"max_iter": 3}, seed=0)
     given = model, Rows(table(1e15), Y), resolve_loss("squared_error", SCHEMA), np.zeros(D)
     alone, spread = masked_loss_of_rows(*given), spread_masked_loss(*given, OneWorker())

@@ -11,12 +11,12 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from chaffinch import masked_loss
+from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Rows, Schema
-from chaffinch.tasks.spreading import spread_masked_loss
+from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
 
 D = 5
 LEARNT, LEFT = slice(0, 200), slice(200, 700)
@@ -116,7 +116,9 @@ class OneWorker:
 
 @pytest.mark.parametrize("is_foretold", [True, False])
 def test_a_selection_has_the_same_numbers_on_whatever_workers(is_foretold, monkeypatch) -> None:
-    monkeypatch.setattr("chaffinch.tasks.spreading._reason_to_stay", lambda *_: "")
+    monkeypatch.setattr(
+        "chaffinch.tasks.workers.distributed_masked_loss._reason_to_stay", lambda *_: ""
+    )
     X, y = table(1e15)
     model = fit("DecisionTreeRegressor", Rows(X, y), SCHEMA, {"max_depth": 6}, seed=0)
     truth = y if is_foretold else np.where(X[:, 0] == 1, 0, y)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
-from chaffinch.tasks.selection.vocabulary import Schema
 
 REGRESSION = Schema(("a",), (0,))
 BINARY = Schema(("a",), (0,), n_classes=2)

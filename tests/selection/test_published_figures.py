@@ -1,25 +1,25 @@
-"""The authors' own synthetic run, to the last mask; over seeds it is `chaffinch reproduce`."""
+"""The authors' own synthetic run, to the last mask; over seeds it is `make reproduce`."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from chaffinch.tasks.reproducing.gbmo_synthetic import (
+from chaffinch.tasks.selection.losses import Loss
+from tests.benchmarks.papers.gbmo import (
     N_INFORMATIVE,
     SLACKS,
-    cut,
+    cut_synthetic,
     equation_22,
     learner,
+    walk,
 )
-from chaffinch.tasks.reproducing.protocol import walk
-from chaffinch.tasks.selection.losses import Loss
 
 
 @pytest.fixture(scope="module")
 def authors_seed():
     X, y = equation_22(42)
-    parts = cut(X, y, 42)
+    parts = cut_synthetic(X, y, 42)
     model = learner().tuned(parts.train, 42)
     return model, parts, walk(learner(), model, parts.mask_validation)
 

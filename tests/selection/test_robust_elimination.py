@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from lightgbm import LGBMRegressor
 
+from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.models import fit
@@ -18,7 +19,6 @@ from chaffinch.tasks.selection.robust_elimination import (
     on_the_way_down,
     with_masked_copies,
 )
-from chaffinch.tasks.selection.vocabulary import Rows, Schema
 
 D = 9
 RANDOM = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
+from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
 
 TENSORS = {"b": np.arange(6.0).reshape(2, 3)[:, ::2], "a": np.array([True, False])}
 WORDS = {"what": "numbers", "state": '{"x": 1}'}

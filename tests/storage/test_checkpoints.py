@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.storage import checkpoints as module
-from chaffinch.storage.checkpoints import Checkpoints
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.runs import Run, Store
+from chaffinch.storage.runs import stages as module
+from chaffinch.storage.runs.stages import Checkpoints
+from chaffinch.storage.runs.store import Run, Store
 
 STAGE, KEY = "optimise_mask", "0a" * 32
 
@@ -29,7 +29,7 @@ def begun(run: Run, key: str = KEY, stage: str = STAGE) -> Checkpoints:
 
 KILLED = """
 import os, signal, sys
-from chaffinch.storage.runs import Store
+from chaffinch.storage.runs.store import Store
 
 run = Store.open(sys.argv[1]).run("made_up")
 with run.lock(), run.stage(*sys.argv[2:]) as writer:
@@ -145,22 +145,6 @@ def test_they_are_five_seconds_apart_and_take_a_hundredth_of_the_time_at_most(ru
         keep(lambda: make(2.0))
     assert len(written) == 8 + 2
     assert written[-1] - written[-2] > 200
-
-
-def test_several_parts_of_one_process_take_that_hundredth_together(run, clock) -> None:
-    checkpoints, written = begun(run), []
-    keeps = [checkpoints.now_and_then(f"part-{n}", 4) for n in range(4)]
-
-    def make() -> bytes:
-        clock.now += 1
-        written.append(clock.now)
-        return b"some"
-
-    for _ in range(2000):
-        clock.now += 1
-        for keep in keeps:
-            keep(make)
-    assert 16 <= len(written) <= 4 + 0.01 * (clock.now - 1000)
 
 
 def test_after_a_failure_no_other_is_tried(run: Run, clock, caplog) -> None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaffinch.storage.addresses import from_anywhere
-from chaffinch.storage.column_names import column_names
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source
+from chaffinch.storage.sources.addresses import from_anywhere
+from chaffinch.storage.sources.column_info import column_names
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.csv.gz", "x.parquet", "parts"])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.storage.columns import CATEGORY, TIMESTAMP, type_columns
+from chaffinch.storage.datasets.column_types import CATEGORY, TIMESTAMP, type_columns
 from chaffinch.storage.errors import InputError
 
 

@@ -13,6 +13,7 @@ from chaffinch.storage import files
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     check_name,
+    file_to_write,
     locked,
     path_in,
     read_json,
@@ -21,7 +22,6 @@ from chaffinch.storage.files import (
     to_json,
     write_file,
 )
-from chaffinch.storage.paths import file_to_write
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 

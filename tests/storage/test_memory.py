@@ -12,8 +12,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.sources import read_source
-from chaffinch.storage.tables import ingest
 
 N_ROWS, N_COLUMNS = 100_000, 100
 TABLE_BYTES = 8 * N_ROWS * N_COLUMNS

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import chaffinch
-from chaffinch.storage.column_names import column_names
-from chaffinch.storage.credentials import looked_up_too
+from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source
-from chaffinch.storage.tables import ingest
-from tests.flows.programs import free_port
+from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.storage.sources.column_info import column_names
+from tests.flows.cli.programs import free_port
 from tests.postgres import PASSWORD, Postgres
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("postgres")]
@@ -201,7 +201,9 @@ def test_the_password_may_have_another_name_or_place(
     monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
     assert read_source(address).num_rows == 200
     monkeypatch.setenv("SHOP_PASSWORD", "wrong")
-    with pytest.raises(InputError, match=r"lets nobody in .*, and the password in SHOP_PASSWORD$"):
+    with pytest.raises(
+        InputError, match=r"cannot connect to .*, and the password in SHOP_PASSWORD$"
+    ):
         read_source(address)
 
 

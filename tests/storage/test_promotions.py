@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.promotion_entries import standing
-from chaffinch.storage.promotions import OvertakenError, Promotions
-from chaffinch.storage.runs import Store
+from chaffinch.storage.runs.promotions import OvertakenError, Promotions, standing
+from chaffinch.storage.runs.store import Store
 
 
 @pytest.fixture
@@ -176,7 +175,7 @@ def test_the_format_on_disk(histories) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from chaffinch.storage.promotions import Promotions
+from chaffinch.storage.runs.promotions import Promotions
 flush, left = os.fsync, [int(sys.argv[2])]
 def dies(descriptor):
     left[0] -= 1
@@ -207,7 +206,7 @@ def test_killed_in_the_middle_there_is_the_old_or_the_new_and_never_half(
 BUSY = """
 import sys
 from pathlib import Path
-from chaffinch.storage.promotions import Promotions
+from chaffinch.storage.runs.promotions import Promotions
 for i in range(15):
     run = f"{sys.argv[2]}-{i:02}"
     Promotions(Path(sys.argv[1])).promote("orders", run.encode(), run, "by hand", "")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.runs import Run, Store
+from chaffinch.storage.runs.store import Run, Store
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_file_in_the_way_of_a_store(tmp_path: Path, below: str) -> None:
 FORBIDDEN = """
 import os, sys
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.runs import Store
+from chaffinch.storage.runs.store import Store
 if os.getuid() == 0:
     os.setuid(65534)
 try:
@@ -167,7 +167,9 @@ def test_a_run_without_or_with_a_damaged_description(store: Store) -> None:
         _ = run.description
     (run.folder / "run.json").write_bytes(b'{"format_version": 1}')
     with pytest.raises(StorageError, match=r"run.json is damaged \(no str created\)"):
-        store.runs()
+        _ = run.description
+    store.run("whole").describe({"target": "y"})
+    assert [one.name for one in store.runs()] == ["whole", "r"]  # the damaged one last
 
 
 # --- stages ------------------------------------------------------------------------------------
@@ -286,10 +288,7 @@ def test_what_a_killed_writer_left_is_no_manifest(finished: Run) -> None:
 
 
 def test_what_a_killed_writer_left_where_nobody_has_a_lock_goes_a_day_later(store: Store) -> None:
-    shared = (
-        *("", "datasets", "cells/stages", "experiments/stages"),
-        *("dependencies", "dependencies/stages"),
-    )
+    shared = ("", "datasets", "cells/stages", "dependencies", "dependencies/stages")
     for old, folder in enumerate((*shared, *shared)):
         left = store.path / folder / f".aside-{old}.npy"
         left.parent.mkdir(parents=True, exist_ok=True)
@@ -301,6 +300,15 @@ def test_what_a_killed_writer_left_where_nobody_has_a_lock_goes_a_day_later(stor
     assert left_over == {
         Path(folder, f".aside-{i}.npy") for i, folder in enumerate(shared, len(shared))
     }
+
+
+def test_a_store_of_an_earlier_version_with_experiments_opens(store: Store) -> None:
+    left = store.path / "experiments" / "stages" / f"{'0' * 64}.json"
+    left.parent.mkdir(parents=True)
+    left.write_text("{}")
+    for reopened in (Store.open(store.path), Store.find(store.path)):
+        assert (reopened.runs(), reopened.comparisons()) == ([], [])
+    assert left.read_text() == "{}"
 
 
 def test_a_file_is_read_only_as_it_was_written(finished: Run) -> None:
@@ -344,7 +352,7 @@ def test_stage_and_file_names_are_checked(store: Store) -> None:
 STAGES = """
 import os, signal, sys
 from pathlib import Path
-from chaffinch.storage.runs import Store
+from chaffinch.storage.runs.store import Store
 store, die = Store.open(sys.argv[1]), sys.argv[2] == "die"
 run = store.run("r")
 def half(path):
@@ -385,7 +393,7 @@ def test_after_kill_9_nothing_is_half_there_and_only_that_stage_is_done_again(
 HOLDER = """
 import logging, sys, time
 from pathlib import Path
-from chaffinch.storage.runs import Store
+from chaffinch.storage.runs.store import Store
 logging.basicConfig(format="%(message)s")
 run = Store.open(sys.argv[1]).run("r")
 with run.lock():

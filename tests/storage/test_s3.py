@@ -14,9 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch
-from chaffinch.storage.column_bytes import column_bytes
-from chaffinch.storage.column_names import column_names
-from chaffinch.storage.credentials import credentials, looked_up_too, without
+from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.sources import (
     check_source,
@@ -25,8 +23,9 @@ from chaffinch.storage.sources import (
     source_fingerprint,
     source_name,
 )
-from chaffinch.storage.tables import ingest
-from tests.flows.programs import free_port
+from chaffinch.storage.sources.addresses import credentials, looked_up_too, without
+from chaffinch.storage.sources.column_info import column_bytes, column_names
+from tests.flows.cli.programs import free_port
 from tests.object_storage import ObjectStorage
 
 pytestmark = pytest.mark.xdist_group("objects")

@@ -21,8 +21,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import chaffinch
 from chaffinch import InputError
-from chaffinch.storage import parquet_pieces, pieces, svmlight
-from chaffinch.storage.shuffling import Shuffled
+from chaffinch.storage.shuffled import readers, row_blocks
+from chaffinch.storage.shuffled.writer import Shuffled
 from tests.storage.made_up_rows import all_rows, made_up
 
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
@@ -76,7 +76,7 @@ def test_only_the_seed_decides_the_order(tmp_path, form, monkeypatch) -> None:
 
     once = written("once.parquet", 5000)
     assert written("pieces.parquet", 777) == once
-    monkeypatch.setattr(pieces, "_MOST_VALUES", 5000)
+    monkeypatch.setattr(row_blocks, "_MOST_VALUES", 5000)
     assert written("smaller.parquet", 5000) == once
     bytes_of = [(tmp_path / name).read_bytes() for name in ("once.parquet", "smaller.parquet")]
     assert bytes_of[0] == bytes_of[1]
@@ -109,7 +109,7 @@ def test_svmlight_is_read_in_pieces_as_scikit_learn_reads_it(
     source = tmp_path / f"given{ending}"
     source.write_bytes(gzip.compress(lines) if ending.endswith("gz") else lines.rstrip(b"\n"))
     expected, target = load_svmlight_file(str(text), zero_based=zero_based)
-    monkeypatch.setattr(svmlight, "_BYTES_AT_A_TIME", 1000)
+    monkeypatch.setattr(readers, "_BYTES_AT_A_TIME", 1000)
     table = chaffinch.shuffle_svmlight(
         source, tmp_path / "x.parquet", zero_based=zero_based, n_columns=40
     )
@@ -163,7 +163,7 @@ def test_a_value_that_float32_cannot_hold_is_told_to_be_kept_as_float64(tmp_path
 
 
 def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(parquet_pieces, "_VALUES_AT_A_TIME", 2000)
+    monkeypatch.setattr(readers, "_VALUES_AT_A_TIME", 2000)
     X, y = made_up(3000, 5)
     frame = pd.DataFrame(X, columns=list("abcde"))
     frame["whole"], frame["yes"] = np.arange(3000), y > 3000

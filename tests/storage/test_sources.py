@@ -15,9 +15,10 @@ import pyarrow.parquet
 import pytest
 from sklearn.datasets import load_iris
 
-from chaffinch.storage.columns import type_columns
+from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source, source_fingerprint
+from chaffinch.storage.sources.column_info import column_bytes, column_names
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -194,7 +195,13 @@ def test_of_a_pandas_index_named_levels_become_columns(tmp_path: Path) -> None:
     unnamed.to_parquet(tmp_path / "unnamed.parquet")
     for source in (named, tmp_path / "named.parquet"):
         assert read_source(source).to_pydict() == {**data, "customer": ["u", "v"]}
-    for source in (unnamed, tmp_path / "unnamed.parquet", pd.DataFrame(data)):
+    unnamed.to_csv(tmp_path / "unnamed.csv")
+    pd.DataFrame(data).to_csv(tmp_path / "range.csv.gz")
+    files = [tmp_path / name for name in ("unnamed.parquet", "unnamed.csv", "range.csv.gz")]
+    for file in files:
+        assert column_names(file) == ["x"]
+    assert list(column_bytes(tmp_path / "unnamed.csv")) == ["x"]
+    for source in (unnamed, *files, pd.DataFrame(data)):
         assert read_source(source).to_pydict() == data
 
 
@@ -283,7 +290,14 @@ BAD_TEXT = {
     "blank lines": ("x.csv", "\n \n\n", r"x.csv is empty"),
     "no rows": ("x.csv", "a,b\n", r"x.csv has columns but no rows; give at least one"),
     "same name": ("x.csv", "a,b,a\n1,2,3\n", r"names column 'a' twice, at positions 1 and 3"),
-    "no name": ("x.csv", ",b\n1,2\n", r"column 1 of x.csv has no name"),
+    "no name": ("x.csv", ",b\n1,2\n1,3\n", r"column 1 of x.csv has no name; give it one or"),
+    "no name within": ("x.csv", ",b,\n1,2,3\n", r"column 3 of x.csv has no name; give it one or"),
+    "Parquet": (
+        "x.csv",
+        b"PAR1\x15\x04\x15",
+        r"x.csv is a Parquet file; rename it so that it ends",
+    ),
+    "gzip": ("x.tsv", b"\x1f\x8b\x08\0", r"x.tsv is compressed by gzip; .* it ends in .tsv.gz"),
     "too many": ("x.csv", "a,b\n1,2\n1,2,3\n", r"row 2 of x.csv must have 2 fields .* has 3;"),
     "too few": ("x.csv", "a,b\n1,2\n1,2\n1\n", r"row 3 of x.csv must have 2 fields .* has 1;"),
     "too many late": (

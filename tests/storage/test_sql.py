@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 
 import chaffinch
-from chaffinch.storage.column_bytes import column_bytes
-from chaffinch.storage.column_names import column_names
+from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import (
     check_source,
@@ -26,10 +25,10 @@ from chaffinch.storage.sources import (
     source_fingerprint,
     source_name,
 )
-from chaffinch.storage.tables import ingest
-from chaffinch.tasks.ingestion import each_read_once
-from chaffinch.tasks.ingestion import ingest as ingest_as_asked
-from chaffinch.tasks.settings import SelectionSettings
+from chaffinch.storage.sources.column_info import column_bytes, column_names
+from chaffinch.tasks.pipeline.ingestion import each_read_once
+from chaffinch.tasks.pipeline.ingestion import ingest as ingest_as_asked
+from chaffinch.tasks.settings.selection import SelectionSettings
 
 FRAME = pd.DataFrame(
     {
@@ -116,7 +115,7 @@ def test_a_table_is_the_same_dataset_as_in_memory_whatever_the_order_of_its_rows
 
 def test_batches_make_one_table(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read_source(f"{shop}#orders")
-    monkeypatch.setattr("chaffinch.storage.sql._CELLS", 5)  # one row each
+    monkeypatch.setattr("chaffinch.storage.sources.sql._CELLS", 5)  # one row each
     parts = read_source(f"{shop}#orders")
     assert parts["x"].num_chunks > 50
     assert parts.combine_chunks().equals(whole.combine_chunks())
@@ -126,7 +125,7 @@ def test_batches_make_one_table(shop: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_values_of_several_types(
     shop: str, cells: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("chaffinch.storage.sql._CELLS", cells)
+    monkeypatch.setattr("chaffinch.storage.sources.sql._CELLS", cells)
     table = read_source(at(shop, "SELECT whole_then_real, photo FROM mixed"))
     assert table["whole_then_real"].to_pylist() == [None, 7.0, 1.5]
     dataset = ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path)

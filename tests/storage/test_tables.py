@@ -18,9 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_wine
 
+from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.datasets.content_hash import shuffle_rows
+from chaffinch.storage.datasets.dataset import Dataset, ingest, write_dataset
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import sha256_of_file
-from chaffinch.storage.tables import Dataset, ingest, shuffle_rows, type_columns, write_dataset
 
 
 def mixed_frame(n: int = 500) -> pd.DataFrame:
@@ -134,6 +136,28 @@ def test_roles_reach_the_columns_and_dropped_ones_are_never_typed(tmp_path: Path
         ingest(table, tmp_path, drop=["junkk"])
     with pytest.raises(InputError, match="the table after dropping has no columns"):
         ingest(table, tmp_path, drop=["zip", "size", "junk"])
+
+
+@pytest.mark.parametrize(
+    "values", [[2**70, 1, 2], [1, "a", {}], [1 + 1j, 2j, 3.0]], ids=["large", "mixed", "complex"]
+)
+def test_a_pandas_column_that_arrow_cannot_hold_may_be_dropped(tmp_path: Path, values) -> None:
+    table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "bad": values})
+    with pytest.raises(InputError, match=r"bad.* or drop the column$"):
+        ingest(table, tmp_path)
+    assert ingest(table, tmp_path, drop=["bad"]).hash == ingest(table[["x"]], tmp_path).hash
+    numbered = table.rename(columns={"bad": 7})
+    assert ingest(numbered, tmp_path, drop=["7"]).hash == ingest(table[["x"]], tmp_path).hash
+
+
+def test_few_whole_numbers_that_are_categories_are_labels_of_their_own_type(tmp_path: Path) -> None:
+    def hash_of(values, **asked):
+        return ingest(pd.DataFrame({"y": values}), tmp_path, labels="y", **asked).hash
+
+    labels, many = pd.Series([3, 1, 3]), pd.Series(range(21))
+    assert hash_of(labels.astype("category")) == hash_of(labels)
+    assert hash_of(many.astype("category")) != hash_of(many)  # a quantity, had they stayed numbers
+    assert hash_of(labels.astype("category"), categorical=["y"]) != hash_of(labels)
 
 
 def test_labels_may_be_categories_of_polars_or_views_of_text(tmp_path: Path) -> None:
@@ -294,16 +318,16 @@ def test_the_manifest_says_what_is_there(tmp_path: Path) -> None:
 
 def test_missing_and_damaged_datasets_are_storage_errors_with_a_remedy(tmp_path: Path) -> None:
     dataset = ingest(pa.table({"x": [1, 2]}), tmp_path)
-    with pytest.raises(StorageError, match=r"dataset 0000000000000000 is not in .*ingest its"):
+    with pytest.raises(StorageError, match=r"dataset 0000000000000000 is not in .*run on its"):
         Dataset.open(tmp_path, "0" * 64)
     manifest = dataset.path / "dataset.json"
     good = manifest.read_bytes()
     for bad, message in (
         (b"{", "is damaged"),
         (b"{}", "must have format_version 1 but has None"),
-        (good.replace(dataset.hash.encode(), b"0" * 64), "is damaged; ingest its source again"),
+        (good.replace(dataset.hash.encode(), b"0" * 64), "is damaged; run on its source again"),
         (good.replace(b"n_rows", b"rows"), "no int n_rows"),
-        (good.replace(b"table.parquet", b"other.parquet"), "is damaged; ingest"),
+        (good.replace(b"table.parquet", b"other.parquet"), "is damaged; run on its source"),
     ):
         assert bad != good
         manifest.write_bytes(bad)
@@ -311,13 +335,13 @@ def test_missing_and_damaged_datasets_are_storage_errors_with_a_remedy(tmp_path:
             Dataset.open(tmp_path, dataset.hash)
     manifest.write_bytes(good)
     (dataset.path / "table.parquet").write_bytes(b"PAR1")
-    with pytest.raises(StorageError, match="is damaged; ingest its source again"):
+    with pytest.raises(StorageError, match="is damaged; run on its source again"):
         Dataset.open(tmp_path, dataset.hash)
-    with pytest.raises(StorageError, match=r"is damaged: .*; ingest its source again"):
+    with pytest.raises(StorageError, match=r"is damaged: .*; run on its source again"):
         dataset.read()
     (dataset.path / "table.parquet").unlink()
     (dataset.path / "table.parquet").mkdir()
-    with pytest.raises(StorageError, match=r"cannot be read .*; ingest its source again"):
+    with pytest.raises(StorageError, match=r"cannot be read .*; run on its source again"):
         Dataset.open(tmp_path, dataset.hash)
 
 

@@ -24,8 +24,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.deadlines import is_late
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.selection.alternatives.arrays import is_late
+from chaffinch.tasks.selection.core import Floats
 
 Sets = NDArray[np.int32]
 

@@ -23,18 +23,18 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.tasks.selection.alternatives.convex_part import Convexity
-from chaffinch.tasks.selection.alternatives.numbers_given import (
+from chaffinch.tasks.selection.alternatives.arrays import Integers
+from chaffinch.tasks.selection.alternatives.pair_costs import Convexity, PairTable, PairTables
+from chaffinch.tasks.selection.alternatives.validation import (
     as_floats,
     check_names,
     check_numbers,
     check_sizes,
 )
-from chaffinch.tasks.selection.alternatives.pair_tables import PairTable, PairTables
-from chaffinch.tasks.selection.alternatives.search_state import Integers
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
 
 @dataclass(frozen=True)
@@ -267,3 +267,29 @@ class CFS(_OfPairs):
         """Return what a set of indices is worth; 0 for no features."""
         relevance, spread = self.parts(features)
         return relevance / math.sqrt(spread) if spread else 0.0
+
+
+def worths(form: Form, sets: NDArray[np.integer]) -> Floats:
+    """Return what each of many sets is worth, shape (N,), but for rounding.
+
+    Parameters
+    ----------
+    form : Form
+    sets : ndarray of int32, shape (N, k)
+    """
+    costs = np.empty((0, 0)) if form.pair_costs is None else form.pair_costs
+    return _worths(form.gains, costs, np.ascontiguousarray(sets))
+
+
+@compiled
+def _worths(gains: Floats, costs: Floats, sets: NDArray[np.integer]) -> Floats:
+    worth = np.empty(len(sets))
+    for s in range(len(sets)):
+        total = 0.0
+        for i in range(sets.shape[1]):
+            total += gains[sets[s, i]]
+            if len(costs):
+                for j in range(i):
+                    total -= costs[sets[s, i], sets[s, j]]
+        worth[s] = total
+    return worth

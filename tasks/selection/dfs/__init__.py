@@ -9,7 +9,6 @@ paper                        here
 ===========================  ====================================================
 eq 1, f(s)                   `residual_variance.residual_variance`
 the same, block by block     `all_rows.over_all_rows`
-the same, on a GPU           `gram.TableOnDevice`
 proposition 2.1, lemma 2.1   `dense_kernels.dense_sweeps`, `sparse_kernels.sparse_sweeps`
 a_i                          `coefficients.COEFFICIENTS`
 s = sigma(2 v), penalty      `descent.Descent`

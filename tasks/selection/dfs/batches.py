@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.dfs.dense_kernels import dense_sweeps
-from chaffinch.tasks.selection.dfs.gram import TableOnDevice
-from chaffinch.tasks.selection.dfs.sparse_kernels import gather, sparse_sweeps
-from chaffinch.tasks.selection.dfs.standardised import DenseTable, SparseTable
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.dfs.kernels import dense_sweeps, gather, sparse_sweeps
+from chaffinch.tasks.selection.dfs.tables import DenseTable, SparseTable
 
 _Index = NDArray[np.int64]
 
 
 def dense_z(
-    table: DenseTable | TableOnDevice,
+    table: DenseTable,
     rows: _Index,
     kept: NDArray[Any],
     outputs: Floats,
@@ -27,7 +28,7 @@ def dense_z(
 
     Parameters
     ----------
-    table : DenseTable or TableOnDevice
+    table : DenseTable
     rows : ndarray of int64, shape (n,)
         The batch, in the order that counts.
     kept : ndarray, shape (D,)
@@ -37,8 +38,6 @@ def dense_z(
     alphas : ndarray of float64, shape (k,)
         See `chain_weights`.
     """
-    if isinstance(table, TableOnDevice):
-        return table.z(rows, kept, outputs, alphas)
     gradient = np.empty(table.shape[1], table.values.dtype)
     weight = (kept / len(rows)).astype(table.values.dtype)
     z = dense_sweeps(
@@ -93,3 +92,108 @@ def sparse_z(
         *batch, weight, table.shift[touched], everywhere, outputs, alphas, gradient
     )
     return z, for_all, touched, gradient
+
+
+# Which rows a step looks at: blocks in an order that is drawn anew for every round, and so within.
+#
+# A table in memory is one block, so that all of its rows are shuffled for each round.
+
+FEWEST_ROWS = 1_000
+
+Batch = tuple[int, NDArray[np.int64]]  # a block, and rows of it in the order that counts
+
+
+@dataclass(frozen=True)
+class Draws:
+    """All batches of a descent, one step after the other.
+
+    Attributes
+    ----------
+    block_rows : tuple of int
+        Rows of each block.
+    batch_rows : int
+        Rows of a batch, at least; those of a block that are over wait for the next round.
+    blocks_per_step : int
+        A step takes a batch of as many blocks; blocks that are over wait for the next round.
+    seed : int
+        Draws the order.
+    """
+
+    block_rows: tuple[int, ...]
+    batch_rows: int
+    blocks_per_step: int
+    seed: int
+
+    def steps(self) -> Iterator[list[Batch]]:
+        """Yield, without end, the batches of each step; every block serves some steps in turn."""
+        random, at_a_time = np.random.default_rng(self.seed), self.blocks_per_step
+        while True:
+            order = random.permutation(len(self.block_rows)).tolist()
+            for first in range(0, len(order) - at_a_time + 1, at_a_time):
+                shuffled = [
+                    (block, random.permutation(self.block_rows[block]))
+                    for block in order[first : first + at_a_time]
+                ]
+                counts = [len(rows) // self.batch_rows for _, rows in shuffled]
+                for step in range(min(counts)):
+                    yield [
+                        (block, _share(rows, step, len(rows) // count))
+                        for (block, rows), count in zip(shuffled, counts, strict=True)
+                    ]
+
+
+def _share(rows: NDArray[np.int64], step: int, size: int) -> NDArray[np.int64]:
+    return rows[step * size : (step + 1) * size]
+
+
+def batch_size(n_rows: int, batch_rows: int | None = None) -> int:
+    """Return how many rows a batch has at least.
+
+    Parameters
+    ----------
+    n_rows : int
+        Of the smallest block.
+    batch_rows : int, optional
+        What is asked for.
+
+    Raises
+    ------
+    ValueError
+        If fewer than 1,000 are asked for, and not all there are.
+    """
+    fewest = min(n_rows, FEWEST_ROWS)
+    if batch_rows is None:
+        return fewest
+    if not isinstance(batch_rows, Integral) or not fewest <= int(batch_rows) <= n_rows:
+        raise ValueError(
+            f"batch_rows must be in {fewest}..{n_rows} but is {batch_rows}: of fewer rows the "
+            "estimate varies too much, and more there are not"
+        )
+    return int(batch_rows)
+
+
+def check_blocks(block_rows: tuple[int, ...], blocks_per_step: int, *, in_memory: bool) -> None:
+    """Refuse blocks that are too small, and steps of more blocks than there are.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    smallest = min(block_rows)
+    if len(block_rows) > 1 and smallest < FEWEST_ROWS:
+        raise ValueError(
+            f"blocks must have {FEWEST_ROWS} rows at least, as the estimate of fewer varies too "
+            f"much, but one has {smallest}; make them larger"
+        )
+    if isinstance(blocks_per_step, bool) or not isinstance(blocks_per_step, Integral):
+        raise ValueError(f"blocks_per_step must be a whole number but is {blocks_per_step!r}")
+    n_blocks = len(block_rows)
+    if not 1 <= blocks_per_step <= n_blocks:
+        remedy = "leave it out" if n_blocks == 1 or blocks_per_step < 1 else "take fewer"
+        if n_blocks < blocks_per_step <= sum(block_rows) // FEWEST_ROWS:
+            remedy += ", or make blocks smaller"
+        raise ValueError(
+            f"blocks_per_step must be in 1..{n_blocks}, as there are blocks, but is "
+            f"{blocks_per_step}; {'a table in memory is one block' if in_memory else remedy}"
+        )

@@ -1,6 +1,6 @@
 """The estimate of the variance that a linear model on some of the features would leave.
 
-With x~ as in `standardised.py`, G_d = triud(x~_d x~_d') and A = sum_d s_d G_d / N,
+With x~ as in `tables.py`, G_d = triud(x~_d x~_d') and A = sum_d s_d G_d / N,
 
     f(s) = y'y / N - z,   z = sum_i alpha_i y' A^(i+1) y.
 
@@ -12,44 +12,197 @@ sweep forwards finds every lambda, one backwards every r, the value and the whol
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch.tasks.selection.dfs.all_rows import over_all_rows
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.dfs import kernels
 from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
-from chaffinch.tasks.selection.dfs.coefficients import chain_weights, check_order
-from chaffinch.tasks.selection.dfs.gram import TableOnDevice, check_fits, check_takes
-from chaffinch.tasks.selection.dfs.learning import learn
-from chaffinch.tasks.selection.dfs.parts import Sharing
-from chaffinch.tasks.selection.dfs.scaling import Scale
+from chaffinch.tasks.selection.dfs.passes import Learned, Sharing, learn
+from chaffinch.tasks.selection.dfs.scaling import (
+    EXACTLY,
+    DenseScale,
+    Scale,
+    SparseScale,
+    moments_of,
+    random_lengths,
+    scale_of,
+    top_singular_value,
+)
 from chaffinch.tasks.selection.dfs.sources import (
+    Outputs,
     RowSource,
     check_one_target,
+    in_words,
     is_source,
     read_rows,
 )
-from chaffinch.tasks.selection.dfs.standardised import DenseTable
-from chaffinch.tasks.selection.dfs.strongest import EXACTLY
-from chaffinch.tasks.selection.dfs.table import read_table
-from chaffinch.tasks.selection.dfs.target import Outputs, in_words
-from chaffinch.tasks.selection.given_arrays import (
-    check_no_mask,
-    check_target,
-    target_array,
-)
-from chaffinch.tasks.selection.masked_loss.devices import device_named
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.selection.dfs.tables import DenseTable, Table, chain_weights, check_order
+from chaffinch.tasks.selection.input_checks import check_no_mask, check_target, target_array
 
-if TYPE_CHECKING:
-    import torch
+# The estimate over all rows of a source at once: one chain through every block, none left out.
+#
+# A sweep forwards takes the blocks one after the other, one backwards in the opposite order. What a
+# block needs of those before it, or after it, are sums over their rows: k C numbers for each
+# column. So a block is read twice, and one at a time.
+
+
+def over_all_rows(
+    source: RowSource, learned: Learned, kept: Floats, order: int
+) -> tuple[float, Floats]:
+    """Return z, the share of the target's variance that is explained, and its gradient.
+
+    Parameters
+    ----------
+    source : RowSource
+        N rows, more than `order`.
+    learned : Learned
+        What is known of them.
+    kept : ndarray of float64, shape (D,)
+        s.
+    order : int in 1..8
+        k.
+
+    Returns
+    -------
+    z : float
+    gradient : ndarray of float64, shape (D,)
+    """
+    alphas, scale = chain_weights(order, source.shape[0]), learned.scale
+    n_outputs = len(learned.outputs.mean)
+    chain: _Dense | _Sparse = (
+        _Dense(scale, kept, source.shape[0], alphas, n_outputs)
+        if isinstance(scale, DenseScale)
+        else _Sparse(scale, learned.top, kept, source.shape[0], alphas, n_outputs)
+    )
+
+    def read(block: int) -> tuple[Any, Floats]:
+        X, y = source.read(block)
+        table = scale.table(scale.prepared(read_rows(X)), learned.top)
+        return table, learned.outputs.of(y)
+
+    blocks, z = range(len(source.block_rows)), 0.0
+    left = [chain.forwards(*read(block)) for block in blocks]
+    chain.turn()
+    for block in reversed(blocks):
+        z += chain.backwards(*read(block), *left[block])
+    return z, chain.gradient()
+
+
+class _Dense:
+    """A chain through blocks of dense rows."""
+
+    def __init__(
+        self, scale: DenseScale, kept: Floats, n_rows: int, alphas: Floats, n_outputs: int
+    ) -> None:
+        self._n_rows, self._alphas, self._n_features = n_rows, alphas, len(kept)
+        weight = (kept / n_rows).astype(scale.kind)
+        self._room = kernels.room_for(len(kept), n_outputs, len(alphas), weight)
+
+    def forwards(self, table: Any, y: Floats) -> tuple[Any, Any]:
+        """Return what `backwards` needs of a block beside its rows."""
+        left: tuple[Any, Any] = kernels.dense_forwards(*self._operands(table, y))
+        return left
+
+    def turn(self) -> None:
+        """Forget the sums: the way back begins."""
+        kernels.clear_sums(self._room, self._n_features)
+
+    def backwards(self, table: Any, y: Floats, grams: Any, duals: Any) -> float:
+        """Return what a block adds to z."""
+        return float(kernels.dense_backwards(*self._operands(table, y, grams, duals)))
+
+    def gradient(self) -> Floats:
+        """Return the gradient, shape (D,)."""
+        found = np.empty(self._n_features)
+        kernels.read_gradient(self._room, self._n_rows, found)
+        return found
+
+    def _operands(self, table: Any, y: Floats, *more: Any) -> tuple[Any, ...]:
+        of_table = table.values, np.arange(len(y)), table.origin, table.rest, table.inverse
+        return *of_table, y, self._alphas, self._room, *more
+
+
+class _Sparse:
+    """A chain through blocks of sparse rows."""
+
+    def __init__(
+        self,
+        scale: SparseScale,
+        top: float,
+        kept: Floats,
+        n_rows: int,
+        alphas: Floats,
+        n_outputs: int,
+    ) -> None:
+        self._n_rows, self._alphas = n_rows, alphas
+        self._n_channels = n_outputs * len(alphas)
+        self._weight, self._shift = kept / n_rows, scale.shift / top
+        self._everywhere = float(np.sum(self._weight * self._shift**2))
+        self._sums = np.zeros((len(kept), self._n_channels))
+        self._totals = np.zeros((3, self._n_channels))
+        self._slopes, self._for_all = np.zeros(len(kept)), 0.0
+
+    def forwards(self, table: Any, y: Floats) -> tuple[Any, Any]:
+        """See `_Dense`."""
+        off, duals = np.zeros(len(y)), np.zeros((len(y), self._n_channels))
+        kernels.sparse_forwards(*self._operands(table, y, off, duals))
+        return off, duals
+
+    def turn(self) -> None:
+        """See `_Dense`; the sum of lambda over all rows stays, as the way back takes it down."""
+        self._sums[:], self._totals[:2] = 0.0, 0.0
+
+    def backwards(self, table: Any, y: Floats, off: Any, duals: Any) -> float:
+        """See `_Dense`."""
+        operands = self._operands(table, y, off, duals, self._slopes)
+        z, for_all = kernels.sparse_backwards(*operands)
+        self._for_all += for_all
+        return float(z)
+
+    def gradient(self) -> Floats:
+        """See `_Dense`."""
+        found: Floats = (self._slopes + self._shift**2 * self._for_all) / self._n_rows
+        return found
+
+    def _operands(self, table: Any, y: Floats, *more: Any) -> tuple[Any, ...]:
+        rows = table.starts.astype(np.int64), table.indices.astype(np.int32), table.values
+        known = self._weight, self._shift, self._everywhere
+        return *rows, *known, y, self._alphas, self._sums, self._totals, *more
+
+
+def read_table(X: Any) -> Table:
+    """Read a table without changing it.
+
+    Parameters
+    ----------
+    X : array (N, D) or scipy sparse matrix
+        See `InMemory`.
+
+    Raises
+    ------
+    ValueError
+        If X is no table of finite numbers, is too large to be squared, or no column varies.
+    """
+    rows = read_rows(X)
+    scale = scale_of(moments_of(rows))
+    operands, n_rows = scale.prepared(rows), rows.shape[0]
+    top = top_singular_value(
+        scale.image(operands, random_lengths(0, n_rows)),
+        lambda direction: scale.image(operands, scale.lengths(operands, direction)),
+        int(np.count_nonzero(scale.inverse)),
+        EXACTLY,
+    )
+    return scale.table(operands, top)
+
 
 _TOO_LARGE = "y must hold numbers whose squares are finite but has larger ones; divide it"
 
 
 def residual_variance(
-    X: Any, y: ArrayLike | None, s: ArrayLike, order: int = 4, *, device: str = "cpu"
+    X: Any, y: ArrayLike | None, s: ArrayLike, order: int = 4
 ) -> tuple[float, Floats]:
     """Estimate the variance of y that the best linear model on chosen features leaves.
 
@@ -70,11 +223,6 @@ def residual_variance(
     order : int in 1..8
         Highest power of the correlations that is looked at. A higher one errs less on average and
         varies more.
-    device : "cpu", "cuda" or "cuda:1", "cuda:2", ...
-        Where to compute: on the CPU, or on a GPU through a torch that sees it. A GPU takes dense
-        tables in memory, and holds two matrices of N x N beside the table. It costs O(N^2 D) there,
-        which pays for some thousand rows, not for many more. What it finds is that of the CPU but
-        for rounding.
 
     Returns
     -------
@@ -86,8 +234,7 @@ def residual_variance(
     Raises
     ------
     ValueError
-        If the order is not in 1..8, there are not more rows than it, or X, y and s do not fit; or
-        the device is not there, does not take X, or has too little memory for it.
+        If the order is not in 1..8, there are not more rows than it, or X, y and s do not fit.
 
     Notes
     -----
@@ -111,32 +258,19 @@ def residual_variance(
     >>> round(value), int(np.argmin(gradient))
     (4, 0)
     """
-    return residual_variance_on(device_named(device), X, y, s, order)
-
-
-def residual_variance_on(
-    device: torch.device | None, X: Any, y: ArrayLike | None, s: ArrayLike, order: int = 4
-) -> tuple[float, Floats]:
-    """Do what `residual_variance` does, on one of torch's devices; None is the CPU's kernels."""
     check_one_target(X, y)
     if is_source(X):
-        if device is not None:
-            check_takes(device, X)
         return _of_source(X, s, order)
     given = read_rows(X)
     n_rows, n_features = given.shape
     check_order(order, n_rows)
     outputs = _read_outputs(y, n_rows)
     kept = _read_kept(s, n_features)
-    if device is not None:
-        check_takes(device, given)
-        check_fits(device, given, n_rows, order * outputs.shape[1])
     table = read_table(given)
     alphas, rows = chain_weights(order, n_rows), np.arange(n_rows)
     gradient = np.zeros(n_features)
     if isinstance(table, DenseTable):
-        held = table if device is None else TableOnDevice(table, device)
-        z, gradient[:] = dense_z(held, rows, kept, outputs, alphas)
+        z, gradient[:] = dense_z(table, rows, kept, outputs, alphas)
     else:
         everywhere = float(np.sum(kept * table.shift**2)) / n_rows
         z, for_all, touched, part = sparse_z(table, rows, kept, outputs, alphas, everywhere)

@@ -4,31 +4,72 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.tasks.selection.dfs.asked import check_one_aim
-from chaffinch.tasks.selection.dfs.coefficients import check_order
-from chaffinch.tasks.selection.dfs.descent import Descent, Step, with_other_rows
-from chaffinch.tasks.selection.dfs.draws import Draws, batch_size, check_blocks
-from chaffinch.tasks.selection.dfs.gram import check_fits, check_takes
-from chaffinch.tasks.selection.dfs.learning import learn
-from chaffinch.tasks.selection.dfs.parts import Sharing
+from chaffinch.tasks.selection.baselines.columns import one_table
+from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
+from chaffinch.tasks.selection.dfs.batches import Draws, batch_size, check_blocks
+from chaffinch.tasks.selection.dfs.descent import (
+    Descent,
+    DescentState,
+    Step,
+    state_of,
+    with_other_rows,
+)
+from chaffinch.tasks.selection.dfs.limits import check_one_aim
+from chaffinch.tasks.selection.dfs.passes import Sharing, learn
 from chaffinch.tasks.selection.dfs.scaling import Scale
-from chaffinch.tasks.selection.dfs.selected import DifferentiableSelection
-from chaffinch.tasks.selection.dfs.sources import InMemory, RowSource, check_one_target
-from chaffinch.tasks.selection.dfs.state import DescentState, state_of
-from chaffinch.tasks.selection.dfs.target import Outputs, labels_for, n_outputs
-from chaffinch.tasks.selection.vocabulary import Task
+from chaffinch.tasks.selection.dfs.sources import (
+    InMemory,
+    Outputs,
+    RowSource,
+    check_one_target,
+)
+from chaffinch.tasks.selection.dfs.tables import check_order
 
-if TYPE_CHECKING:
-    import torch
+
+@dataclass(frozen=True, eq=False)
+class DifferentiableSelection:
+    """Where a descent ended, and its way.
+
+    Attributes
+    ----------
+    features : ndarray of int, shape (m,)
+        Positions of the chosen features, ascending: the requested number with the highest scores,
+        of equal ones those further right, constant ones never; or, for a given penalty, all with s
+        above 1/2.
+    scores : ndarray of float64, shape (D,)
+        v; higher is better, above 0 is s above 1/2. -30 for a constant column. Where more than half
+        of the columns may stay, little or nothing is held against those of noise, and the order
+        says less: what tells much rests at its summit, below s = 1, and others come past it.
+    kept : ndarray of float64, shape (D,)
+        s = sigma(2 v); next to 0 for a constant column.
+    losses : ndarray of float64, shape (steps,)
+        Of each step's batch: the estimated share of the target's variance that is left, and the
+        penalty.
+    sums : ndarray of float64, shape (steps,)
+        sum s, before each step.
+    penalties : ndarray of float64, shape (steps,)
+        lambda, of the term lambda / D sum s.
+    state : DescentState
+        To go on from.
+    """
+
+    features: NDArray[np.int64]
+    scores: Floats = field(repr=False)
+    kept: Floats = field(repr=False)
+    losses: Floats = field(repr=False)
+    sums: Floats = field(repr=False)
+    penalties: Floats = field(repr=False)
+    state: DescentState = field(repr=False)
+
 
 OnStep = Callable[[Descent, Sequence[Step]], None]
 
@@ -186,31 +227,12 @@ def open_descent(
     check_order(rules.order, batch_rows)
     draws = Draws(block_rows, batch_rows, int(rules.blocks_per_step), rules.seed)
     sharing = sharing or Sharing()
-    if sharing.device is not None:
-        _check_device(sharing.device, source, rules, draws, start)
     known, check = start.learned if start else None, partial(_check_varying, n_features)
     learned = learn(source, rules.task, sharing, known, check=check)
     held = start.held if start else None
     if start and not (learned.latest == start.learned.latest and draws == start.draws):
         held = with_other_rows(start.held, learned.scale.squares(learned.top))
     return Descent(source, learned, draws, rules.order, sharing, held)
-
-
-def _check_device(
-    device: torch.device,
-    source: RowSource,
-    rules: Rules,
-    draws: Draws,
-    start: DescentState | None,
-) -> None:
-    """Refuse rows that a device does not take, or that do not fit there."""
-    rows: Any = source.read(0)[0] if isinstance(source, InMemory) else source
-    check_takes(device, rows)
-    if start:
-        labels = start.learned.outputs.labels
-    else:
-        labels = labels_for(source.target_type, lambda: source.labels, rules.task)
-    check_fits(device, rows, draws.most_rows, rules.order * n_outputs(labels))
 
 
 def _opened(
@@ -307,3 +329,69 @@ def _follow(
         np.array([one.penalty for one in way]),
         state_of(descent),
     )
+
+
+# Differentiable selection as a ranking: descend while ever fewer features may stay.
+#
+# One descent serves every size: the penalty is steered to half of the columns, then to half of
+# these, down to one, each time from where the last one ended.
+
+
+def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Floats:
+    """Score by when a feature leaves the descent.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows, more than `order`.
+    schema : Schema
+    seed : int
+        Draws the order of the rows.
+    order : int in 1..8
+        Of the estimate.
+    steps : int, at least 1
+        For each number of columns.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        How often the number was halved before the best column of the feature left, and how much of
+        it was kept then, 0 to 1. 0 for a constant feature.
+
+    Raises
+    ------
+    ValueError
+        If there are too few rows for the order.
+    """
+    check_order(order, len(rows))
+    scores = np.zeros(len(schema.features))
+    table, feature = one_table(rows, schema)
+    if not len(feature) or (rows.y == rows.y[0]).all():
+        return scores
+    rules = Rules(order=order, task=schema.task, seed=seed)
+    descent = open_descent(InMemory(table, rows.y), rules)
+    np.maximum.at(scores, feature, _times_halved(descent, steps))
+    return scores
+
+
+def _times_halved(descent: Descent, steps: int) -> Floats:
+    """Return the score of every column; equal ones leave together."""
+    n_left = len(descent.v)
+    scores, stays = np.full(n_left, 0.5), np.ones(n_left, dtype=bool)
+    for v in _ever_fewer(descent, steps):
+        n_left = (n_left + 1) // 2
+        scores[stays] = np.floor(scores[stays]) + 0.5 + 0.5 * v[stays] / (1 + np.abs(v[stays]))
+        stays &= v >= np.sort(v[stays])[-n_left]
+        scores[stays] += 1
+    return scores
+
+
+def _ever_fewer(descent: Descent, steps: int) -> Iterator[Floats]:
+    """Yield v each time that the number of features has been halved, down to one."""
+    n_left = len(descent.v)
+    while n_left > 1:
+        n_left = (n_left + 1) // 2
+        descent.forget()
+        for _ in range(steps):
+            descent.step(n_features=n_left)
+        yield descent.v.astype(np.float64)

@@ -8,17 +8,79 @@ does a loss in which XGBoost's own rounding shows, or a forest's unit; the reaso
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from chaffinch.tasks.selection.core import Floats, MaskedLoss, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.dense import dense_engine
-from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.masked_loss.dense_layers import read_dense
+from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss, is_least_squares
+from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
 from chaffinch.tasks.selection.masked_loss.trees import tree_engine
-from chaffinch.tasks.selection.masked_loss.trees.rounding import check_rounding, check_unit
-from chaffinch.tasks.selection.vocabulary import Floats, MaskedLoss, Predictor, Rows
+from chaffinch.tasks.selection.masked_loss.trees.engine import check_rounding, check_unit
 
 __all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
+
+
+# The losses of masking one more feature, for some features alone, as cheaply as an engine can.
+#
+# A search by elimination needs all of them at every step, which is what `without_each` is made for.
+# A search that draws its candidates needs a few, and often but one.
+
+# What `without_each` takes is that of so many masks as features are kept: a forest and the Gram
+# matrix of a line answer all features sooner than one mask, a network and a black box do not.
+_BY_MASK = (BlackBox, NetworkMaskedLoss)
+
+
+def losses_ahead(engine: MaskedLoss, waiting: Sequence[int], n_sure: int) -> dict[int, float]:
+    """Return the loss of masking one more feature, for features that are about to be asked about.
+
+    Parameters
+    ----------
+    engine : MaskedLoss
+        The model under the present mask.
+    waiting : sequence of int
+        Kept features in the order in which they are to be asked about, at least one.
+    n_sure : int, at least 1
+        How many of them to ask about where each costs a mask of its own.
+
+    Returns
+    -------
+    dict
+        Feature -> loss: of the first `n_sure`, or of more where that costs nothing.
+    """
+    if not isinstance(engine, _BY_MASK):
+        losses = engine.without_each()
+        return {feature: float(losses[feature]) for feature in waiting}
+    some = list(waiting[:n_sure])
+    masks = np.repeat(engine.mask[np.newaxis], len(some), axis=0)
+    masks[np.arange(len(some)), some] = False
+    return dict(zip(some, engine(masks).tolist(), strict=True))
+
+
+def dense_engine(
+    model: Predictor, rows: Rows, loss: Loss, baseline: Floats, threads: int
+) -> MaskedLoss:
+    """Return the masked loss of a network or a linear model; see `masked_loss`.
+
+    Raises
+    ------
+    NotCovered
+        If the model is neither, prepares its columns in a way that is not known here, or the
+        loss is no mean over rows.
+    """
+    if not loss.is_mean_over_rows:
+        # a rank or a threshold can turn on the last bit, and that is not the model's own here
+        raise NotCovered(f"{loss.name} is no mean over rows")
+    evaluator = MaskEvaluator(model, rows, loss, baseline)
+    dense = read_dense(model)
+    if is_least_squares(evaluator, dense):
+        return LinearMaskedLoss(evaluator, dense)
+    return NetworkMaskedLoss(evaluator, dense, threads=threads)
+
 
 logger = logging.getLogger(__name__)
 

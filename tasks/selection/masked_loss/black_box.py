@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
+from chaffinch.tasks.selection.masked_loss.base import MaskState, check_finite
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
-from chaffinch.tasks.selection.models.estimators import is_made_of_trees
-from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Predictor, Rows
+from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.selection.models.scikit_learn import is_made_of_trees
 
 _BYTES_AT_ONCE = 1 << 24  # of changed rows of several masks
 EvaluateMasks = Callable[[Sequence[Mask]], Floats]

@@ -24,14 +24,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.masked_loss.base import MaskState, check_finite
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.coarseness import MOST_ROUNDING
-from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
-from chaffinch.tasks.selection.masked_loss.first_layer import FirstLayer
-from chaffinch.tasks.selection.masked_loss.outputs import OutputLoss, check_agreement
-from chaffinch.tasks.selection.masked_loss.state import MaskState, check_finite
-from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.selection.masked_loss.dense_layers import (
+    DenseModel,
+    FirstLayer,
+    OutputLoss,
+    check_agreement,
+)
+from chaffinch.tasks.selection.masked_loss.rounding import MOST_ROUNDING
+from chaffinch.tasks.selection.models.runtime import single_thread
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _TOLERANCE = 1e-13

@@ -20,15 +20,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.masked_loss.base import SHRINKAGE_OF_A_ROW, Drift
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.coarseness import of_network
-from chaffinch.tasks.selection.masked_loss.dense_models import DenseModel
-from chaffinch.tasks.selection.masked_loss.drift import SHRINKAGE_OF_A_ROW, Drift
-from chaffinch.tasks.selection.masked_loss.first_layer import FirstLayer
-from chaffinch.tasks.selection.masked_loss.outputs import OutputLoss, check_agreement
-from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
-from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Floats, Mask
+from chaffinch.tasks.selection.masked_loss.dense_layers import (
+    DenseModel,
+    FirstLayer,
+    OutputLoss,
+    check_agreement,
+)
+from chaffinch.tasks.selection.masked_loss.rounding import of_network
+from chaffinch.tasks.selection.masked_loss.row_blocks import Question, RowSums
+from chaffinch.tasks.selection.models.runtime import single_thread
 
 _ROWS_AT_ONCE = 512
 _BYTES_AT_ONCE = 1 << 21  # of first layers of several features; larger leaves the cache

@@ -10,25 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-from chaffinch.tasks.selection.models import (
-    estimator_names,
-    estimators,
-    lightgbm,
-    networks,
-    xgboost,
-)
-from chaffinch.tasks.selection.models.checks import check_rows
-from chaffinch.tasks.selection.models.estimators import (
+from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
+from chaffinch.tasks.selection.models import lightgbm, mlp, scikit_learn, xgboost
+from chaffinch.tasks.selection.models.base import JSON, Parameters, check_rows
+from chaffinch.tasks.selection.models.lightgbm import LightGBMModel
+from chaffinch.tasks.selection.models.mlp import NeuralNetwork
+from chaffinch.tasks.selection.models.scikit_learn import (
     ScikitLearnModel,
     check_estimator,
     fit_estimator,
     packages_of,
 )
-from chaffinch.tasks.selection.models.lightgbm import LightGBMModel
-from chaffinch.tasks.selection.models.networks import NeuralNetwork
-from chaffinch.tasks.selection.models.parameters import JSON, Parameters
 from chaffinch.tasks.selection.models.xgboost import XGBoostModel
-from chaffinch.tasks.selection.vocabulary import FittedModel, Rows, Schema, Task
 
 __all__ = [
     "LightGBMModel",
@@ -45,7 +38,7 @@ __all__ = [
     "parameter_grid",
 ]
 
-_BUILT_IN: dict[str, ModuleType] = {"lightgbm": lightgbm, "xgboost": xgboost, "mlp": networks}
+_BUILT_IN: dict[str, ModuleType] = {"lightgbm": lightgbm, "xgboost": xgboost, "mlp": mlp}
 _LEAF_SIZE = {
     "lightgbm": "min_child_samples",
     "HistGradientBoostingClassifier": "min_samples_leaf",
@@ -84,11 +77,11 @@ def check_model(
     if name in _BUILT_IN:
         _BUILT_IN[name].check(parameters)
         return
-    estimator_names.check(name, parameters, task)
+    scikit_learn.check(name, parameters, task)
     if task is not None:
-        unfitted = estimator_names.unfitted(name, parameters, task)
+        unfitted = scikit_learn.unfitted(name, parameters, task)
         if weighted:
-            estimators.check_weights(unfitted)
+            scikit_learn.check_weights(unfitted)
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
@@ -124,7 +117,7 @@ def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: 
     if name in _BUILT_IN:
         model: FittedModel = _BUILT_IN[name].fit(rows, schema, parameters, seed)
         return model
-    return estimators.fit(name, rows, schema, parameters, seed)
+    return scikit_learn.fit(name, rows, schema, parameters, seed)
 
 
 def load(
@@ -188,7 +181,7 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
             )
         published: list[dict[str, JSON]] = _BUILT_IN[name].grid(preset)
         return published
-    small = _BUILT_IN[name].grid(preset) if name in _BUILT_IN else estimator_names.grid(name, task)
+    small = _BUILT_IN[name].grid(preset) if name in _BUILT_IN else scikit_learn.grid(name, task)
     leaf = {_LEAF_SIZE[name]: _rows_in_a_leaf(n_rows)} if name in _LEAF_SIZE else {}
     return [{**candidate, **leaf} for candidate in small]
 

@@ -14,7 +14,6 @@ joint training                              `search.Search`
 deterministic and averaged prediction       `predicting.SharedNetwork`
 network, Adam, batches, section 3.1         `network.Training`, `search.Rules`
 any other network                           `module.ModuleTraining`, `network_check.checked`
-all of it, several searches on a device     `batched_search.BatchedSearch`
 ==========================================  ==================================================
 
 lambda is 2: what looks like a power of it in section 3.1 is the mark of a footnote. At lambda = 2

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.pefs.found import ProbabilisticSearch, Sweep
-from chaffinch.tasks.selection.pefs.rows import Prepared
+from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
+from chaffinch.tasks.selection.pefs.network import Prepared
+from chaffinch.tasks.selection.pefs.results import ProbabilisticSearch, Sweep
 from chaffinch.tasks.selection.pefs.search import Search
-from chaffinch.tasks.selection.sealed_tensors import sealed, unsealed
 
 if TYPE_CHECKING:
     import torch

@@ -12,18 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.errors import UnusableError
-from chaffinch.tasks.selection.models.threads import single_torch_thread
-from chaffinch.tasks.selection.models.torch_defaults import torch_by_default
-from chaffinch.tasks.selection.pefs.distribution import Masks, moved, sample, utilities
-from chaffinch.tasks.selection.pefs.found import Sweep, is_settled
+from chaffinch.tasks.selection.models.runtime import single_torch_thread, torch_by_default
+from chaffinch.tasks.selection.pefs.custom_module import ModuleTraining
+from chaffinch.tasks.selection.pefs.distribution import Masks, moved, of_columns, sample, utilities
 from chaffinch.tasks.selection.pefs.memory import check_memory
-from chaffinch.tasks.selection.pefs.module import ModuleTraining
-from chaffinch.tasks.selection.pefs.network import Training
-from chaffinch.tasks.selection.pefs.predicting import SharedModule, SharedNetwork
-from chaffinch.tasks.selection.pefs.rows import Prepared
-from chaffinch.tasks.selection.pefs.step_kernels import of_columns
-from chaffinch.tasks.selection.vocabulary import Floats
+from chaffinch.tasks.selection.pefs.network import Prepared, Training
+from chaffinch.tasks.selection.pefs.results import SharedModule, SharedNetwork, Sweep, is_settled
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +28,7 @@ BATCH_SIZE = 128
 # A sweep is d iterations, and a step 1/d, but the network needs some to learn from narrow tables.
 FEWEST_ITERATIONS = 128
 # Steering: where the penalty begins, how far it may go, and how fast.
-_FIRST_PENALTY, LEAST_PENALTY, MOST_PENALTY, GAIN = 0.05, 0.001, 1.0, 1.0
+_FIRST_PENALTY, _LEAST_PENALTY, _MOST_PENALTY, _GAIN = 0.05, 0.001, 1.0, 1.0
 _NEAR = 0.05  # of the number asked for: how far off a search may end before its time is over
 
 # Takes masks (lambda, d) to masks that are allowed.
@@ -126,7 +122,7 @@ def check_count(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} must be at least {least} but is {value}")
 
 
-def diverged(step: int, *, of_module: bool = False) -> UnusableError:
+def _diverged(step: int, *, of_module: bool = False) -> UnusableError:
     """Return what is said of a training whose loss was no longer finite after so many steps."""
     remedy = "give a network whose outputs stay finite" if of_module else "take another method"
     return UnusableError(
@@ -277,7 +273,7 @@ class Search:
         import torch
 
         theta, rate = self.probabilities, 1 / self.n_iterations
-        batch = torch.from_numpy(self.next_rows())
+        batch = torch.from_numpy(self._next_rows())
         masks = sample(theta, self.rules.samples, self.random)
         if self.repair is not None:
             masks = self.repair(masks, theta, self.random)
@@ -292,16 +288,16 @@ class Search:
             losses = self.training.train(inputs.index_select(0, batch), *of_batch)
         loss = float(sum(losses)) / len(losses)
         if not math.isfinite(loss):
-            raise diverged(self.training.step, of_module=isinstance(self.training, ModuleTraining))
+            raise _diverged(self.training.step, of_module=isinstance(self.training, ModuleTraining))
         worth = utilities(losses)
         self.probabilities = moved(theta, masks, worth, self.fixed, penalty=self.penalty, rate=rate)
         if self.rules.n_features is not None:
             excess = (int((self.probabilities >= 0.5).sum()) - self.rules.n_features) / len(theta)
-            steered = self.penalty * math.exp(GAIN * excess * rate)
-            self.penalty = min(max(steered, LEAST_PENALTY), MOST_PENALTY)
+            steered = self.penalty * math.exp(_GAIN * excess * rate)
+            self.penalty = min(max(steered, _LEAST_PENALTY), _MOST_PENALTY)
         return loss
 
-    def next_rows(self) -> NDArray[np.int64]:
+    def _next_rows(self) -> NDArray[np.int64]:
         """Draw the rows of the next mini-batch; what is left of an epoch is not used."""
         if self.place + self.batch_size > len(self.order):
             self.order, self.place = self.random.permutation(len(self.prepared)), 0

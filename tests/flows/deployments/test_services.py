@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
+from tests.flows.cli.programs import CHAFFINCH, PREFECT
 from tests.flows.deployments.services import (
     OURS,
     asked_of,
     compose_services,
     kubernetes_services,
 )
-from tests.flows.programs import CHAFFINCH, PREFECT
 
 SERVICES = [*compose_services(), *kubernetes_services()]
 of_every_service = pytest.mark.parametrize("service", SERVICES, ids=str)

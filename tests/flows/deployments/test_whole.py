@@ -16,9 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Server, names_of
-from tests.flows.deployments.services import FOLDER, Service, compose, compose_services
-from tests.flows.programs import (
+from tests.flows.cli.programs import (
     AUTH,
     CHAFFINCH,
     PREFECT,
@@ -27,6 +25,8 @@ from tests.flows.programs import (
     free_port,
     started,
 )
+from tests.flows.conftest import Server, names_of
+from tests.flows.deployments.services import FOLDER, Service, compose, compose_services
 from tests.object_storage import ObjectStorage
 from tests.postgres import OWNER, PASSWORD, Postgres
 

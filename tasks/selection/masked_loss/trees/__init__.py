@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees import lightgbm, scikit_learn, xgboost
+from chaffinch.tasks.selection.masked_loss.trees.engine import settle_ties
 from chaffinch.tasks.selection.masked_loss.trees.forest import Forest
-from chaffinch.tasks.selection.masked_loss.trees.ties import settle_ties
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, MaskedLoss, Predictor, Rows
 
 
 def tree_engine(

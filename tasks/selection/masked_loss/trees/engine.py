@@ -30,28 +30,153 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.masked_loss.coarseness import of_rows, shows
-from chaffinch.tasks.selection.masked_loss.row_sums import Question, RowSums
-from chaffinch.tasks.selection.masked_loss.sharing import Threads
-from chaffinch.tasks.selection.masked_loss.trees import by_test, by_word, row_losses
-from chaffinch.tasks.selection.masked_loss.trees.arrays import BLOCK, State
-from chaffinch.tasks.selection.masked_loss.trees.forest import Forest, Integers
-from chaffinch.tasks.selection.masked_loss.trees.packing import pack, rounding_of, tests_by_feature
-from chaffinch.tasks.selection.masked_loss.trees.ties import Settle
-from chaffinch.tasks.selection.vocabulary import Floats, Mask, Rows
+from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Rows
+from chaffinch.tasks.selection.losses import Loss, resolve_loss
+from chaffinch.tasks.selection.masked_loss.base import NotCovered, Threads
+from chaffinch.tasks.selection.masked_loss.rounding import of_rows, shows
+from chaffinch.tasks.selection.masked_loss.row_blocks import Question, RowSums
+from chaffinch.tasks.selection.masked_loss.trees import kernels
+from chaffinch.tasks.selection.masked_loss.trees.forest import (
+    Forest,
+    Integers,
+    pack,
+    rounding_of,
+    tests_by_feature,
+)
+from chaffinch.tasks.selection.masked_loss.trees.kernels import BLOCK, State
+from chaffinch.tasks.selection.models import XGBoostModel
+
+# Where rounding is too much for a loss: XGBoost's own in float32, and the tree engine's units.
+#
+# A sum of float32 is off by some 1e-7 of the sums that lead to it. That is nothing beside the
+# residuals of most models. It is much where the target is far from 0 for its spread, where hundreds
+# of trees each add less than such a step, or where next to no loss is left, as on training rows.
+
+# Of the loss. It bounds what rows may be off by when none makes up for another; they mostly do, so
+# that a loss is off by a tenth of it or less. A hundred trees of an ordinary target come to 1e-6.
+MOST_ROUNDING = 5e-5
+# The first rows speak for all, so that a cluster decides as one process does; see `spreading`.
+_ROWS_TO_CHECK = 4096
+_FINE = 5e-13  # of how far ordinary targets are apart
+
+
+def check_unit(engine: MaskedLoss, rows: Rows, loss: Loss) -> None:
+    """Raise NotCovered if beside a forest's greatest values its unit is too coarse for other rows.
+
+    The model would be asked for nearly every loss then, see `coarseness`. Where the unit is coarse
+    only beside next to no loss at all, as on rows that are learnt by heart, it is asked for few.
+
+    Parameters
+    ----------
+    engine : MaskedLoss
+        With every feature kept; only a `TreeEngine` is looked at.
+    rows, loss
+        Its own.
+    """
+    if not isinstance(engine, TreeEngine):
+        return
+    some = rows.take(slice(_ROWS_TO_CHECK))
+    if loss.task == "regression":
+        apart = np.abs(some.y - np.median(some.y))
+        spread = np.quantile(apart[apart > 0], 0.25) if apart.any() else 0.0
+        if engine.rounding <= _FINE * spread:
+            return
+    if shows(engine.rounding, loss, engine.prediction[: len(some)], some.y):
+        raise NotCovered(
+            f"beside its greatest values a row may be off by {engine.rounding:.2g}, too much for "
+            "the losses of the other rows"
+        )
+
+
+def check_rounding(engine: MaskedLoss, model: Predictor, rows: Rows, loss: Loss) -> None:
+    """Raise NotCovered if XGBoost's rounding is too much for a loss.
+
+    Parameters
+    ----------
+    engine : MaskedLoss
+        With every feature kept.
+    model, rows, loss
+        Its own; only a `TreeEngine` of XGBoost's is looked at. Of a scorer, which has no value per
+        row, squared error or log loss is looked at.
+    """
+    if not isinstance(model, XGBoostModel) or not isinstance(engine, TreeEngine):
+        return
+    some = rows.take(slice(_ROWS_TO_CHECK))
+    by_row = loss if loss.is_mean_over_rows else resolve_loss(None, model.schema)
+    own = by_row.per_row(some.y, model.predict(some.X))
+    exact = by_row.per_row(some.y, engine.prediction[: len(some)])
+    rounding = np.average(np.abs(exact - own), weights=some.weight)
+    total = np.average(own, weights=some.weight)
+    if not rounding <= MOST_ROUNDING * total:
+        raise NotCovered(
+            f"it adds in float32, which moves the rows' losses by {rounding:.2g} of {total:.2g}"
+        )
+
+
+# Rows whose rank or class turns on the last bit of a sum: the model itself is asked about them.
+#
+# The engine's sums are exact, a library's are rounded as it goes, so that two scores which tie in
+# one may differ by a bit in the other. Of a mean over rows that is a rounding like any other. A
+# scorer of classes however counts who comes first. So wherever two probabilities of a class, or the
+# two likeliest classes of a row, are nearer than rounding reaches, the model's own predictions of
+# these rows take the place of the engine's; all other rows keep their places whatever the last bits
+# are.
+
+Settle = Callable[[Floats, Mask], Floats]
+
+# More than twice what a probability is off by: of sums in float64, and of XGBoost's in float32.
+_REACH, _REACH_IN_SINGLE_PRECISION = 1e-11, 1e-5
+
+
+def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> Settle | None:
+    """Return what makes the probabilities under a mask rank as the model's own do.
+
+    Parameters
+    ----------
+    model, rows, loss, baseline
+        See `masked_loss`.
+
+    Returns
+    -------
+    callable or None
+        Takes probabilities (n, n_classes) and a mask (d,) to probabilities; None where no rank
+        and no class counts.
+    """
+    if loss.is_mean_over_rows or loss.task != "classification":
+        return None
+    reach = _REACH_IN_SINGLE_PRECISION if isinstance(model, XGBoostModel) else _REACH
+
+    def settled(prediction: Floats, mask: Mask) -> Floats:
+        near = np.flatnonzero(_is_near(prediction, reach))
+        if len(near):
+            prediction[near] = model.predict(np.where(mask, rows.X[near], baseline))
+        return prediction
+
+    return settled
+
+
+def _is_near(prediction: Floats, reach: float) -> Mask:
+    """Return the rows, shape (n,), of which a probability is near another that it is told from."""
+    in_order = np.sort(prediction, axis=1)  # any two classes may be told apart, as by a top three
+    near: Mask = np.diff(in_order, axis=1).min(axis=1) <= reach
+    for probability in prediction.T:
+        order = np.argsort(probability)
+        is_close = np.diff(probability[order]) <= reach
+        near[order[1:][is_close]] = near[order[:-1][is_close]] = True
+    return near
+
 
 _PREPARED_ROWS = 8 * BLOCK  # rows whose columns are made at a time
 _RUN_BYTES = 2**22  # of changes in a run of blocks: a processor's part of the shared cache
 _RUNS = 4  # for each thread, at least: some cores may be busy
 _NOT_SUMMED = -1
 _KINDS = {
-    ("squared_error", "identity"): row_losses.SQUARED,
-    ("absolute_error", "identity"): row_losses.ABSOLUTE,
-    ("log_loss", "logistic"): row_losses.LOGISTIC,
-    ("log_loss", "logistic_single"): row_losses.LOGISTIC_SINGLE,
-    ("log_loss", "softmax"): row_losses.SOFTMAX,
-    ("log_loss", "probability"): row_losses.PROBABILITY,
+    ("squared_error", "identity"): kernels.SQUARED,
+    ("absolute_error", "identity"): kernels.ABSOLUTE,
+    ("log_loss", "logistic"): kernels.LOGISTIC,
+    ("log_loss", "logistic_single"): kernels.LOGISTIC_SINGLE,
+    ("log_loss", "softmax"): kernels.SOFTMAX,
+    ("log_loss", "probability"): kernels.PROBABILITY,
 }
 
 
@@ -177,7 +302,7 @@ class TreeEngine(RowSums):
 
         def of_block(block: int, column: Floats) -> None:
             column[masked] = self._baseline[masked, np.newaxis]
-            by_test.scores(self._trees, column, score[block])
+            kernels.scores(self._trees, column, score[block])
 
         self._each_block(of_block)
         return score
@@ -195,7 +320,7 @@ class TreeEngine(RowSums):
         )
 
         def of_block(block: int, column: Floats) -> None:
-            by_word.words(self._trees, column, state.word[block])
+            kernels.words(self._trees, column, state.word[block])
             if has_deep:
                 state.column[block] = column
 
@@ -211,12 +336,12 @@ class TreeEngine(RowSums):
         """Visit trees to mask a feature, or, if that is -1, for the first time."""
         small = self._trees.word[visited] >= 0
         of_small = (visited[small], turned[small], masked < 0)
-        by_word.visit(self._trees, state, *of_small, start, stop)
+        kernels.visit_by_word(self._trees, state, *of_small, start, stop)
         if not small.all():
             tested = self._used[masked] if masked >= 0 else -1
             columns = np.flatnonzero(self.forest.feature_of_column == tested)
             of_deep = (visited[~small], masked, columns, self._baseline[columns])
-            by_test.visit(self._trees, state, *of_deep, start, stop)
+            kernels.visit_by_test(self._trees, state, *of_deep, start, stop)
 
     def _empty_score(self) -> Integers:
         score = np.empty((self._n_blocks, len(self._base), BLOCK), np.int64)
@@ -271,7 +396,7 @@ class TreeEngine(RowSums):
         stop: int,
     ) -> None:
         """Write the sums of a run of blocks without each of some used features, and with all."""
-        row_losses.loss_sums(
+        kernels.loss_sums(
             self._kind,
             self._unit,
             self.forest.divisor,

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees.forest import (
     NUMERIC,
     Forest,
@@ -24,7 +25,6 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     assemble,
     category_flags,
 )
-from chaffinch.tasks.selection.vocabulary import Floats
 
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_SHIFT, _MISSING_NONE, _MISSING_ZERO = 2, 0, 1

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered, check_own
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.masked_loss.base import NotCovered, check_own
 from chaffinch.tasks.selection.masked_loss.trees.forest import (
     NUMERIC,
     Flags,
@@ -24,16 +25,15 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     assemble,
     in_single_precision,
 )
-from chaffinch.tasks.selection.models.columns import (
+from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.selection.models.scikit_learn import (
     FORESTS,
     TREES,
+    ScikitLearnModel,
     feature_of_column,
     histogram_order,
     own_family,
 )
-from chaffinch.tasks.selection.models.estimators import ScikitLearnModel
-from chaffinch.tasks.selection.models.threads import single_thread
-from chaffinch.tasks.selection.vocabulary import Floats
 
 _HISTOGRAM_CODES = 256  # as many as its bitsets hold
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.masked_loss.not_covered import NotCovered
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.trees.forest import (
     Forest,
     Link,
@@ -26,7 +27,6 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     category_flags,
     in_single_precision,
 )
-from chaffinch.tasks.selection.vocabulary import Floats
 
 _LINKS: dict[str, Link] = {
     "reg:squarederror": "identity",

@@ -1,0 +1,419 @@
+"""The command line: ``chaffinch run``, and whatever else `chaffinch --help` lists.
+
+Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 3 warnings and --strict; 130 stopped
+by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Whatever is heavy is imported by the command that needs
+it, so that help is quick.
+"""
+
+import errno
+import json
+import signal
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, TypeGuard
+
+import click
+
+from chaffinch.flows.cli.echo import echo_exactly
+from chaffinch.flows.cli.options import (
+    COMPARISON,
+    RESELECTION,
+    SELECTION,
+    STORE,
+    STRICT,
+    Commands,
+    json_flag,
+    nested,
+    settings_options,
+    verbosity_flags,
+)
+from chaffinch.flows.cli.promotion import diff, promote, promoted, rollback
+from chaffinch.flows.cli.serve import announce, automations, serve
+from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
+from chaffinch.flows.prefect_runtime.server import Server, ServerError
+from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.errors import StrictError, WorkersError
+from chaffinch.tasks.selection.baselines.names import REFITTING, SCORES
+from chaffinch.tasks.settings.methods import ReselectionSettings
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.workers.signals import Stopped
+
+DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
+
+
+@click.command(short_help="Print the columns that a source must give.")
+@click.argument("run")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["sql", "parquet", "json"]),
+    default="json",
+    show_default=True,
+    help="sql: a SELECT, or its list without --table. parquet: the list that readers of Parquet "
+    "take as `columns`. json: an object with the types.",
+)
+@click.option("--table", metavar="NAME", help="sql: the table to read from, such as shop.orders.")
+@click.option(
+    "--dialect",
+    type=click.Choice(DIALECTS),
+    help="sql: how names are quoted.  [default: postgresql]",
+)
+@click.option(
+    "--source",
+    metavar="DATA",
+    help="A table, as chaffinch run takes it: print to standard error how many of its bytes are in "
+    "other columns.",
+)
+@settings_options(ExecutionSettings, STORE)
+def columns(
+    run: str,
+    form: str,
+    table: str | None,
+    dialect: str | None,
+    source: str | None,
+    store: str | None,
+) -> None:
+    """Print the columns that a source must give for the features of RUN.
+
+    RUN is the name of a finished run in the store, its folder, or its selection.json.
+    """
+    from chaffinch.tasks.results.former_run import load_contract
+
+    _check_for_sql(form, {"--table": table, "--dialect": dialect})
+    _check_levels(table)
+    contract = load_contract(run, store=ExecutionSettings().store if store is None else store)
+    read = None if source is None else contract.bytes_in(source)
+    if form == "sql":
+        echo_exactly(as_select(contract.columns, table, dialect or DIALECTS[0]))
+    elif form == "parquet":
+        echo_exactly(json.dumps(contract.columns, ensure_ascii=False))
+    else:
+        types = {feature["name"]: feature["type"] for feature in contract["features"]}
+        found = {
+            "columns": contract.columns,
+            "features": types,
+            "bytes": None if read is None else {"kept": read.kept, "all": read.all},
+        }
+        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+    if read is not None:
+        click.echo(
+            f"{len(contract.columns)} columns are {read.kept:,} of {read.all:,} bytes: "
+            f"{read.share_saved:.0%} belong to other columns",
+            err=True,
+        )
+
+
+def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
+    """Return names as a list in SQL, or as a SELECT from a table."""
+    from sqlalchemy.dialects import registry
+
+    spoken = registry.load(dialect)(paramstyle="named")  # or a per cent sign would be doubled
+    quote = spoken.identifier_preparer.quote_identifier
+    if table is None:
+        return ", ".join(map(quote, names))
+    levels = ".".join(map(quote, table.split(".")))
+    return f"SELECT {', '.join(map(quote, names))}\nFROM {levels}"
+
+
+def _check_levels(table: str | None) -> None:
+    if table is not None and not all(level.strip() for level in table.split(".")):
+        raise InputError(
+            f"--table must be a name, or several parted by a dot, such as shop.orders, but is "
+            f"{table!r}; name a table, or leave it out for the columns alone"
+        )
+
+
+def _check_for_sql(form: str, given: Mapping[str, str | None]) -> None:
+    for option, value in given.items():
+        if value is not None and form != "sql":
+            raise InputError(f"{option} is for --as sql but this is --as {form}; leave it out")
+
+
+@click.command(short_help="Begin with a former run, and change what newer rows say.")
+@click.argument("run")
+@click.argument("data")
+@settings_options(ReselectionSettings, RESELECTION)
+@settings_options(ExecutionSettings, STRICT)
+@verbosity_flags
+@json_flag
+def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given: Any) -> None:
+    """Begin with the features of RUN, and let them leave or return where newer rows say so.
+
+    RUN is the name of a finished run in the store, its folder, or its selection.json; DATA holds
+    the newer rows. All that no option says is as in RUN. The exit codes are those of chaffinch run.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
+    """
+    from chaffinch.flows.prefect_runtime.environment import prepare
+
+    prepare(quiet=True)
+    server = Server()
+    from chaffinch.flows.cli import output
+    from chaffinch.tasks.pipeline.ingestion import each_read_once
+    from chaffinch.tasks.pipeline.run import check
+    from chaffinch.tasks.pipeline.stage import steps_of
+    from chaffinch.tasks.results.former_run import read_former, settings_of
+
+    asked = ReselectionSettings(**nested(given, RESELECTION))
+    execution = ExecutionSettings(**nested(given, STRICT))
+    settings = settings_of(read_former(run, execution.store), asked)
+    steps = steps_of(with_changes=True)
+    with output.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
+        server.check()
+        warn(check(data, settings, execution, on_progress=on_progress))
+        on_progress(output.STARTING_PREFECT, 0, 1)
+        server.start()
+        from chaffinch.flows.prefect_runtime.artifacts import watching
+        from chaffinch.flows.reselection import reselection
+
+        with watching(on_progress, say), server.in_use():
+            result = reselection(run, data, asked, execution)
+    output.show(result, as_json=as_json, with_warnings=False)
+
+
+# A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
+_NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
+_WRITERS = ("click", "rich")  # the libraries that write standard output and standard error
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="chaffinch")
+def cli() -> None:
+    """Find the features worth keeping, retrain a model on them, and say honestly what it gained."""
+
+
+@cli.command(short_help="Select the features of a table.")
+@click.argument("data")
+@click.option(
+    "--method",
+    default="gbmo",
+    metavar="METHOD",
+    help="gbmo and afs_bm find the number of features by themselves, flbmo keeps a fixed number; "
+    "pefs trains a network and the probability of each feature; "
+    f"to compare with, {', '.join(SCORES)} rank the features once and keep the best, and "
+    f"{', '.join(REFITTING)} fit the model again and again as they search.  [default: gbmo]",
+)
+@click.option(
+    "--n-features",
+    type=int,
+    metavar="K",
+    help="gbmo, afs_bm, rfecv, particle_swarm: keep at most K; any other: keep exactly K.",
+)
+@click.option(
+    "--min-score",
+    type=float,
+    metavar="SCORE",
+    help="A ranking, in place of --n-features: keep the features whose score is at least SCORE.",
+)
+@settings_options(SelectionSettings, SELECTION)
+@settings_options(ExecutionSettings, STRICT)
+@verbosity_flags
+@json_flag
+def run(
+    data: str,
+    method: str,
+    n_features: int | None,
+    min_score: float | None,
+    as_json: bool,
+    verbosity: str | None,
+    **given: Any,
+) -> None:
+    """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
+
+    DATA may be at s3://bucket/key, or a table or query in a database, as in
+    postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials
+    come from the environment, and never stand in the address.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
+
+    A run that was stopped goes on where it was when the same command is given again.
+
+    Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; stopped:
+    130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
+    """
+    from chaffinch.flows.prefect_runtime.environment import prepare
+
+    prepare(quiet=True)
+    server = Server()
+    from chaffinch.flows.cli import output
+    from chaffinch.tasks.api.select import method_settings
+    from chaffinch.tasks.pipeline.ingestion import each_read_once
+    from chaffinch.tasks.pipeline.run import check
+    from chaffinch.tasks.pipeline.stage import steps_of
+
+    asked = method_settings(method, n_features, min_score)
+    chosen = {**nested(given, SELECTION), "method": asked}
+    settings = SelectionSettings(**chosen)
+    execution = ExecutionSettings(**nested(given, STRICT))
+    steps = steps_of(with_alternatives=settings.alternatives is not None)
+    with output.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
+        server.check()
+        warn(check(data, settings, execution, on_progress=on_progress))
+        on_progress(output.STARTING_PREFECT, 0, 1)
+        server.start()
+        from chaffinch.flows.feature_selection import feature_selection
+        from chaffinch.flows.prefect_runtime.artifacts import watching
+
+        # What every run needs later is loaded while the server starts.
+        for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
+            import_module(library)
+        with watching(on_progress, say), server.in_use():
+            result = feature_selection(data, settings, execution)
+    output.show(result, as_json=as_json, with_warnings=False)
+
+
+@cli.command(short_help="Compare methods on tables.")
+@click.argument("data", nargs=-1, required=True, metavar="TABLES")
+@settings_options(ComparisonSettings, COMPARISON)
+@click.option(
+    "--time-budget",
+    type=float,
+    metavar="MINUTES",
+    help="Minutes after which what is done by then is concluded from. By default all is done.",
+)
+@settings_options(ExecutionSettings, STRICT)
+@verbosity_flags
+@json_flag
+def compare(
+    data: tuple[str, ...],
+    time_budget: float | None,
+    as_json: bool,
+    verbosity: str | None,
+    **given: Any,
+) -> None:
+    """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
+
+    What is selected in a fold is scored once, on rows that the selection never saw. A comparison
+    that was stopped goes on where it was when the same command is given again. The exit codes are
+    those of chaffinch run.
+
+    NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
+    double quotes, and each double quote in it is doubled, as in CSV.
+    """
+    from chaffinch.flows.prefect_runtime.environment import prepare
+
+    prepare(quiet=True)
+    server = Server()
+    from chaffinch.flows.cli import output
+    from chaffinch.tasks.comparing.run import STEPS, check_time_budget
+
+    check_time_budget(time_budget)
+    settings = ComparisonSettings(**nested(given, COMPARISON))
+    execution = ExecutionSettings(**nested(given, STRICT))
+    with output.progress(STEPS, verbosity) as (on_progress, warn, say):
+        server.check()
+        on_progress(output.STARTING_PREFECT, 0, 1)
+        server.start()
+        from chaffinch.flows.comparison import comparison
+        from chaffinch.flows.prefect_runtime.artifacts import watching
+
+        with watching(on_progress, say, warn), server.in_use():
+            result = comparison(list(data), settings, execution, time_budget)
+    output.show_comparison(result, as_json=as_json, with_warnings=False)
+
+
+@cli.command()
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def runs(store: str | None, as_json: bool) -> None:
+    """List the runs of a store, newest first."""
+    from chaffinch.flows.cli import output
+
+    output.show_runs(_existing_store(store), as_json=as_json)
+
+
+def _require_known(name: str, store: Any) -> None:
+    known = [one.name for one in (*store.runs(), *store.comparisons())]
+    if name not in known:
+        remedy = nearest(name, known) or "; `chaffinch runs` lists those there are"
+        raise InputError(f"there is no run or comparison {name!r} in {store.path}{remedy}")
+
+
+@cli.command()
+@click.argument("run")
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def show(run: str, store: str | None, as_json: bool) -> None:
+    """Show a finished RUN again, or a comparison."""
+    from chaffinch.flows.cli import output
+    from chaffinch.tasks.comparing.run import load_comparison
+    from chaffinch.tasks.results.result import load_result
+
+    existing = _existing_store(store)
+    compared = {comparison.name: comparison for comparison in existing.comparisons()}
+    _require_known(run, existing)
+    if run in compared:
+        output.show_comparison(load_comparison(compared[run]), as_json=as_json)
+    else:
+        output.show(load_result(existing.existing(run)), as_json=as_json)
+
+
+for command in (
+    *(reselect, columns, shuffle, descend),
+    *(diff, promote, promoted, rollback, serve, automations, announce),
+):
+    cli.add_command(command)
+
+
+def exit_code(run_command: Callable[..., Any]) -> int:
+    """Run a command, and say in one line why it ended, if that is not well."""
+    try:
+        code = run_command(prog_name="chaffinch", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        _say(error.format_message())
+        return error.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
+        cause = error.__cause__ or error  # click makes an Abort of it
+        click.echo(" ".join(["Stopped.", *getattr(cause, "__notes__", ())]), err=True)
+        return 128 + (cause.signal if isinstance(cause, Stopped) else signal.SIGINT)
+    except StrictError as error:
+        for warning in error.warnings:
+            click.echo(f"Warning: {in_a_line(warning)}", err=True)
+        _say(f"{error.count} (--strict), so nothing was trained")
+        return 3
+    except InputError as error:
+        _say(error)
+        return 2
+    except (StorageError, WorkersError, ServerError) as error:
+        _say(error)
+        return 1
+    except Exception as error:
+        if is_out_of_memory(error):
+            doing = next(iter(getattr(error, "__notes__", ())), "running the command")
+            _say(f"out of memory while {doing}; give fewer rows or columns, or more memory")
+            return 1
+        if not _is_of_the_output(error):
+            raise
+        with suppress(OSError):
+            _say(f"the output cannot be written ({error.strerror})")
+        return 128 + signal.SIGHUP if error.errno == errno.EIO else 1
+    return code if isinstance(code, int) else 0
+
+
+def _say(error: object) -> None:
+    click.echo(f"Error: {in_a_line(error)}", err=True)
+
+
+def _is_of_the_output(error: Exception) -> TypeGuard[OSError]:
+    """Return whether standard output or standard error cannot be written, not any other file."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    writer = frame.f_globals.get("__name__", "").partition(".")[0]
+    return isinstance(error, OSError) and error.errno in _NOT_WRITTEN and writer in _WRITERS
+
+
+def _existing_store(store: str | None) -> Any:
+    from chaffinch.storage.runs.store import Store
+
+    return Store.find(ExecutionSettings().store if store is None else store)

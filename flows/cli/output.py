@@ -1,0 +1,447 @@
+"""What a person sees in the terminal: progress while a run goes on, a table when it is done."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from chaffinch.flows.cli.echo import echo, echo_exactly
+from chaffinch.flows.cli.progress import ProgressLines, numbered
+from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
+from chaffinch.storage.runs.promotions import Promotion, Promotions
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.comparing.run import ComparisonResult
+from chaffinch.tasks.pipeline.stage import STEPS, OnProgress, Say, Warn, tell_nobody
+from chaffinch.tasks.promotion.promote import read_contract
+from chaffinch.tasks.reporting.sections import (
+    lines_of_changes,
+    proof,
+    proof_of_all,
+    what_makes_room,
+    why_missing,
+    why_undecided,
+    why_worthless,
+)
+from chaffinch.tasks.reporting.text import (
+    counted,
+    interval,
+    listed,
+    made_of_earlier_rows,
+    number,
+    on_scales,
+)
+from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
+from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.statistics.bootstrap import difference_of, signed
+from chaffinch.tasks.workers.logging import ContextFilter
+
+NAMES_SHOWN = 40
+
+
+def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -> Iterator[str]:
+    """Yield what there is and what is lacking, two lines for each set, and if they decide nothing.
+
+    Parameters
+    ----------
+    found : dict
+        As in ``alternatives.json``.
+    loss_name : str
+        In words.
+    n_units : int
+        Rows, groups or blocks of time of the test part.
+    """
+    asked = found["settings"]
+    n_found, n_asked = len(found["sets"]), asked["number"]
+    said = f"{counted(n_found, 'alternative')}, tau {asked['tau']:g}, by {asked['quality']}"
+    if n_found < n_asked:
+        were = "was" if n_asked == 1 else "were"
+        said += f"; {n_asked} {were} asked for, but {why_missing(found)}"
+    yield f"{said}{':' if n_found else '.'}"
+    if n_found < n_asked and (room := what_makes_room(found)):
+        yield f"  {room}"
+    for known in filter(None, (proof_of_all(found), why_worthless(found))):
+        yield f"  {known}."
+    for place, one in enumerate(found["sets"], start=1):
+        difference = number(one["difference"], "+")
+        if one["interval"] is not None:
+            difference += f" {interval(one['interval'])}"
+        known = proof(found, one)
+        yield (
+            f"  {place}. test {loss_name} {one['test_loss']:.4g}, {difference} "
+            f"to the chosen; quality {one['quality']:.4g}"
+            f"{known and f', {known}'}"
+        )
+        where = " (the report and --json list all)" if len(one["features"]) > NAMES_SHOWN else ""
+        yield f"     {listed(one['features'], NAMES_SHOWN)}{where}"
+    if undecided := why_undecided(found, n_units):
+        yield f"  {undecided}."
+
+
+STARTING_PREFECT = "starting Prefect"
+SECONDS_BETWEEN_LINES = 30
+_WIDTH_OF_A_FILE = 160
+# State of a run -> what to do about it.
+_REMEDIES = {
+    "unfinished": "An unfinished run goes on, or says again why it cannot, when the command that "
+    "began it is given again.",
+    "damaged": "What is damaged, and how to mend it, is said by chaffinch show RUN.",
+}
+
+
+class Showing(NamedTuple):
+    """What a command can show while it works."""
+
+    on_progress: OnProgress
+    warn: Warn
+    say: Say
+
+
+@contextmanager
+def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iterator[Showing]:
+    """Show on standard error how far the steps are while the block runs, and what is said."""
+    console = Console(stderr=True)
+    under_way = "running the command"
+
+    def noted(step: str, done: int, total: int) -> None:
+        nonlocal under_way
+        under_way = f"running step {step.replace('_', ' ')!r}"
+        on_progress(step, done, total)
+
+    with _shown(console, steps, verbosity) as on_progress:
+        warn = partial(_print_warnings, console)
+        try:
+            yield Showing(noted, warn, partial(_unless_quiet, console, verbosity))
+        except Exception as error:
+            if is_out_of_memory(error):
+                error.add_note(under_way)
+            raise
+
+
+def _unless_quiet(console: Console, verbosity: str | None, line: str) -> None:
+    if verbosity != "quiet":
+        _print_line(console, line)
+
+
+def _print_line(console: Console, line: str, style: str = "") -> None:
+    console.print(Text(printable(line), style), soft_wrap=True)
+
+
+def _print_path(console: Console, report: Path) -> None:
+    # out(): a path is never wrapped, so that it can be copied
+    console.out(f"Report: {printable(str(report.resolve()))}", highlight=False)
+
+
+def _shown(
+    console: Console, steps: Sequence[str], verbosity: str | None
+) -> AbstractContextManager[OnProgress]:
+    if verbosity == "quiet":
+        return nullcontext(tell_nobody)
+    if verbosity == "verbose":
+        return _lines_and_log(steps)
+    return _bars(console, steps) if console.is_terminal else _lines(steps)
+
+
+@contextmanager
+def _lines_and_log(steps: Sequence[str]) -> Iterator[OnProgress]:
+    log, handler = logging.getLogger("chaffinch"), logging.StreamHandler()
+    handler.addFilter(ContextFilter())
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        with _lines(steps) as on_progress:
+            yield on_progress
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
+
+@contextmanager
+def _bars(console: Console, steps: Sequence[str]) -> Iterator[OnProgress]:
+    columns = (
+        SpinnerColumn(finished_text="[green]✓[/]"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        lines: dict[str, Any] = {}
+
+        def on_progress(step: str, done: int, total: int) -> None:
+            if step not in lines:
+                lines[step] = bars.add_task(numbered(step, steps), total=total)
+            bars.update(lines[step], completed=done, total=total)
+
+        try:
+            yield on_progress
+        except BaseException:
+            bars.live.transient = True  # what is left to read is the error
+            raise
+
+
+@contextmanager
+def _lines(steps: Sequence[str]) -> Iterator[OnProgress]:
+    lines = ProgressLines(partial(echo, err=True), steps)
+    ended = threading.Event()
+
+    def tell_regularly() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LINES):
+            lines.tell()
+
+    teller = threading.Thread(target=tell_regularly, daemon=True)
+    teller.start()
+    try:
+        yield lines
+    finally:
+        ended.set()
+        teller.join()
+
+
+def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) -> None:
+    """Print a result: as a table with the verdict, or as the feature contract in JSON.
+
+    The contract always holds the warnings; the table is followed by them unless they were said.
+    """
+    console = console_of_results()
+    if as_json:
+        where = {"run": result.run, "folder": str(result.folder)}
+        found = {"scores": result.scores, "alternatives": result.alternatives}
+        console.out(json.dumps({**where, **result.contract, **found}, indent=2), highlight=False)
+        return
+    kept, total = len(result.features), len(result.candidates)
+    contract = result.contract
+    table = Table(title=f"{result.run}", title_justify="left", title_style="bold")
+    table.add_column("part")
+    table.add_column("rows", justify="right")
+    loss = Text(printable(loss_in_words(contract["loss"])))
+    table.add_column(loss + f", all {total}", justify="right")
+    table.add_column(f"selected {kept}", justify="right")
+    table.add_column("difference", justify="right")
+    rows = contract["dataset"]["rows_by_part"]
+    for part, losses in result.losses.items():
+        before, after = losses["all_features"], losses["selected"]
+        table.add_row(
+            part.replace("_", " "),
+            f"{rows[part]:,}",
+            f"{before:.4g}",
+            f"{after:.4g}",
+            signed(difference_of(after, before)),
+            style="bold" if part == "test" else None,
+        )
+    console.print(table)
+    shown = ", ".join(result.features[:NAMES_SHOWN])
+    more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
+    _print_line(console, f"Kept {kept} of {total}: {shown}{more}")
+    _print_line(console, result.verdict, "bold")
+    for line in (on_scales(result.settings), made_of_earlier_rows(result.settings)):
+        if line:
+            _print_line(console, line)
+    if result.alternatives is not None:
+        n_units, loss_name = contract["comparison"]["units"], loss_in_words(contract["loss"])
+        for line in lines_of_alternatives(result.alternatives, loss_name, n_units):
+            _print_line(console, line)
+    if result.changes is not None:
+        for line in lines_of_changes(result.changes):
+            _print_line(console, line)
+    if with_warnings:
+        _print_warnings(console, result.warnings)
+    if result.folder is not None:
+        _print_path(console, result.folder / "report.html")
+
+
+def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:
+    """Print what a comparison found: in lines, or every scored set in JSON.
+
+    JSON always holds the warnings; the lines are followed by them unless they were said.
+    """
+    console = console_of_results()
+    if as_json:
+        found = {
+            "comparison": result.name,
+            "folder": str(result.folder),
+            "warnings": list(result.warnings),
+            "remarks": list(result.remarks),
+            "losses_planned": result.summary.n_planned,
+            "losses_missing": result.summary.n_missing,
+            "not_reached": [
+                {"table": table, "model": model} for table, model in result.not_reached
+            ],
+            "tables": [asdict(table) for table in result.summary.tables],
+            "rankings": [asdict(ranking) for ranking in result.summary.rankings],
+            "results": result.table.to_pylist(),
+        }
+        console.out(json.dumps(found, indent=2), highlight=False)
+        return
+    for line in result.lines:
+        console.out(printable(line), highlight=False)
+    if with_warnings:
+        _print_warnings(console, result.warnings)
+    if result.folder is not None:
+        _print_path(console, result.folder / "report.html")
+
+
+def show_runs(store: Store, *, as_json: bool) -> None:
+    """Print the runs of a store, newest first, and the names of its comparisons."""
+    console = console_of_results()
+    catalog = [summary(run) for run in store.runs()]
+    if as_json:
+        console.out(json.dumps(catalog, indent=2), highlight=False)
+    elif not catalog:
+        _print_line(console, f"No runs in {store.path} yet.")
+    else:
+        rows = [_in_words(entry) for entry in catalog]
+        table = Table()
+        for column in rows[0]:
+            # a name that is cut short cannot be given to `chaffinch show`
+            table.add_column(column, no_wrap=column == "run")
+        for row in rows:
+            table.add_row(*(Text(printable(value)) for value in row.values()))
+        console.print(table)
+        states = {entry["state"] for entry in catalog}
+        for state in sorted(states & _REMEDIES.keys()):
+            _print_line(console, _REMEDIES[state])
+    if not as_json:
+        for line in _compared(store.comparisons()):
+            _print_line(console, line)
+
+
+def _compared(comparisons: Sequence[Run]) -> Iterator[str]:
+    """Yield the names of comparisons, those that are not finished by themselves."""
+    unfinished = [one.name for one in comparisons if is_unfinished_comparison(one)]
+    finished = [one.name for one in comparisons if one.name not in unfinished]
+    if finished:
+        yield f"Comparisons, for chaffinch show: {', '.join(finished)}"
+    if unfinished:
+        yield (
+            f"Comparisons that are not finished, of which chaffinch show says why: "
+            f"{', '.join(unfinished)}"
+        )
+
+
+def _in_words(entry: dict[str, Any]) -> dict[str, str]:
+    """Return a line of the catalog as a person reads it."""
+    at, kept = entry["next_stage"], entry["kept"]
+    return {
+        "run": entry["run"],
+        "created (UTC)": entry["created"][:19].replace("T", " "),
+        "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
+        "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
+        "test loss, all": short(entry["test_loss_all"]),
+        "selected": short(entry["test_loss_selected"]),
+        "verdict": entry["verdict"] or "",
+    }
+
+
+def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        _print_line(console, f"Warning: {warning}")
+
+
+def console_of_results() -> Console:
+    """Return where results go: as wide as the terminal, or wide enough for a file or a pipe."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
+
+
+def short(figure: float | None) -> str:
+    """Return a figure to four digits, or nothing where there is none."""
+    return "" if figure is None else f"{figure:.4g}"
+
+
+def show_names(histories: Promotions, *, as_json: bool) -> bool:
+    """Print the contract in use of every data set; return whether each can be read.
+
+    What is damaged is told on standard error, and has no row where its history is.
+    """
+    last: dict[str, Promotion | None] = {}
+    damage: dict[str, str] = {}
+    for name in histories.names():
+        last[name] = None
+        try:
+            last[name] = entry = histories.existing(name)[-1]
+            read_contract(histories, entry)
+        except (InputError, StorageError) as error:
+            damage[name] = str(error)
+    if as_json:
+        found = [
+            {"name": name, **_fields(entry), "damage": damage.get(name, "")}
+            for name, entry in last.items()
+        ]
+        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+    elif not last:
+        echo("Nothing was promoted yet.")
+    else:
+        known = {name: entry for name, entry in last.items() if entry is not None}
+        _print([{"data set": name, **_promotion_in_words(entry)} for name, entry in known.items()])
+    for name, why in damage.items():
+        echo(f"Error: what is promoted as {name} cannot be read: {why}", err=True)
+    return not damage
+
+
+def show_history(histories: Promotions, name: str, *, as_json: bool) -> bool:
+    """Print what was promoted for a data set, the newest first, and where its contract is."""
+    newest_first = histories.existing(name)[::-1]
+    path = histories.path(newest_first[0])
+    damage = {entry.contract: _damage(histories, entry) for entry in newest_first}
+    if as_json:
+        entries = [{**asdict(entry), "damage": damage[entry.contract]} for entry in newest_first]
+        found = {"name": name, "contract": str(path), "history": entries}
+        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _print([_promotion_in_words(entry) for entry in newest_first])
+        echo(f"The contract in use: {path}")
+    in_use = newest_first[0].contract
+    for contract, why in damage.items():
+        if why and contract == in_use:
+            echo(f"Error: the contract in use cannot be read: {why}", err=True)
+        elif why:
+            echo(f"Warning: no rollback leads to an earlier contract: {why}", err=True)
+    return not damage[in_use]
+
+
+def _damage(histories: Promotions, entry: Promotion) -> str:
+    """Return why the contract of an entry cannot be read; empty where it can."""
+    try:
+        read_contract(histories, entry)
+    except StorageError as error:
+        return str(error)
+    return ""
+
+
+def _fields(entry: Promotion | None) -> dict[str, str | None]:
+    if entry is None:
+        return dict.fromkeys(field.name for field in fields(Promotion))
+    return asdict(entry)
+
+
+def _promotion_in_words(entry: Promotion) -> dict[str, str]:
+    return {
+        "run": entry.run,
+        "promoted (UTC)": entry.promoted[:19].replace("T", " "),
+        "how": entry.how,
+        "reason": entry.reason,
+    }
+
+
+def _print(rows: list[Mapping[str, str]]) -> None:
+    if not rows:
+        return
+    table = Table()
+    for column in rows[0]:
+        # a name that is cut short cannot be given to a command
+        table.add_column(column, no_wrap=column in ("run", "data set"))
+    for row in rows:
+        table.add_row(*(Text(printable(value)) for value in row.values()))
+    console_of_results().print(table)

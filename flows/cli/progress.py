@@ -1,0 +1,96 @@
+"""Progress where nobody watches a terminal: a line as a step begins, as it ends, and in between.
+
+A log of a run in the night reads
+
+    4/9 train base model
+    4/9 train base model: 12 of 60 after 30 s
+    4/9 train base model: done after 71.3 s
+
+and of an hour not a line for each half minute.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+from chaffinch.tasks.pipeline.stage import STEPS
+
+# Steps that only look at what was given; if they refuse it, that is the only line.
+_CHECKING = ("ingest", "describe")
+_LONGER = 1.1  # times as long as when it last told of itself is what a step takes to do so again
+
+
+def numbered(step: str, steps: Sequence[str]) -> str:
+    """Return what a person reads of a step: its place among all, and its name in words."""
+    number = f"{steps.index(step) + 1}/{len(steps)} " if step in steps else "    "
+    return number + step.replace("_", " ")
+
+
+class ProgressLines:
+    """Called with a step's progress, says it in lines; `tell`, called now and then, in between.
+
+    Parameters
+    ----------
+    say : callable
+        Called with each line.
+    steps : sequence of str
+        Every step, in order.
+    clock : callable
+        Gives seconds.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        steps: Sequence[str] = STEPS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._say, self._steps = say, steps
+        self._clock = clock
+        self._lock = Lock()  # `tell` comes from a thread of its own
+        self._held: list[str] | None = []
+        self._begun: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+        self._ended: set[str] = set()
+        self._now: tuple[str, int, int] | None = None
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Note that `done` of the `total` items of `step` are done; 1 of 1 ends it."""
+        with self._lock:
+            if step in self._ended:
+                return  # the run finds done what the check before it has done
+            if step not in _CHECKING:
+                self._release()
+            name, ends = numbered(step, self._steps), done == total == 1
+            if step not in self._begun:
+                self._begun[step] = self._clock()
+                self._line(f"{name}: finished before" if ends else name)
+            elif ends:
+                self._line(f"{name}: done after {self._clock() - self._begun[step]:.1f} s")
+            self._now = None if ends else (step, done, total)
+            if ends:
+                self._ended.add(step)
+
+    def tell(self) -> None:
+        """Say where the step is that goes on, but seldom of one that takes long."""
+        with self._lock:
+            self._release()
+            if self._now is not None:
+                step, done, total = self._now
+                items = f"{done} of {total} " if total > 1 else ""
+                seconds = self._clock() - self._begun[step]
+                if seconds < _LONGER * self._told.get(step, 0.0):
+                    return
+                self._told[step] = seconds
+                self._line(f"{numbered(step, self._steps)}: {items}after {seconds:.0f} s")
+
+    def _line(self, line: str) -> None:
+        if self._held is None:
+            self._say(line)
+        else:
+            self._held.append(line)
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        for line in held or ():
+            self._say(line)

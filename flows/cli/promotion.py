@@ -1,0 +1,172 @@
+"""``chaffinch diff``, ``promote``, ``promoted`` and ``rollback``, gathered by `flows.commands`."""
+
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaffinch.flows.cli.echo import echo, echo_exactly
+from chaffinch.flows.cli.options import STORE, json_flag, settings_options
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import path_from
+from chaffinch.tasks.settings.selection import ExecutionSettings
+
+reason_option = click.option("--reason", default="", help="Why, for the history.")
+
+
+@click.command(short_help="Say what differs between two runs.")
+@click.argument("before")
+@click.argument("after")
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
+    """Say what differs between the runs BEFORE and AFTER of one target.
+
+    Which features were gained and lost, what that does to the loss on the test rows of AFTER, with
+    both sets refitted on its rows, and how far each feature moved from one table to the other.
+    BEFORE and AFTER are names of finished runs in the store, folders of runs, or selection.json
+    files; the losses need AFTER to be a run.
+    """
+    from chaffinch.tasks.promotion.difference import difference
+    from chaffinch.tasks.promotion.text import lines_of_difference
+
+    found = difference(before, after, store=_store(store))
+    _say(lines_of_difference(found), found.as_json(), as_json=as_json)
+
+
+@click.command(short_help="Make the contract of a run the one in use.")
+@click.argument("run")
+@click.option(
+    "--as",
+    "name",
+    metavar="NAME",
+    help="Of the data set. By default the table's, without its ending.",
+)
+@reason_option
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def promote(run: str, name: str | None, reason: str, store: str | None, as_json: bool) -> None:
+    """Make the contract of RUN the one in use for its data set, and say what that changes.
+
+    This is for a person to decide, and so it is carried out whatever changes. Where a Prefect
+    server is configured, it is told by the event chaffinch.promoted.
+    """
+    from chaffinch.tasks.promotion.promote import (
+        against_promoted,
+        default_name,
+        kept_run,
+        promote_by,
+    )
+    from chaffinch.tasks.promotion.text import lines_of_difference
+
+    kept = kept_run(run, _store(store))
+    against = against_promoted(kept, default_name(kept) if name is None else name)
+    entry = promote_by(
+        kept,
+        against.name,
+        "by hand",
+        reason,
+        seen=len(against.history),
+        owes_event=_hears_of_events(),
+    )
+    found = against.difference
+    if found is not None:
+        lines = lines_of_difference(found)
+    elif against.damage:
+        lines = [f"What that changes cannot be said: {against.damage}."]
+    else:
+        lines = ["Nothing was promoted before."]
+    _say(
+        [*lines, f"Promoted {run} as {against.name}."],
+        {
+            "name": against.name,
+            "promotion": asdict(entry),
+            "difference": None if found is None else found.as_json(),
+            "damage": against.damage,
+        },
+        as_json=as_json,
+    )
+    _send_owed(against.name, _store(store))
+
+
+@click.command(short_help="Say which contracts are in use, and which ones were.")
+@click.argument("name", required=False)
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def promoted(name: str | None, store: str | None, as_json: bool) -> None:
+    """Say what was promoted for the data set NAME, the newest first; without it, for every one.
+
+    What is damaged is named on standard error, and the rest is listed; the exit code is 1 if that
+    is a contract in use. Events that are owed are sent, where a Prefect server is configured.
+    """
+    from chaffinch.flows.cli.output import show_history, show_names
+    from chaffinch.storage.runs.store import Store
+
+    histories = Store.find(_store(store)).promotions
+    if name is None:
+        is_whole = show_names(histories, as_json=as_json)
+    else:
+        is_whole = show_history(histories, name, as_json=as_json)
+    for one in histories.names() if name is None else [name]:
+        with suppress(InputError, StorageError):  # of a damaged history, which was told
+            if histories.owed(one):
+                _send_owed(one, _store(store))
+    if not is_whole:
+        raise click.exceptions.Exit(1)
+
+
+@click.command(short_help="Go back to the contract that was in use before.")
+@click.argument("name")
+@reason_option
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
+    """Go back to the contract that was in use for the data set NAME before the present one.
+
+    Given again, it goes further back. Until a person promotes a run, nothing is promoted
+    automatically after that. Where a Prefect server is configured, it is told by the event
+    chaffinch.promoted.
+    """
+    from chaffinch.storage.runs.store import Store
+
+    histories = Store.find(_store(store)).promotions
+    entry = histories.rollback(name, reason, owes_event=_hears_of_events())
+    said = {"name": name, "promotion": asdict(entry)}
+    _say([f"The contract of {entry.run} is in use again for {name}."], said, as_json=as_json)
+    _send_owed(name, _store(store))
+
+
+def _say(lines: list[str], found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for line in lines:
+        echo(line)
+
+
+def _store(given: str | None) -> Path:
+    return ExecutionSettings().store if given is None else path_from(given, "store")
+
+
+def _hears_of_events() -> bool:
+    """Return whether a Prefect server is configured."""
+    from chaffinch.flows.prefect_runtime.environment import prepare
+
+    prepare()
+    from chaffinch.flows.prefect_runtime.events import server_url
+
+    return server_url() is not None
+
+
+def _send_owed(name: str, store: Path) -> None:
+    """Send what is owed where a server is configured; say on standard error if that cannot be."""
+    if not _hears_of_events():
+        return
+    from chaffinch.flows.prefect_runtime.promotion_events import send_owed
+
+    problem = send_owed(name, store)
+    if problem is not None:
+        echo(f"Warning: {problem}", err=True)

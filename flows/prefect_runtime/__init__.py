@@ -1,0 +1,1 @@
+"""What a run needs of Prefect: its environment, server, tasks, limits, events and artifacts."""

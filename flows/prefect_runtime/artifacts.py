@@ -1,0 +1,316 @@
+"""What the Prefect UI shows of a run: progress while it goes on, verdict, tables and charts after.
+
+Progress goes as well to whoever watches in this process; see `watching`.
+"""
+
+import base64
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Literal, cast
+from urllib.parse import quote
+from uuid import UUID
+
+import uvicorn
+from fastapi import FastAPI, HTTPException
+from fastapi.middleware.trustedhost import TrustedHostMiddleware
+from fastapi.responses import FileResponse
+from prefect import get_run_logger
+from prefect.artifacts import (
+    create_image_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
+
+from chaffinch.flows.cli.output import STARTING_PREFECT
+from chaffinch.storage.errors import InputError, printable
+from chaffinch.storage.files import path_in
+from chaffinch.storage.runs.store import Run
+from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
+from chaffinch.tasks.pipeline.stage import (
+    STEPS,
+    OnProgress,
+    Say,
+    Warn,
+    say_nothing,
+    tell_nobody,
+    warn_nobody,
+)
+from chaffinch.tasks.promotion.difference import Difference
+from chaffinch.tasks.reporting.text import on_scales
+from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.selection.losses import loss_in_words
+
+# Reports that open from the Prefect UI: a link where somebody serves them, else their path.
+#
+# A browser follows no link from a server's page to a file. So `chaffinch serve` can serve the
+# reports of its store on the loopback interface, and nothing else of it.
+
+# What the processes of runs are told: where reports are served, and of which store; of any, if
+# that is not set, as where a web server of one's own serves the only one.
+_URL, _STORE = "CHAFFINCH_REPORTS_URL", "CHAFFINCH_REPORTS_STORE"
+_REPORT = "report.html"
+_HOST = "127.0.0.1"
+_SECONDS_TO_END = 5
+_ALONE = {  # a report asks for nothing and runs nothing
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+
+Kind = Literal["runs", "comparisons"]
+
+
+def report_in_markdown(folder: Path) -> str:
+    """Return where the report of a run or comparison is: a link, or the path of the file."""
+    url, served = os.environ.get(_URL), os.environ.get(_STORE)
+    store = folder.parent.parent
+    if not url or (served and Path(served).resolve() != store.resolve()):
+        return f"Report: `{folder / _REPORT}`"
+    name = quote(f"{folder.parent.name}/{folder.name}/{_REPORT}")
+    return f"Report: [{folder.name}]({url.rstrip('/')}/{name})"
+
+
+@contextmanager
+def reports_served(store: Path, port: int | None) -> Iterator[None]:
+    """Serve the reports of a store to browsers of this machine, and have runs link to them."""
+    if port is None:
+        yield
+        return
+    try:
+        listener = socket.create_server((_HOST, port))
+    except OSError as error:
+        raise InputError(
+            f"reports cannot be served on port {port} ({error.strerror}); give another port"
+        ) from error
+    config = uvicorn.Config(_app(store), log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    os.environ[_URL], os.environ[_STORE] = f"http://{_HOST}:{port}", str(store.resolve())
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(_SECONDS_TO_END)
+        del os.environ[_URL], os.environ[_STORE]
+
+
+def _app(store: Path) -> FastAPI:
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    # or a page of elsewhere could have its own name lead here, and read along
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[_HOST, "localhost"])
+
+    @app.get("/{kind}/{name}/report.html")
+    def report(kind: Kind, name: str) -> FileResponse:
+        try:
+            path = path_in(store, f"{kind}/{name}/{_REPORT}")
+        except InputError as error:
+            raise HTTPException(404, str(error)) from error
+        if not path.is_file():
+            raise HTTPException(404, f"there is no report of {name}")
+        return FileResponse(path, media_type="text/html", headers=_ALONE)
+
+    return app
+
+
+_watcher: ContextVar[OnProgress] = ContextVar("watcher", default=tell_nobody)
+_listener: ContextVar[Say] = ContextVar("listener", default=say_nothing)
+_warned: ContextVar[Warn] = ContextVar("warned", default=warn_nobody)
+
+_SECONDS_BETWEEN_UPDATES = 1.0
+
+
+@contextmanager
+def watching(
+    on_progress: OnProgress, say: Say = say_nothing, warn: Warn = warn_nobody
+) -> Iterator[None]:
+    """Send the progress of flows called inside, and what they say on the way, there as well."""
+    watcher, listener, warned = _watcher.set(on_progress), _listener.set(say), _warned.set(warn)
+    try:
+        yield
+    finally:
+        _watcher.reset(watcher)
+        _listener.reset(listener)
+        _warned.reset(warned)
+
+
+def say(line: str) -> None:
+    """Say something on the way: to the log of the present flow run, and to whoever watches."""
+    get_run_logger().info(printable(line))
+    _listener.get()(line)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Say what is odd about tables: to the log of the present flow run, and to whoever watches."""
+    for warning in warnings:
+        get_run_logger().warning(printable(warning))
+    _warned.get()(warnings)
+
+
+def key_of(data_set: str, kind: str) -> str:
+    """Return the key of an artifact, such as ``orders-verdict``.
+
+    The UI shows what has the same key as versions of one thing: those of a data set, night by
+    night. A key holds small letters, digits and dashes.
+    """
+    return re.sub(r"[^a-z0-9]+", "-", f"{data_set} {kind}".lower()).strip("-")
+
+
+class ProgressArtifact:
+    """Called with a step's progress, keeps the flow run's progress artifact up to date.
+
+    Parameters
+    ----------
+    key, title : str
+        Of the artifact.
+    steps : sequence of str
+        Every step, in order.
+    """
+
+    def __init__(self, key: str, title: str, steps: Sequence[str] = STEPS) -> None:
+        self._title, self._steps = title, steps
+        self._tell = _watcher.get()
+        self._tell(STARTING_PREFECT, 1, 1)
+        self._updated = time.monotonic()
+        created = create_progress_artifact(progress=0.0, key=key, description=f"{title}: starting")
+        self._id = cast(UUID, created)  # a coroutine only where there is an event loop
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Note that `done` of the `total` items of `step` are done."""
+        self._tell(step, done, total)
+        is_last = step == self._steps[-1] and done == total
+        if not is_last and time.monotonic() - self._updated < _SECONDS_BETWEEN_UPDATES:
+            return
+        self._updated = time.monotonic()
+        share = (self._steps.index(step) + done / max(total, 1)) / len(self._steps)
+        update_progress_artifact(
+            self._id,
+            progress=100 * share,
+            description=f"{self._title}: {step.replace('_', ' ')}, {done} of {total}",
+        )
+
+
+def publish(
+    run: Run,
+    result: SelectionResult,
+    data_set: str,
+    governance: Sequence[str] = (),
+    difference: Difference | None = None,
+) -> UUID:
+    """Put the result into the UI: the verdict, the losses of each part, what was kept, charts."""
+    verdict = create_markdown_artifact(
+        _verdict(result, governance),
+        key=key_of(data_set, "verdict"),
+        description=f"{len(result.features)} of {len(result.candidates)} features kept",
+    )
+    losses = [
+        {
+            "part": part.replace("_", " "),
+            "all features": _rounded(values["all_features"]),
+            "selected": _rounded(values["selected"]),
+        }
+        for part, values in result.losses.items()
+    ]
+    create_table_artifact(
+        losses,
+        key=key_of(data_set, "losses"),
+        description=f"Loss ({loss_in_words(result.contract['loss'])}) of each part of the rows",
+    )
+    features = [
+        {
+            "feature": name,
+            "kept": bool(kept),
+            "removed at step": None if kept or not step else int(step),
+        }
+        for name, kept, step in zip(result.candidates, result.mask, result.steps, strict=True)
+    ]
+    create_table_artifact(
+        features,
+        key=key_of(data_set, "features"),
+        description="Every feature in the table's order; the later it was removed, the more useful",
+    )
+    _publish_charts(run, result, data_set, difference)
+    return cast(UUID, verdict)  # a coroutine only where there is an event loop
+
+
+def _publish_charts(
+    run: Run, result: SelectionResult, data_set: str, difference: Difference | None
+) -> None:
+    """Show the elimination curve and what the sets have in common, where there are any."""
+    charts = {
+        "elimination curve": (
+            elimination_image(run),
+            "Loss as ever fewer features are left; the axis says of which rows",
+        ),
+        "set overlap": (
+            overlap_image(_sets(result, difference)),
+            "Which features the chosen set shares with what is promoted, and with alternatives",
+        ),
+    }
+    for kind, (image, description) in charts.items():
+        if image is not None:
+            coded = base64.b64encode(image).decode()
+            url = f"data:image/svg+xml;base64,{coded}"
+            create_image_artifact(url, key=key_of(data_set, kind), description=description)
+
+
+def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, list[str]]:
+    """Return the features of each set that a person may want beside the chosen one."""
+    sets = {"chosen": result.features}
+    if difference is not None:
+        stayed = [name for name in result.features if name not in difference.gained]
+        sets["promoted"] = [*stayed, *difference.lost]
+    others = () if result.alternatives is None else result.alternatives["sets"]
+    numbered = enumerate(others, start=1)
+    return sets | {f"alternative {place}": one["features"] for place, one in numbered}
+
+
+def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:
+    """Change what `publish` said of governance, after a person has decided.
+
+    Parameters
+    ----------
+    artifact : UUID
+        What `publish` returned.
+    result, governance
+        As there.
+    """
+    with get_client(sync_client=True) as client:
+        client.update_artifact(artifact, ArtifactUpdate(data=_verdict(result, governance)))
+
+
+def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
+    """Return all that a person should read first, in markdown."""
+    changes = [] if result.changes is None else [result.changes["sentence"]]
+    scaled = on_scales(result.settings)
+    scales = [] if scaled is None else [_literal(scaled)]
+    compared = [_literal(line) for line in governance]
+    warnings = warnings_in_markdown(result.warnings)
+    report = [] if result.folder is None else [report_in_markdown(result.folder)]
+    return "\n\n".join([*changes, result.verdict, *scales, *compared, *warnings, *report])
+
+
+def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:
+    """Return a paragraph for each warning."""
+    return [f"**Warning:** {_literal(warning)}" for warning in warnings]
+
+
+def _literal(text: str) -> str:
+    """Return text that markdown shows as it is: names of columns may hold anything."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
+
+
+def _rounded(loss: float) -> float:
+    """Return a loss to the six digits that a person reads; selection.json has them all."""
+    return float(f"{loss:.6g}")

@@ -1,0 +1,95 @@
+"""Ends a run that is cancelled in the UI where nobody else would.
+
+Behind `chaffinch serve` and behind a work pool a runner of Prefect ends the process of a run that
+is cancelled. A run that a person started, by `chaffinch run` or by calling a flow, has no runner:
+it would be shown as cancelling for ever, and go on. So it looks by itself.
+"""
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from functools import wraps
+from types import TracebackType
+from typing import ParamSpec, TypeVar, cast
+from uuid import UUID
+
+import httpx
+from prefect import runtime
+from prefect.client.orchestration import get_client
+from prefect.exceptions import TerminationSignal
+from prefect.states import Cancelled
+
+from chaffinch.tasks.workers.signals import raised_again_where_lost
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SECONDS_BETWEEN_LOOKS = 2.0
+
+
+def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function of a flow, which ends as cancelled soon after its run is cancelled.
+
+    It does if it runs in the main thread, which alone can be interrupted.
+    """
+
+    @wraps(function)
+    def watched(*args: P.args, **kwargs: P.kwargs) -> R:
+        if threading.current_thread() is not threading.main_thread():
+            return function(*args, **kwargs)
+        raised_again = raised_again_where_lost(signal.SIGTERM, TerminationSignal)
+        if runtime.deployment.id is not None:  # its runner ends it
+            with raised_again:
+                return function(*args, **kwargs)
+        watch = _Watch(UUID(runtime.flow_run.id))
+        try:
+            with watch, raised_again:
+                return function(*args, **kwargs)
+        except TerminationSignal:
+            if not watch.has_struck:
+                raise
+            # a state that a flow returns is its own, so that calling it raises CancelledRun
+            return cast(R, Cancelled(message="Cancelled; started again, it goes on where it was."))
+
+    return watched
+
+
+class _Watch:
+    """Looks at a flow run from time to time, and interrupts the main thread if it is cancelled."""
+
+    def __init__(self, flow_run: UUID) -> None:
+        self.has_struck = False
+        self._flow_run = flow_run
+        self._over = threading.Event()
+        self._striking = threading.Lock()
+
+    def __enter__(self) -> None:
+        look = copy_context().run, self._look  # Prefect's settings are in the context
+        threading.Thread(target=look[0], args=look[1:], name="cancelled?", daemon=True).start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._striking:
+            self._over.set()
+
+    def _look(self) -> None:
+        with get_client(sync_client=True) as client:
+            while not self._over.wait(_SECONDS_BETWEEN_LOOKS):
+                with suppress(httpx.HTTPError):  # a server that is away may come back
+                    state = client.read_flow_run(self._flow_run).state
+                    if state is not None and (state.is_cancelling() or state.is_cancelled()):
+                        self._strike()
+                        return
+
+    def _strike(self) -> None:
+        with self._striking:
+            if not self._over.is_set():
+                self.has_struck = True
+                # Prefect makes a TerminationSignal of it; a real signal also wakes who waits
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

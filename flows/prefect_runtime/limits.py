@@ -1,0 +1,159 @@
+"""A run that nobody watches: its turn among others of its data set, its time, its further tries.
+
+Prefect's own retries and timeouts are fixed where a flow is written; these come with its
+parameters, so that the form, `chaffinch serve` and `prefect.yaml` set them alike.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from prefect import runtime
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.logging.handlers import APILogWorker
+from prefect.states import Failed
+
+from chaffinch.flows.prefect_runtime.events import resource_of
+from chaffinch.flows.prefect_runtime.tasks import as_task
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.runs.store import Store
+from chaffinch.storage.sources.data_set_name import name_of_data_set
+from chaffinch.tasks.pipeline.run import Through
+from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
+from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
+
+# A fit that computes without asking the interpreter may end by itself; then its process is ended.
+_SECONDS_OF_GRACE = 120
+_SECONDS_TO_SEND = 10
+_GOES_ON = "what was finished is kept: started again it goes on, and limits can allow it more"
+
+
+class TimeLimitError(TimeoutError):
+    """A run or one of its stages took longer than its limits allow."""
+
+
+@contextmanager
+def within_limits(
+    limits: LimitSettings | None,
+    data: Sequence[str],
+    store: Path,
+    promotion: PromotionSettings | None = None,
+) -> Iterator[Through]:
+    """Let the present flow run wait for its turn, and keep to its limits in the block."""
+    if limits is None:
+        yield cache(as_task)
+        return
+    _check_thread(limits)
+    names = data_sets(limits, data, promotion)
+    run = _told(limits, names)
+    try:
+        with ExitStack() as turns:
+            for name in names:
+                turns.enter_context(Store.open(store).turn(name))
+            with _at_most(limits.timeout, "the run"):
+                yield _timed_tasks(limits.stage_timeout)
+    except (InputError, TimeLimitError):
+        _tell(run, retries=0)
+        raise
+
+
+def data_sets(
+    limits: LimitSettings, data: Sequence[str], promotion: PromotionSettings | None
+) -> list[str]:
+    """Return the names of the data sets that tables belong to, in their order."""
+    given = limits.data_set or (promotion.name if promotion is not None else None)
+    if given:
+        return [given]
+    remedy = "limits.data_set: orders"
+    return sorted({name_of_data_set(source, None, remedy) for source in data})
+
+
+def _check_thread(limits: LimitSettings) -> None:
+    is_timed = limits.timeout is not None or limits.stage_timeout is not None
+    if is_timed and threading.current_thread() is not threading.main_thread():
+        raise InputError(
+            "timeouts work in the main thread of a program only, but this flow runs in another; "
+            "set timeout and stage_timeout to none, or start it as a deployment"
+        )
+
+
+def _told(limits: LimitSettings, names: Sequence[str]) -> FlowRun:
+    """Tell the server of the tries that the present run has, and of its data sets, as tags."""
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(UUID(runtime.flow_run.id))
+        tags = {*run.tags, *map(resource_of, names)}
+        client.update_flow_run(run.id, tags=sorted(tags))
+    _tell(run, retries=limits.retries, retry_delay=round(60 * limits.retry_delay))
+    return run
+
+
+def _tell(run: FlowRun, **tries: int) -> None:
+    """Change how the server goes on with a run that fails."""
+    with get_client(sync_client=True) as client:
+        policy = client.read_flow_run(run.id).empirical_policy
+        client.update_flow_run(run.id, empirical_policy=policy.model_copy(update=tries))
+
+
+def _timed_tasks(minutes: float | None) -> Through:
+    @cache
+    def through(step: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(step)
+        def timed(*arguments: Any) -> Any:
+            with _at_most(minutes, step.__name__):
+                return step(*arguments)
+
+        return as_task(timed)
+
+    return through
+
+
+@contextmanager
+def _at_most(minutes: float | None, what: str) -> Iterator[None]:
+    """Let the block take so many minutes; it fails by whichever limit around it is over first."""
+    try:
+        if minutes is None:
+            yield
+            return
+        said = f"{what} took longer than the {minutes:g} min that it may; {_GOES_ON}"
+        seconds = 60 * minutes
+        with _ended_at_last(seconds + _SECONDS_OF_GRACE, said), stopped_after(seconds, said):
+            yield
+    except OutOfTime as error:
+        raise TimeLimitError(error.said) from error
+
+
+@contextmanager
+def _ended_at_last(seconds: float, said: str) -> Iterator[None]:
+    """End the process of this run if the block does not end by itself; its helpers end with it.
+
+    Only where the process was started for this run: a program of somebody else's is left alone.
+    """
+    if os.environ.get("PREFECT__FLOW_RUN_ID") != runtime.flow_run.id:
+        yield
+        return
+
+    def end() -> None:
+        try:
+            with get_client(sync_client=True) as client:
+                state: State[Any] = Failed(
+                    name="TimedOut", message=f"Flow run failed due to timeout: {said}"
+                )
+                client.set_flow_run_state(UUID(runtime.flow_run.id), state, force=True)
+            APILogWorker.drain_all(timeout=_SECONDS_TO_SEND)
+        finally:
+            os._exit(1)
+
+    watch = threading.Timer(seconds, copy_context().run, (end,))
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()

@@ -1,0 +1,201 @@
+"""What follows a run in production: it is compared with what is promoted, and meets the gate.
+
+Where a person has to decide, and the settings say that one is waited for, the flow run pauses with
+a form in the UI.
+"""
+
+import shlex
+import threading
+from contextlib import suppress
+from contextvars import copy_context
+from pathlib import Path
+from typing import Any
+
+from prefect import runtime
+from prefect.exceptions import NotPausedError
+from prefect.flow_runs import pause_flow_run, resume_flow_run
+from prefect.input import RunInput
+from pydantic import Field
+
+from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
+from chaffinch.flows.prefect_runtime.promotion_events import send_owed
+from chaffinch.flows.prefect_runtime.tasks import as_task
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import path_from
+from chaffinch.storage.runs.promotions import How, Promotions
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources import source_name
+from chaffinch.storage.sources.data_set_name import name_of_data_set, name_of_table
+from chaffinch.tasks.promotion.difference import Difference
+from chaffinch.tasks.promotion.gate import decide
+from chaffinch.tasks.promotion.promote import (
+    AgainstPromoted,
+    against_promoted,
+    check_target,
+    default_name,
+    promote_by,
+)
+from chaffinch.tasks.promotion.text import lines_of_difference
+from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.settings.execution import PromotionSettings
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+_SECONDS_BETWEEN_LOOKS = 5
+# Prefect fails a run whose pause it ends itself, so ours ends before.
+_SECONDS_OF_GRACE = 600
+
+
+class Answer(RunInput):
+    """What a person decides."""
+
+    promote: bool = Field(False, title="Promote", description="Make this contract the one in use.")
+    reason: str = Field("", title="Reason", description="Why, for the history.")
+
+
+def check_promotion(
+    data: Any, settings: SelectionSettings, store: Path, promotion: PromotionSettings | None
+) -> None:
+    """Refuse before any work what could not be promoted after it."""
+    if promotion is not None:
+        name = name_of_data_set(data, promotion.name, "promotion.name: orders")
+        task = None if settings.task == "auto" else settings.task
+        check_target(
+            Store(path_from(store, "store").absolute()).promotions, name, settings.target, task
+        )
+
+
+def shown_as(data: Any, promotion: PromotionSettings | None) -> str:
+    """Return the name that the artifacts of a run are kept under: its data set's, if it has one."""
+    if promotion is not None and promotion.name:
+        return promotion.name
+    label = source_name(data)
+    try:
+        return name_of_table(label, "promotion.name: orders")
+    except InputError:
+        return label
+
+
+def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> None:
+    """Publish a result beside its difference to what is promoted, and promote it or not."""
+    run = Run(_folder(result))
+    if promotion is None:
+        lines, difference = _compared_in_passing(run, result)
+        publish(run, result, data_set, _said(lines), difference)
+        return
+    name = promotion.name or default_name(run)
+    try:
+        _check(run, result, name)
+    except InputError as error:
+        publish(run, result, data_set, _said([f"Not promoted as {name}: {error}."]), None)
+        return
+    _say_if_unsent(name, run)  # of a promotion whose program was killed
+    against = as_task(against_promoted)(run, name)
+    differs = _differences(against)
+    last = against.history[-1] if against.history else None
+    decision = decide(against.difference, last, promotion)
+    if decision.outcome == "promote":
+        promotes = _promoted(run, against, "automatic", decision.reason)
+        publish(run, result, data_set, _said([promotes, *differs]), against.difference)
+    elif decision.outcome == "keep":
+        stays = f"The promoted contract of {against.name} stays: {decision.reason}"
+        publish(run, result, data_set, _said([stays, *differs]), against.difference)
+    else:
+        waits = f"Not promoted as {against.name}, for a person to decide: {decision.reason}"
+        store = shlex.quote(str(run.folder.parent.parent.absolute()))
+        by_hand = f"chaffinch promote {run.name} --as {against.name} --store {store} promotes it."
+        said = _said([waits, by_hand, *differs])
+        verdict = publish(run, result, data_set, said, against.difference)
+        if promotion.wait is not None:
+            answer = _answer([waits, *differs], promotion.wait)
+            answered = _said([_answered(run, against, answer)])
+            publish_again(verdict, result, [*answered, *differs])
+
+
+def _differences(against: AgainstPromoted) -> list[str]:
+    """Return how a run differs from what is promoted, if anything is."""
+    if against.difference is not None:
+        return lines_of_difference(against.difference)
+    return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
+
+
+def _check(run: Run, result: SelectionResult, name: str) -> None:
+    target = result.contract["target"]
+    check_target(_promotions_of(run), name, target["name"], target["task"])
+
+
+def _compared_in_passing(run: Run, result: SelectionResult) -> tuple[list[str], Difference | None]:
+    """Return how a run differs from what is promoted of its table; trouble with that is told."""
+    try:
+        name = default_name(run)
+        if not _promotions_of(run).history(name):
+            return [], None
+        _check(run, result, name)
+    except InputError:
+        return [], None  # what is promoted under the table's name is something else
+    except StorageError as error:
+        return [f"What is promoted cannot be compared with: {error}."], None
+    against = as_task(against_promoted)(run, name)
+    lines = [f"Compared with what is promoted as {name}:", *_differences(against)]
+    return lines, against.difference
+
+
+def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:
+    """Promote a run and tell of it; return what was done in a sentence."""
+    try:
+        promote_by(run, against.name, how, reason, seen=len(against.history), owes_event=True)
+    except InputError as error:  # something else was promoted meanwhile
+        return f"Not promoted as {against.name}: {error}."
+    _say_if_unsent(against.name, run)
+    return f"Promoted as {against.name}{f': {reason}' if reason else '.'}"
+
+
+def _answered(run: Run, against: AgainstPromoted, answer: Answer) -> str:
+    if answer.promote:
+        return _promoted(run, against, "by hand", answer.reason)
+    return f"Not promoted as {against.name}{f': {answer.reason}' if answer.reason else '.'}"
+
+
+def _answer(lines: list[str], hours: float) -> Answer:
+    """Pause this flow run until a person has answered, or the time is over."""
+    run_id, seconds = runtime.flow_run.id, 3600 * hours
+    over = {"promote": False, "reason": f"nobody answered in {hours:g} h."}
+
+    def go_on() -> None:
+        with suppress(NotPausedError):  # somebody was quicker
+            resume_flow_run(run_id, over)
+
+    deadline = threading.Timer(seconds, copy_context().run, (go_on,))
+    deadline.daemon = True
+    deadline.start()
+    try:
+        return pause_flow_run(
+            Answer.with_initial_data(description="\n\n".join(lines)),
+            timeout=int(seconds) + _SECONDS_OF_GRACE,
+            poll_interval=_SECONDS_BETWEEN_LOOKS,
+        )
+    finally:
+        deadline.cancel()
+
+
+def _say_if_unsent(name: str, run: Run) -> None:
+    """Send the events that are owed of a data set; say it if that cannot be."""
+    problem = send_owed(name, run.folder.parent.parent)
+    if problem is not None:
+        say(f"Warning: {problem}")
+
+
+def _promotions_of(run: Run) -> Promotions:
+    return Store(run.folder.parent.parent).promotions
+
+
+def _said(lines: list[str]) -> list[str]:
+    """Return lines after they were said as well."""
+    for line in lines:
+        say(line)
+    return lines
+
+
+def _folder(result: SelectionResult) -> Path:
+    if result.folder is None:
+        raise ValueError("a flow keeps its run in a store")
+    return result.folder

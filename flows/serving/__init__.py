@@ -1,0 +1,1 @@
+"""Deployments, automations and the process that serves them."""

@@ -1,0 +1,135 @@
+"""What the Prefect server does by itself about runs that failed, and about runs that fell silent.
+
+Both look at flow runs with the tag of our deployments, whoever serves them.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import StateType
+from prefect.events.actions import CallWebhook, ChangeFlowRunState, DoNothing
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import get_current_settings
+
+from chaffinch.storage.errors import InputError
+
+TAG = "chaffinch"
+SILENT, FAILED = "chaffinch: a run that fell silent", "chaffinch: a run that failed"
+
+_HEARTBEATS_MISSED = 3
+_HEARTBEAT = "prefect.flow-run.heartbeat"
+# After these a run has nothing more to say, or says so when it goes on.
+_RESTS = {
+    f"prefect.flow-run.{state}"
+    for state in (
+        *("Completed", "Failed", "TimedOut", "Crashed", "Cancelled"),
+        *("AwaitingRetry", "Paused", "Suspended", "Scheduled"),
+    )
+}
+_PAYLOAD = """{
+  "flow_run": {{ flow_run.name | tojson }},
+  "id": {{ flow_run.id | string | tojson }},
+  "state": {{ flow_run.state.name | tojson }},
+  "message": {{ (flow_run.state.message or "") | tojson }},
+  "tags": {{ flow_run.tags | list | tojson }}
+}"""
+
+
+def make(webhook: str | None = None) -> tuple[AutomationCore, ...]:
+    """Make the automations anew, also where they are there: each is there once after that."""
+    with get_client(sync_client=True) as client:
+        made = (silence(_seconds_of_silence()), failure(_called(client, webhook)))
+        for automation in made:
+            _put(client, automation)
+    return made
+
+
+def make_missing() -> None:
+    """Make those that are not there, and leave alone what a person has changed."""
+    with get_client(sync_client=True) as client:
+        for automation in (silence(_seconds_of_silence()), failure(DoNothing())):
+            if not client.read_automations_by_name(automation.name):
+                client.create_automation(automation)
+
+
+def silence(seconds: float) -> AutomationCore:
+    """Return what declares a run crashed that has said nothing for so long."""
+    return AutomationCore(
+        name=SILENT,
+        description=f"A run without a sign of life for {seconds:g} s has crashed: its process or "
+        "its machine was killed. Started again, it goes on where it was.",
+        trigger=EventTrigger(
+            posture=Posture.Proactive,
+            after={_HEARTBEAT},
+            expect={_HEARTBEAT, *_RESTS},
+            for_each={"prefect.resource.id"},
+            within=timedelta(seconds=seconds),
+            **_of_our_runs(),
+        ),
+        actions=[
+            ChangeFlowRunState(
+                state=StateType.CRASHED,
+                name="Crashed",
+                message=f"There was no sign of life for {seconds:g} s; started again, the run goes "
+                "on where it was",
+                force=False,
+            )
+        ],
+    )
+
+
+def failure(action: CallWebhook | DoNothing) -> AutomationCore:
+    """Return what is done about a run that failed, timed out or crashed."""
+    return AutomationCore(
+        name=FAILED,
+        description="A run failed, took too long or crashed. Add actions here, such as a message.",
+        trigger=EventTrigger(
+            posture=Posture.Reactive,
+            expect={f"prefect.flow-run.{state}" for state in ("Failed", "TimedOut", "Crashed")},
+            for_each={"prefect.resource.id"},
+            **_of_our_runs(),
+        ),
+        actions=[action],
+    )
+
+
+def _of_our_runs() -> dict[str, Any]:
+    run = {"prefect.resource.id": "prefect.flow-run.*"}
+    tag = {"prefect.resource.id": f"prefect.tag.{TAG}", "prefect.resource.role": "tag"}
+    return {
+        "match": ResourceSpecification.model_validate(run),
+        "match_related": ResourceSpecification.model_validate(tag),
+        "threshold": 1,
+    }
+
+
+def _seconds_of_silence() -> float:
+    return _HEARTBEATS_MISSED * (get_current_settings().flows.heartbeat_frequency or 60)
+
+
+def _called(client: SyncPrefectClient, webhook: str | None) -> CallWebhook | DoNothing:
+    if webhook is None:
+        return DoNothing()
+    try:
+        block = client.read_block_document_by_name(webhook, "webhook")
+    except ObjectNotFound as error:
+        raise InputError(
+            f"there is no Webhook block {webhook!r} on the server; make one in the UI, at Blocks"
+        ) from error
+    return CallWebhook(block_document_id=block.id, payload=_PAYLOAD)
+
+
+def _put(client: SyncPrefectClient, automation: AutomationCore) -> None:
+    first, *others = client.read_automations_by_name(automation.name) or (None,)
+    if first is None:
+        client.create_automation(automation)
+        return
+    # said in full: Prefect's client leaves out what is a default, which the server does not know
+    said = automation.model_dump(mode="json", exclude={"owner_resource"})
+    said["enabled"] = first.enabled
+    client.update_automation(first.id, AutomationCore.model_validate(said))
+    for other in others:
+        client.delete_automation(other.id)

@@ -1,0 +1,198 @@
+"""The process that serves deployments until it is stopped, and ends in order then.
+
+Prefect's own `serve` takes SIGTERM as an exit in the middle of whatever goes on: schedules stay as
+they are, runs are killed and shown as running, and the log ends in a traceback.
+"""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import click
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import ObjectNotFound
+from prefect.logging import get_logger
+from prefect.runner import Runner
+from prefect.settings import PREFECT_UI_URL
+
+from chaffinch.flows.prefect_runtime.events import server_url
+from chaffinch.flows.prefect_runtime.log_lines import say_in_lines
+from chaffinch.flows.prefect_runtime.server import unauthorized
+
+_OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP)
+_SIGNALS = (*_OF_A_TERMINAL, signal.SIGTERM)
+
+# Attributes of Prefect's runner that ask the server in a loop, and the method that they do it by.
+_WHAT_ASKS = {
+    "_scheduled_run_poller": "_get_and_submit_flow_runs",
+    "_cancelling_observer": "_check_for_cancelled_flow_runs",
+}
+
+logger = get_logger("chaffinch.serve")
+
+
+def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
+    """Register deployments and run what is started, until a signal says to stop.
+
+    Then those with a schedule are paused, nothing new is begun, and the runs that go on are ended,
+    which declares them crashed. Only the first signal counts. For the main thread.
+    """
+    say_in_lines()
+    runner = _Runner()
+    scheduled = [one.full_name for one in deployments if one.schedules]
+    try:
+        for deployment in deployments:
+            runner.add_deployment(deployment)
+        click.echo(_begun(deployments))
+        asyncio.run(_serve(runner, scheduled))
+    except KeyboardInterrupt:  # stopped before it serves
+        _pause(scheduled)
+        raise
+    return runner.stopped_by or 0
+
+
+class _Patience:
+    """Asks a server again that does not answer, or refuses us, and says so once.
+
+    Prefect's runner ends with a traceback after three answers that do not come.
+
+    Parameters
+    ----------
+    over : asyncio.Event
+        Set when it no longer matters: then nothing is said, and not all that asks really does.
+    """
+
+    def __init__(self, over: asyncio.Event) -> None:
+        self._trouble = ""
+        self._over = over
+
+    def asking(self, ask: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Return the same, but that it takes a server that is away for one with nothing to do."""
+
+        async def asked() -> None:
+            try:
+                await ask()
+            except (httpx.TransportError, httpx.HTTPStatusError) as error:
+                status = getattr(getattr(error, "response", None), "status_code", 503)
+                if status < 500 and status != 401:
+                    raise
+                trouble = "refused" if status == 401 else "away"
+                if trouble != self._trouble and not self._over.is_set():
+                    why = str(error) or type(error).__name__
+                    said = {
+                        "refused": unauthorized(str(server_url())),
+                        "away": f"the Prefect server does not answer ({why})",
+                    }
+                    logger.warning(f"{said[trouble]}; asking it again")
+                self._trouble = trouble
+            else:
+                if self._trouble and not self._over.is_set():
+                    logger.warning("the Prefect server answers again")
+                self._trouble = ""
+
+        return asked
+
+
+class _Runner(Runner):
+    """Prefect's runner, which stops in order, and waits for a server that is away.
+
+    Attributes
+    ----------
+    stopped_by : int or None
+        Number of the signal that said to stop.
+    asked : asyncio.Event
+        Set by that.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(pause_on_shutdown=False)  # or what others serve as well were paused
+        self.stopped_by: int | None = None
+        self.asked = asyncio.Event()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Make what asks the server patient as it is set, since it may ask as soon as it is."""
+        ask, is_new = _WHAT_ASKS.get(name), value is not getattr(self, name, None)
+        if ask is not None and is_new:  # it is set again once it is entered
+            setattr(value, ask, _Patience(self.asked).asking(getattr(value, ask)))
+        super().__setattr__(name, value)
+
+    def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
+        """Note the signal; `start` sets this in the place of whatever was to be done by SIGTERM."""
+        if self.stopped_by is None:
+            self.stopped_by = int(args[0])
+            asyncio.get_running_loop().call_soon_threadsafe(self.asked.set)
+
+    async def cancel_all(self) -> None:
+        """End every run that goes on, as crashed, not cancelled: so automations tell of it."""
+        processes = self._process_manager
+        await asyncio.gather(*map(processes.kill, processes.flow_run_ids()))
+
+
+async def _serve(runner: _Runner, scheduled: Collection[str]) -> None:
+    with _handled_by(runner):
+        serving = asyncio.create_task(runner.start())
+        asked = asyncio.create_task(runner.asked.wait())
+        await asyncio.wait((serving, asked), return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        await asyncio.to_thread(_pause, scheduled)
+        if serving.done():
+            serving.result()
+        elif runner.started:
+            await runner.astop()
+            await serving
+        else:
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+
+@contextmanager
+def _handled_by(runner: _Runner) -> Iterator[None]:
+    """Let the runner handle the signals that this program was not started to ignore.
+
+    What a terminal sends goes to the processes of runs as well, and breaks them off wherever they
+    are. They inherit what the thread that starts them blocks, so that another takes these signals.
+    """
+    loop, over = asyncio.get_running_loop(), threading.Event()
+    threading.Thread(target=over.wait, name="takes signals", daemon=True).start()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_A_TERMINAL)
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    taken = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
+    for number in taken:
+        loop.add_signal_handler(number, runner.handle_sigterm, number)
+    try:
+        yield
+    finally:
+        for number, old in taken.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, old)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        over.set()
+
+
+def _pause(scheduled: Collection[str]) -> None:
+    """Pause schedules, or say that they are not."""
+    try:
+        with get_client(sync_client=True) as client:
+            for name in scheduled:
+                with suppress(ObjectNotFound):  # deleted meanwhile, or not made yet
+                    client.pause_deployment(client.read_deployment_by_name(name).id)
+    except httpx.HTTPError as error:
+        logger.warning(f"schedules are not paused ({error}); pause them in the UI")
+
+
+def _begun(deployments: Sequence[RunnerDeployment]) -> str:
+    url = PREFECT_UI_URL.value()
+    where = f" at {url}/deployments" if url else ""
+    return "\n".join(
+        [
+            "These deployments are served until this is stopped:",
+            *(f"  {one.full_name}" for one in deployments),
+            f"Start one in the Prefect UI{where}, or by `prefect deployment run NAME`.",
+        ]
+    )

@@ -1,0 +1,96 @@
+"""Names of columns: each has one, each its own, and a wrong one is answered with the nearest."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+from chaffinch.storage.errors import InputError
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return up to three known names like `name` as the end of a sentence; empty if none is."""
+    close = alike(name, known)
+    return f"; nearest: {', '.join(close)}" if close else ""
+
+
+def alike(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three known names like `name`, those that differ in case alone first."""
+    known = list(known)
+    same = [other for other in known if other.casefold() == name.casefold()]
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    return list(dict.fromkeys([*same, *close]))[:3]
+
+
+def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
+    """Return names as a phrase, such as ``'a', 'b' and 3 more``."""
+    phrases = [repr(name) for name in names[:limit]]
+    if len(names) > limit:
+        phrases.append(f"{len(names) - limit} more")
+    return f" {last} ".join(filter(None, [", ".join(phrases[:-1]), *phrases[-1:]]))
+
+
+def quoted_with_reasons(reasons: Mapping[str, str]) -> str:
+    """Return names and their reasons as a phrase, such as ``'a' and 'b' (constant), 'c' (empty)``.
+
+    Parameters
+    ----------
+    reasons : mapping of str to str
+        Of each name.
+    """
+    return ", ".join(
+        f"{quoted([name for name in reasons if reasons[name] == reason])} ({reason})"
+        for reason in dict.fromkeys(reasons.values())
+    )
+
+
+def check_columns(names: Sequence[str], where: str, first: int = 1) -> None:
+    """Check that every column of the table called `where` has a name, and no two the same."""
+    if not names:
+        raise InputError(f"{where} has no columns; give at least one")
+    seen: dict[str, int] = {}
+    for position, name in enumerate(names, start=first):
+        if not name.strip():
+            raise InputError(f"column {position} of {where} has no name; give it one or remove it")
+        if name in seen:
+            raise InputError(
+                f"{where} names column {name!r} twice, at positions {seen[name]} and {position}; "
+                "rename one"
+            )
+        seen[name] = position
+
+
+def check_known(names: Iterable[str], known: Iterable[str]) -> None:
+    """Check that columns a person named exist."""
+    there = dict.fromkeys(known)
+    for name in names:
+        if name not in there:
+            there_are = nearest(name, there) or f"; there are {quoted(list(there))}"
+            raise InputError(f"there is no column {name!r}{there_are}")
+
+
+def text_of_label(label: object) -> str:
+    """Return the name of a pandas column as Arrow writes it, for labels that are not text too."""
+    return str(tuple(map(text_of_label, label))) if isinstance(label, tuple) else str(label)
+
+
+class Labels(dict[str, Any]):
+    """Name as text -> the label in a pandas table, which may be a whole number or a tuple.
+
+    Empty for tables of any other kind, whose columns have no other labels than text.
+    """
+
+    def __init__(self, *tables: Any) -> None:
+        pandas = sys.modules.get("pandas")
+        frames = [t for t in tables if pandas is not None and isinstance(t, pandas.DataFrame)]
+        super().__init__((text_of_label(label), label) for t in frames for label in t.columns)
+
+    def as_text(self, name: Any) -> Any:
+        """Return the text of a label; anything else as it is."""
+        if isinstance(name, str | bool):
+            return name
+        text = text_of_label(name) if isinstance(name, Integral | tuple) else None
+        return text if text in self else name

@@ -1,0 +1,364 @@
+"""Columns of text: what they hold is told from every one of their values, in whatever order.
+
+A text is a number if a program could have written it so, true or false likewise; whole numbers of
+which some lead with a zero are codes, and what is neither is a category.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chaffinch.storage.datasets.column_names import check_known
+from chaffinch.storage.errors import InputError, MendableError, NoFeatureError
+from chaffinch.storage.memory import LetGo
+
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_WHOLE = r"^\s*[+-]?\d+\s*$"
+_WITHOUT_SIGN = r"^\s*\d+\s*$"
+_LEADING_ZERO = r"^\s*0\d"
+# 2,5 and 1.234,5 and 1,234.5
+_WITH_COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
+_PLAIN_WHOLE = re.compile("0|-?[1-9][0-9]*")
+_TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
+# A text column with at least this share of numbers, and this many, is a numeric one with a slip.
+_SLIP_SHARE, _SLIP_COUNT = 0.95, 10
+_EXACT = 2**53  # whole numbers below are exact in float64
+
+
+def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
+    """Return a column of text as numbers, true and false, or a category."""
+    codes, texts = _without_blanks(one_chunk(column.cast(pa.large_string())).dictionary_encode())
+    present = codes.drop_null().to_numpy()
+    if not len(present):
+        return pa.nulls(len(codes), pa.float64())
+    if categorical:
+        return category_of(codes, _as_if_typed(texts))
+    if numeric and _all_match(texts, _TRUTH):
+        return pc.equal(pc.utf8_lower(texts), "true").take(codes)
+    if not numeric and _are_codes(texts):
+        return category_of(codes, texts)
+    is_number = pc.match_substring_regex(texts, _NUMBER).to_numpy(zero_copy_only=False)
+    n_numbers = int(np.count_nonzero(is_number[present]))
+    n_slips = len(present) - n_numbers
+    is_nearly_numeric = n_numbers >= max(_SLIP_COUNT, _SLIP_SHARE * len(present))
+    if n_slips and not numeric and not is_nearly_numeric:
+        _refuse_commas(name, codes, texts, ~is_number)
+        return category_of(codes, texts)
+    if n_slips:
+        row, text = _first(codes, texts, ~is_number)
+        remedy = "leave it out of numeric" if numeric else "name the column as categorical"
+        raise MendableError(
+            f"column {name!r} must hold numbers but row {row} holds {text!r}",
+            f"mend it or {remedy}",
+            "mend it or drop the column",
+        )
+    return _parsed(name, codes, texts)
+
+
+def _without_blanks(encoded: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
+    """Return codes and their texts, where nothing and blanks alone are missing."""
+    codes, texts = encoded.indices, encoded.dictionary
+    is_blank = pc.match_substring_regex(texts, r"^\s*$").to_numpy(zero_copy_only=False)
+    if not is_blank.any():
+        return codes, texts
+    place = (np.cumsum(~is_blank) - 1).astype(np.int32)
+    missing = _taken(is_blank, codes, missing=True)
+    return pa.array(_taken(place, codes, missing=0), mask=missing), texts.filter(~is_blank)
+
+
+def _all_match(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _are_codes(texts: pa.Array) -> bool:
+    """Whether texts are whole numbers of which some have leading zeros, which a number has not."""
+    has_zero = pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py()
+    return bool(has_zero) and _all_match(texts, _WITHOUT_SIGN)
+
+
+def _refuse_commas(
+    name: str, codes: pa.Array, texts: pa.Array, is_other: NDArray[np.bool_]
+) -> None:
+    """Refuse what would pass for text unnoticed: numbers with commas, and nothing but numbers."""
+    if not _all_match(texts.filter(is_other), _WITH_COMMAS):
+        return
+    row, text = _first(codes, texts, is_other)
+    raise MendableError(
+        f"column {name!r} is written with commas in its numbers, such as {text!r} in row {row}",
+        "write them with a decimal point alone, or name the column as categorical",
+        "write them with a decimal point alone, or drop the column",
+    )
+
+
+def _first(codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_]) -> tuple[int, str]:
+    """Return the first row, counted from 1, that holds one of the texts meant, and its text."""
+    row = int(np.argmax(_taken(is_meant, codes, missing=False)))
+    return row + 1, texts[codes[row].as_py()].as_py()
+
+
+def _as_if_typed(texts: pa.Array) -> pa.Array:
+    """Return categories as they would be if the source held numbers, or true and false.
+
+    They are left as they are if a program would not write the values so, or two would become one.
+    """
+    if _all_match(texts, _TRUTH):
+        typed = pc.utf8_lower(texts)
+    elif _all_match(texts, _NUMBER):
+        typed = pa.array(map(_as_number, texts.to_pylist()), texts.type)
+    else:
+        return texts
+    is_one_for_one = pc.count_distinct(typed).as_py() == len(texts)
+    return typed if is_one_for_one else texts
+
+
+def _as_number(text: str) -> str | None:
+    """Return a number as `as_text` writes it; None if a program would not have written it so."""
+    if _PLAIN_WHOLE.fullmatch(text):
+        return text
+    value = float(text)
+    return as_text(value + 0.0) if text == repr(value) else None  # 0.0 is added against -0.0
+
+
+def _parsed(name: str, codes: pa.Array, texts: pa.Array) -> pa.Array:
+    """Return numbers out of their texts: whole where all are, and fit."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    if pc.all(pc.match_substring_regex(trimmed, _WHOLE)).as_py():
+        try:
+            return trimmed.cast(pa.int64()).take(codes)
+        except pa.ArrowInvalid:
+            pass  # too long for int64, or with a plus sign: float64 takes both
+    return finite(name, trimmed.cast(pa.float64()).take(codes))
+
+
+def finite(name: str, values: pa.Array) -> pa.Array:
+    """Return float64 values without -0.0, missing where NaN."""
+    data = values.to_numpy(zero_copy_only=False)
+    infinite = np.isinf(data)
+    if infinite.any():
+        raise InputError(
+            f"column {name!r} must hold finite numbers but row {int(np.argmax(infinite)) + 1} "
+            "is infinite; mend it, or leave it empty where it is a feature"
+        )
+    # adding zero turns -0.0 into 0.0
+    return pa.array(data + 0.0, mask=np.isnan(data))
+
+
+def category_of(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
+    """Return the category column in which row i holds ``texts[codes[i]]``, sorted, none unused."""
+    used = np.zeros(len(texts), dtype=bool)
+    used[codes.drop_null().to_numpy()] = True
+    places = np.flatnonzero(used)
+    text = texts.take(pa.array(places)).cast(pa.string())
+    keys = {"text": text}
+    if pc.all(pc.match_substring_regex(text, _NUMBER)).as_py():
+        keys = {"value": pc.utf8_trim_whitespace(text).cast(pa.float64()), **keys}
+    order = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
+    rank = np.zeros(len(texts), dtype=np.int32)
+    rank[places[order.to_numpy()]] = np.arange(len(places), dtype=np.int32)
+    new = pa.array(_taken(rank, codes, missing=0), mask=codes.is_null().to_numpy(False))
+    return pa.DictionaryArray.from_arrays(new, text.take(order))
+
+
+def as_text(value: Any) -> str:
+    """Return a value as a category; a whole number is written alike whether int or float."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
+    return str(value)
+
+
+def _taken(table: NDArray[Any], codes: pa.Array, *, missing: Any) -> NDArray[Any]:
+    """Return ``table[codes]``, shape (n,), with `missing` where a code is null."""
+    result: NDArray[Any] = table[codes.fill_null(0).to_numpy(zero_copy_only=False)]
+    result[codes.is_null().to_numpy(zero_copy_only=False)] = missing
+    return result
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    whole = column.combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+# Columns: every type a source may have becomes one of five, and missing becomes one thing.
+#
+# float64, int64, bool, category (dictionary of int32 codes and sorted texts) and timestamp
+# (microseconds, UTC where a zone was given). Of any other type only its name is kept, in each row
+# that has a value, or the column is refused by name.
+
+CATEGORY = pa.dictionary(pa.int32(), pa.string())
+TIMESTAMP = pa.timestamp("us")
+OTHER = pa.string()  # the name of a type that cannot be a feature, such as a list
+_LONGEST = 60  # name of a type, which for structs holds those of their fields
+
+
+def type_columns(
+    table: pa.Table,
+    *,
+    categorical: Collection[str] = (),
+    numeric: Collection[str] = (),
+    has_others: bool = False,
+) -> pa.Table:
+    """Give every column one of the five types.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As `chaffinch.storage.sources.read_source` returns it.
+    categorical : collection of str
+        Columns of numbers or dates that are really categories.
+    numeric : collection of str
+        Columns that must be numbers, whole numbers with leading zeros among them.
+    has_others : bool
+        Whether a column of a type that cannot be a feature, such as lists, bytes or durations,
+        becomes one of `OTHER` unless it is named above. By default it is refused.
+
+    Returns
+    -------
+    pyarrow.Table
+        The same names and rows; one chunk per column.
+
+    Raises
+    ------
+    InputError
+        If a named column does not exist or is named as both; a value is infinite, no number
+        where there must be one, or a whole number beyond int64; a text column is numbers but for
+        a few values, or has decimal commas; or a type is none a model could take, such as lists,
+        bytes or durations.
+        Rows are counted from 1 in the order of the source.
+
+    Notes
+    -----
+    NaN, empty text and blanks are missing. A text column of numbers alone is numeric, but whole
+    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A column
+    without any value is float64. Whatever the source itself declares a category stays one.
+
+    Text that is a category stays as it is written, except where every value is a number as
+    programs write it, or true or false: then it is what the same numbers, or true and false,
+    become that the source holds as such, so that 1.0 is 1 and True is true. Categories are sorted
+    by value where all are numbers, else by code point; none is unused. Timestamps are cut to whole
+    microseconds.
+    """
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    typed = type_and_drop(columns, categorical=categorical, numeric=numeric, has_others=has_others)
+    return pa.table(typed)
+
+
+def type_and_drop(
+    columns: dict[str, pa.ChunkedArray],
+    *,
+    categorical: Collection[str] = (),
+    numeric: Collection[str] = (),
+    has_others: bool = False,
+) -> dict[str, pa.Array]:
+    """Do the same to columns that nobody needs any more: each is let go as soon as it is typed."""
+    check_known([*categorical, *numeric], columns)
+    both = sorted(set(categorical) & set(numeric))
+    if both:
+        raise InputError(f"column {both[0]!r} is named categorical and numeric; name it once")
+    typed: dict[str, pa.Array] = {}
+    let_go = LetGo()
+    for name in list(columns):
+        n_bytes, column = columns[name].nbytes, columns.pop(name)
+        try:
+            typed[name] = _typed(name, column, name in categorical, name in numeric)
+        except NoFeatureError as error:
+            if not has_others or name in categorical or name in numeric:
+                raise
+            kind = pc.if_else(column.is_valid(), _short(error.kind), None)
+            typed[name] = one_chunk(kind.cast(OTHER))
+        del column
+        let_go.note(n_bytes)
+    return typed
+
+
+def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a category column in one chunk, its categories sorted as `type_columns` sorts them."""
+    whole = one_chunk(column.unify_dictionaries())
+    return category_of(whole.indices, whole.dictionary)
+
+
+def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        categorical = not numeric
+        column = decoded(column)
+        kind = column.type
+    if column.null_count == len(column):
+        return pa.nulls(len(column), pa.float64())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return typed_text(name, column, categorical, numeric)
+    if pa.types.is_boolean(kind):
+        values = one_chunk(column)
+    elif pa.types.is_integer(kind):
+        values = _integers(name, column)
+    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        values = finite(name, one_chunk(column.cast(pa.float64())))
+    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        if numeric:
+            raise MendableError(
+                f"column {name!r} must hold numbers but holds dates",
+                "leave it out of numeric",
+                "give numbers, or drop the column",
+            )
+        values = one_chunk(_timestamps(name, column))
+        if categorical:
+            values = values.cast(pa.string())
+    else:
+        raise NoFeatureError(name, str(kind))
+    if values.null_count == len(values):
+        return pa.nulls(len(values), pa.float64())
+    if categorical:
+        encoded = values.dictionary_encode()
+        texts = [as_text(value) for value in encoded.dictionary.to_pylist()]
+        return category_of(encoded.indices, pa.array(texts, pa.string()))
+    return values
+
+
+def _short(kind: str) -> str:
+    """Return the name of a type in one short line."""
+    return kind if len(kind) <= _LONGEST and kind.isprintable() else kind.split("<")[0]
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of a dictionary column."""
+    values = column.type.value_type
+    # Arrow takes rows of every kind of text but views, which polars gives
+    plain = pa.large_string() if pa.types.is_string_view(values) else values
+    parts = [chunk.dictionary.cast(plain).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(parts, plain)
+
+
+def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
+    try:
+        return one_chunk(column.cast(pa.int64()))
+    except pa.ArrowInvalid as error:
+        raise InputError(whole_number_too_large(name)) from error
+
+
+def whole_number_too_large(name: str) -> str:
+    """Return the message for a column with a whole number beyond int64."""
+    return (
+        f"column {name!r} holds a whole number beyond {2**63 - 1}; "
+        "write it as a decimal number or as text, or drop the column"
+    )
+
+
+def _timestamps(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if not pa.types.is_timestamp(kind):
+        return column.cast(TIMESTAMP)
+    try:
+        cut = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
+    except pa.ArrowInvalid as error:
+        beyond = "timestamp beyond the years that microseconds can count"
+        raise NoFeatureError(name, beyond) from error
+    return cut.cast(TIMESTAMP)

@@ -1,0 +1,158 @@
+"""What is in a table, whatever it came from: the order of its rows and its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chaffinch.storage.datasets.column_types import CATEGORY, OTHER, TIMESTAMP
+from chaffinch.storage.memory import LetGo
+
+Hashes = NDArray[np.uint64]
+
+_TYPES = {
+    pa.float64(): "float64",
+    pa.int64(): "int64",
+    pa.bool_(): "bool",
+    CATEGORY: "category",
+    TIMESTAMP: "timestamp",
+    OTHER: "other",
+}
+_CONTENT_VERSION = 1
+_MISSING = np.uint64(0x9E6C63D0676A9A99)  # any constant that is unlikely as a value
+
+
+def column_types(table: pa.Table) -> dict[str, str]:
+    """Return each column's type by the name datasets give it.
+
+    Raises
+    ------
+    ValueError
+        If a column has none of these types.
+    """
+    types = {}
+    for field in table.schema:
+        if field.type not in _TYPES:
+            known = ", ".join(_TYPES.values())
+            raise ValueError(f"column {field.name!r} must be one of {known} but is {field.type}")
+        types[field.name] = _TYPES[field.type]
+    return types
+
+
+def shuffle_rows(table: pa.Table) -> pa.Table:
+    """Return the rows in an order that only their content decides.
+
+    Each row has a hash of its values and their columns' names; rows are sorted by it. So neither
+    the order of rows or columns in the source, nor whether whole numbers were held as int64 or
+    float64, changes the order, and a row more leaves the order of all others alone. Rows of
+    equal content stay in the given order, which nobody can tell.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        As `chaffinch.storage.datasets.column_types.type_columns` returns it.
+
+    Returns
+    -------
+    pyarrow.Table
+        The same columns; one chunk each.
+    """
+    columns = dict(_arrays(table))
+    shuffle_columns(columns)
+    return pa.table(columns)
+
+
+def shuffle_columns(columns: dict[str, pa.Array]) -> None:
+    """Shuffle the same rows in place, so that two orders of one column are held at a time, not all.
+
+    Parameters
+    ----------
+    columns : dict of str to pyarrow.Array
+        Name -> typed column of n rows; replaced by itself in the order of `shuffle_rows`.
+    """
+    total = np.zeros(len(next(iter(columns.values()))), dtype=np.uint64)
+    for name, array in columns.items():
+        total += mix(_value_hashes(array) + _hash_of_text(name))
+    order = pa.array(np.argsort(mix(total), kind="stable"))
+    let_go = LetGo()
+    for name in columns:
+        n_bytes = columns[name].nbytes
+        columns[name] = columns[name].take(order)
+        let_go.note(n_bytes)
+
+
+def content_hash(table: pa.Table) -> str:
+    """Return 64 hexadecimal digits over names, types, categories and values, all in their order."""
+    types = column_types(table)
+    digest = hashlib.sha256(f"{_CONTENT_VERSION} {table.num_rows}\n".encode())
+    for name, array in _arrays(table):
+        array = _encoded(array)
+        categories = array.dictionary.to_pylist() if array.type == CATEGORY else None
+        digest.update(json.dumps([name, types[name], categories]).encode())
+        values, missing = _values(array)
+        digest.update(np.packbits(missing).data)
+        digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
+    return digest.hexdigest()
+
+
+def _values(array: pa.Array) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    """Return values with zero where missing, categories as codes, and where they are missing."""
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    if array.type == CATEGORY:
+        array = array.indices
+    elif array.type == TIMESTAMP:
+        array = array.view(pa.int64())
+    zero = False if array.type == pa.bool_() else 0
+    return array.fill_null(zero).to_numpy(zero_copy_only=False), missing
+
+
+def _value_hashes(array: pa.Array) -> Hashes:
+    """Return 64 bits per row, shape (n,), equal for equal values of any numeric type."""
+    array = _encoded(array)
+    values, missing = _values(array)
+    if array.type == CATEGORY:
+        texts = [_hash_of_text(text) for text in array.dictionary.to_pylist()]
+        bits = np.array(texts, dtype=np.uint64)[values.astype(np.int32, copy=False)]
+    elif array.type == TIMESTAMP:
+        bits = values.astype(np.int64).view(np.uint64)
+    else:
+        floats = values.astype(np.float64)
+        bits = floats.view(np.uint64)
+        if array.type == pa.int64():
+            # above 2**53 float64 cannot tell neighbours apart: what it loses counts as well
+            rounded = floats.clip(max=2.0**63 - 1024).astype(np.int64)
+            lost = (values.astype(np.int64) - rounded).view(np.uint64)
+            bits = bits + lost * np.uint64(0xD1342543DE82EF95)
+    bits[missing] = _MISSING
+    return bits
+
+
+def _hash_of_text(text: str) -> np.uint64:
+    return np.uint64(
+        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    )
+
+
+def mix(bits: Hashes) -> Hashes:
+    """Return splitmix64 of each, so that sums of related numbers are unrelated."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits ^= bits >> np.uint64(30)
+    bits *= np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return bits
+
+
+def _encoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_encode() if array.type == OTHER else array
+
+
+def _arrays(table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        yield name, column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,264 @@
+"""The typed Parquet dataset: a table whose hash says what is in it, however it came.
+
+The same values give the same rows in the same order and the same hash, whether they came as CSV,
+Parquet, pandas or polars, and however their rows were ordered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from chaffinch.storage.datasets.column_names import check_columns, check_known
+from chaffinch.storage.datasets.column_types import (
+    CATEGORY,
+    decoded,
+    sorted_categories,
+    type_and_drop,
+    type_columns,
+)
+from chaffinch.storage.datasets.content_hash import (
+    column_types,
+    content_hash,
+    shuffle_columns,
+    shuffle_rows,
+)
+from chaffinch.storage.errors import StorageError
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    locked,
+    read_json,
+    sha256_of_file,
+    sha256_of_written,
+    sweep,
+    to_json,
+    write_file,
+)
+from chaffinch.storage.memory import give_back
+from chaffinch.storage.sources import (
+    Source,
+    read_source,
+    says_what_is_text,
+    source_fingerprint,
+)
+
+__all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
+
+logger = logging.getLogger(__name__)
+
+_TABLE, _MANIFEST = "table.parquet", "dataset.json"
+_FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
+_ROWS_PER_GROUP = 131_072
+_MOST_NUMBERED = 10_000
+_MOST_TEXT_LABELS = 50  # more are a quantity rather than classes
+_MOST_WHOLE_LABELS = 20  # up to here whole numbers are taken for classes
+_READING = 3  # raised when the same source becomes another dataset
+_COLUMNS_AT_A_TIME = 8  # what is decoded but not yet in one chunk
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A typed, shuffled table on disk.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder, holding ``table.parquet`` and ``dataset.json``.
+    hash : str
+        64 hexadecimal digits over names, types, categories and values.
+    n_rows : int
+        At least 1.
+    columns : dict of str to str
+        Each column's type in the table's order: float64, int64, bool, category, timestamp or other.
+    """
+
+    path: Path
+    hash: str
+    n_rows: int
+    columns: dict[str, str]
+
+    @classmethod
+    def open(cls, folder: Path, hash: str) -> Dataset:  # noqa: A002
+        """Return the dataset with that hash after checking that its files are whole."""
+        path = _home(folder, hash)
+        try:
+            manifest = read_json(path / _MANIFEST, _FIELDS)
+            whole = manifest["hash"] == hash
+            whole = whole and manifest["files"].get(_TABLE) == sha256_of_file(path / _TABLE)
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"dataset {hash[:16]} is not in {folder}; run on its source again"
+            ) from error
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(
+                f"dataset {path} cannot be read ({error.strerror}); run on its source again"
+            ) from error
+        if not whole:
+            raise StorageError(f"dataset {path} is damaged; run on its source again")
+        return cls(path, hash, manifest["n_rows"], manifest["columns"])
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the table, or only these columns in this order; others are never read.
+
+        Raises
+        ------
+        InputError
+            If there is no such column.
+        StorageError
+            If the file is missing or damaged.
+        """
+        names = list(self.columns if columns is None else columns)
+        check_known(names, self.columns)
+        columns_read: list[pa.Array] = []
+        try:
+            # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+            with pa.parquet.ParquetFile(self.path / _TABLE, pre_buffer=False) as file:
+                for start in range(0, len(names), _COLUMNS_AT_A_TIME):
+                    some = names[start : start + _COLUMNS_AT_A_TIME]
+                    columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
+        except MemoryError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(
+                f"dataset {self.path} is damaged: {error}; run on its source again"
+            ) from error
+        return pa.table(columns_read, names=names)
+
+
+def ingest(
+    source: Source,
+    folder: Path,
+    *,
+    categorical: Collection[str] = (),
+    numeric: Collection[str] = (),
+    drop: Collection[str] = (),
+    labels: str | None = None,
+    may_lack: Collection[str] = (),
+) -> Dataset:
+    """Read a table, type its columns, shuffle its rows and keep it as a dataset in `folder`.
+
+    Notes
+    -----
+    What became of a file is noted by the SHA-256 of its bytes, of these arguments and of the rules
+    of reading, so that the same file is not parsed twice. A table in memory is.
+    """
+    fingerprint = source_fingerprint(source)
+    asked = [sorted(set(names)) for names in (categorical, numeric, drop)]
+    if labels is None or labels in numeric or not says_what_is_text(source):
+        labels = None
+    else:
+        asked.append([labels])
+    digest = hashlib.sha256(json.dumps([_READING, fingerprint, *asked]).encode()).hexdigest()
+    note = folder / f"source-{digest[:16]}.json"
+    if fingerprint is not None:
+        try:
+            return Dataset.open(folder, read_json(note, {"hash": str})["hash"])
+        except FileNotFoundError:
+            logger.info("%s is to be read: no such file was read before", source)
+        except StorageError as error:
+            logger.info("%s is to be read: %s", source, error)
+    table = read_source(source, categorical, drop=drop)
+    lacking = set(may_lack).difference(table.column_names)
+    categorical, numeric, drop = (
+        [name for name in names if name not in lacking] for names in (categorical, numeric, drop)
+    )
+    raw = _columns_but(drop, table)
+    del table
+    if labels in raw and labels not in categorical:
+        if _are_text_labels(raw[labels]):
+            categorical = [*categorical, labels]
+        elif _are_whole_labels(raw[labels]):
+            raw[labels] = decoded(raw[labels])
+    columns = type_and_drop(raw, categorical=categorical, numeric=numeric, has_others=True)
+    shuffle_columns(columns)
+    dataset = write_dataset(pa.table(columns), folder)
+    del columns
+    give_back()
+    if fingerprint is not None:
+        write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
+    return dataset
+
+
+def _are_text_labels(column: pa.ChunkedArray) -> bool:
+    """Return whether a column holds few texts, and whole numbers in all of them."""
+    if pa.types.is_dictionary(column.type):
+        column = decoded(column)
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if not any(is_kind(column.type) for is_kind in is_text):
+        return False
+    known = column.cast(pa.large_string()).unique().drop_null()
+    is_whole = pc.match_substring_regex(known, r"^-?\d+$")
+    return len(known) <= _MOST_TEXT_LABELS and bool(pc.all(is_whole).as_py())
+
+
+def _are_whole_labels(column: pa.ChunkedArray) -> bool:
+    """Return whether a column declares few categories, and whole numbers for all of them."""
+    if not (pa.types.is_dictionary(column.type) and pa.types.is_integer(column.type.value_type)):
+        return False
+    return len(decoded(column).unique().drop_null()) <= _MOST_WHOLE_LABELS
+
+
+def write_dataset(table: pa.Table, folder: Path) -> Dataset:
+    """Keep a table as a dataset in `folder`, or return the one there if it is whole."""
+    columns = column_types(table)
+    dataset_hash = content_hash(table)
+    home = _home(folder, dataset_hash)
+    with locked(folder / f".{home.name}.lock", f"dataset {home.name}"):
+        try:
+            return Dataset.open(folder, dataset_hash)
+        except StorageError:
+            sweep(home)
+        write_file(home / _TABLE, lambda path: _write_parquet(table, path))
+        manifest = {
+            "format_version": FORMAT_VERSION,
+            "hash": dataset_hash,
+            "n_rows": table.num_rows,
+            "columns": columns,
+            "files": {_TABLE: sha256_of_written(home / _TABLE)},
+        }
+        write_file(home / _MANIFEST, to_json(manifest))
+    return Dataset(home, dataset_hash, table.num_rows, columns)
+
+
+def _columns_but(drop: Collection[str], table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Return the other columns; if the caller does not hold the table, each can be let go alone."""
+    check_known(drop, table.column_names)
+    table = table.drop_columns(list(drop))
+    check_columns(table.column_names, "the table after dropping")
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    # Parquet numbers the categories of each row group by themselves
+    return sorted_categories(column) if column.type == CATEGORY else column.combine_chunks()
+
+
+def _home(folder: Path, dataset_hash: str) -> Path:
+    return folder / dataset_hash[:16]
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    pa.parquet.write_table(
+        table,
+        path,
+        compression="zstd",
+        row_group_size=_ROWS_PER_GROUP,
+        use_dictionary=[n for n in table.column_names if _repeats(table[n])],
+    )
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether values repeat so often that Parquet writes them faster and smaller by number."""
+    if column.type == CATEGORY:
+        return all(len(chunk.dictionary) <= _MOST_NUMBERED for chunk in column.chunks)
+    return bool(column.type != pa.float64())

@@ -1,0 +1,1 @@
+"""Runs in the store: their stages, checkpoints and promotions."""

@@ -1,0 +1,318 @@
+"""Which contract of a data set is the one in use, and which ones were: a history per data set.
+
+An entry is never changed and never removed; a rollback is an entry of its own. The contract itself
+is kept beside the history, so that it can be read when its run is long gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    LONGEST_STEM,
+    check_name,
+    is_sealed,
+    locked,
+    path_in,
+    read_json,
+    sealed,
+    sweep,
+    write_file,
+)
+from chaffinch.storage.runs.stages import now
+
+How = Literal["automatic", "by hand", "rollback"]
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """One entry of a history.
+
+    Attributes
+    ----------
+    run : str
+        Name of the run that the contract is of.
+    contract : str
+        SHA-256 of the contract's bytes, 64 hexadecimal digits.
+    promoted : str
+        When, UTC in ISO 8601 to the microsecond.
+    how : "automatic", "by hand" or "rollback"
+        Who decided: the gate or a person.
+    reason : str
+        Why, in the words of whoever decided.
+    """
+
+    run: str
+    contract: str
+    promoted: str
+    how: How
+    reason: str
+
+
+_FIELDS = tuple(field.name for field in fields(Promotion))
+
+
+def read_entry(given: Any) -> Promotion | None:
+    """Return an entry as JSON holds it, without fields that are not known; None if it is none."""
+    known = isinstance(given, dict) and all(isinstance(given.get(f), str) for f in _FIELDS)
+    if not known or given["how"] not in get_args(How):
+        return None
+    return Promotion(**{field: given[field] for field in _FIELDS})
+
+
+def standing(history: tuple[Promotion, ...]) -> tuple[Promotion, ...]:
+    """Return the entries that rollbacks lead back through, the one in use last.
+
+    A promotion is put on top of what stands, and a rollback takes the top away. So a second
+    rollback leads further back, and never to what the first was meant to leave behind.
+
+    Parameters
+    ----------
+    history : tuple of Promotion
+        As `Promotions.history` gives it.
+
+    Returns
+    -------
+    tuple of Promotion
+        None of them a rollback. What was promoted twice in a row stands once.
+    """
+    stack: list[Promotion] = []
+    for entry in history:
+        if entry.how == "rollback":
+            stack.pop()
+        elif stack and stack[-1].contract == entry.contract:
+            stack[-1] = entry
+        else:
+            stack.append(entry)
+    return tuple(stack)
+
+
+_REMEDY = "bring back a copy of it, or move it away and promote a run by hand"
+
+
+class OvertakenError(InputError):
+    """The contract in use is no longer the one that was compared with."""
+
+
+_History: TypeAlias = tuple[Promotion, ...]
+_Places: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Promotions:
+    """The histories of a store.
+
+    Attributes
+    ----------
+    folder : Path
+        Where they are; made when the first contract is promoted.
+    """
+
+    folder: Path
+
+    def names(self) -> list[str]:
+        """Return the data sets that a contract was ever promoted of, sorted."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(
+            path.stem for path in self.folder.glob("*.json") if not path.name.startswith(".")
+        )
+
+    def history(self, name: str) -> tuple[Promotion, ...]:
+        """Return the entries of a data set, the oldest first; none if nothing was promoted.
+
+        Raises
+        ------
+        InputError
+            If the name is none; see `chaffinch.storage.files.check_name`.
+        StorageError
+            If the history is damaged, or a later release wrote it.
+        """
+        return self._read(name)[0]
+
+    def owed(self, name: str) -> tuple[tuple[int, Promotion], ...]:
+        """Return the entries, with their places, whose event has not been sent, the oldest first.
+
+        Raises
+        ------
+        InputError, StorageError
+            As `history`.
+        """
+        history, owed = self._read(name)
+        return tuple((place, history[place]) for place in owed)
+
+    def existing(self, name: str) -> tuple[Promotion, ...]:
+        """Return the entries of a data set that has any."""
+        history = self.history(name)
+        if not history:
+            raise InputError(
+                f"nothing was promoted as {name!r} in {self.folder.parent}"
+                f"{nearest(name, self.names())}"
+            )
+        return history
+
+    def contract(self, promotion: Promotion) -> bytes:
+        """Return the contract of an entry, byte by byte as it was promoted."""
+        path = self.path(promotion)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            why = error.strerror or error
+            raise StorageError(f"{path} cannot be read ({why}); {_remedy(promotion)}") from error
+        if hashlib.sha256(content).hexdigest() != promotion.contract:
+            raise StorageError(f"{path} has changed since it was promoted; {_remedy(promotion)}")
+        return content
+
+    def path(self, promotion: Promotion) -> Path:
+        """Return where the contract of an entry is kept."""
+        return path_in(self.folder / "contracts", f"{promotion.contract}.json")
+
+    def promote(
+        self,
+        name: str,
+        contract: bytes,
+        run: str,
+        how: How,
+        reason: str,
+        *,
+        seen: int | None = None,
+        owes_event: bool = False,
+    ) -> Promotion:
+        """Make a contract the one in use.
+
+        Parameters
+        ----------
+        name : str
+            Of the data set.
+        contract : bytes
+            All of its ``selection.json``.
+        run : str
+            The run that made it.
+        how : "automatic" or "by hand"
+            Who decided.
+        reason : str
+            Why.
+        seen : int, optional
+            How many entries there were when it was decided.
+        owes_event : bool
+            Whether an event is to tell of it; see `settle`.
+
+        Raises
+        ------
+        InputError
+            If the name is none.
+        OvertakenError
+            If there are more entries than were seen.
+        StorageError
+            If the history is damaged, or the device is full or fails.
+        """
+        check_name(name, LONGEST_STEM)
+        with self._locked():
+            history, owed = self._read(name)
+            if seen not in (None, len(history)):
+                raise OvertakenError(
+                    f"{history[-1].run!r} was promoted as {name!r} meanwhile; compare with it, "
+                    "then promote again"
+                )
+            entry = Promotion(run, hashlib.sha256(contract).hexdigest(), now(), how, reason)
+            # first the contract, so that no entry names one that is not there
+            write_file(self.path(entry), contract)
+            return self._add(name, history, entry, owed, owes_event)
+
+    def rollback(self, name: str, reason: str, *, owes_event: bool = False) -> Promotion:
+        """Make the contract the one in use that was before the present one; see `standing`."""
+        self.existing(name)
+        with self._locked():
+            history, owed = self._read(name)
+            earlier = standing(history)[:-1]
+            if not earlier:
+                raise InputError(
+                    f"{history[-1].run!r} is the first contract of {name!r}; there is none before "
+                    "it to go back to"
+                )
+            self.contract(earlier[-1])
+            run, contract = earlier[-1].run, earlier[-1].contract
+            entry = Promotion(run, contract, now(), "rollback", reason)
+            return self._add(name, history, entry, owed, owes_event)
+
+    def settle(self, name: str, place: int) -> None:
+        """Write down that the event of the entry at a place was sent.
+
+        Raises
+        ------
+        InputError
+            If writing is not allowed.
+        StorageError
+            If the history is damaged, or the device is full or fails.
+        """
+        with self._locked():
+            history, owed = self._read(name)
+            self._write(name, history, tuple(one for one in owed if one != place))
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Hold the events, so that one process at a time sends those that are owed."""
+        with locked(self.folder / ".events.lock", f"the events of {self.folder}"):
+            yield
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold all histories, so that one process at a time adds to any."""
+        with locked(self.folder / ".lock", f"the promotions in {self.folder.parent}"):
+            sweep(self.folder)
+            yield
+
+    def _add(
+        self, name: str, history: _History, entry: Promotion, owed: _Places, owes_event: bool
+    ) -> Promotion:
+        places = (*owed, len(history)) if owes_event else owed
+        self._write(name, (*history, entry), places)
+        return entry
+
+    def _write(self, name: str, history: _History, owed: _Places) -> None:
+        document: dict[str, Any] = {
+            "format_version": FORMAT_VERSION,
+            "name": name,
+            "entries": [asdict(one) for one in history],
+        }
+        if owed:
+            document["owed"] = list(owed)
+        write_file(self._history(name), sealed(document))
+
+    def _read(self, name: str) -> tuple[_History, _Places]:
+        """Return the entries of a data set, and the places of those whose event is owed."""
+        path = self._history(name)
+        try:
+            document = read_json(path, {"name": str, "entries": list}, _REMEDY)
+        except FileNotFoundError:
+            return (), ()
+        except StorageError:
+            raise
+        except OSError as error:
+            why = error.strerror or error
+            raise StorageError(f"{path} cannot be read ({why}); {_REMEDY}") from error
+        if not (is_sealed(document) and document["name"] == name):
+            raise StorageError(f"{path} is damaged (it was changed); {_REMEDY}")
+        entries, owed = document["entries"], document.get("owed", [])
+        history = tuple(one for one in map(read_entry, entries) if one is not None)
+        if len(history) < len(entries) or not set(owed) <= set(range(len(entries))):
+            raise StorageError(f"{path} is damaged (an entry is none); {_REMEDY}")
+        return history, tuple(owed)
+
+    def _history(self, name: str) -> Path:
+        return path_in(self.folder, f"{check_name(name, LONGEST_STEM)}.json")
+
+
+def _remedy(promotion: Promotion) -> str:
+    return (
+        f"bring back a copy of it, or promote run {promotion.run!r} again under the same name, or "
+        "another run"
+    )

@@ -1,0 +1,269 @@
+"""The run catalog: every run is a folder of a store, found again by its name.
+
+See README.md in this folder for the format, and stages.py for what a run is made of.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    check_name,
+    locked,
+    make_folder,
+    path_from,
+    path_in,
+    read_json,
+    sweep,
+    sweep_old,
+    to_json,
+    write_file,
+)
+from chaffinch.storage.runs.promotions import Promotions
+from chaffinch.storage.runs.stages import (
+    StageRecord,
+    StageWriter,
+    finished_stage,
+    now,
+    open_stage,
+    recorded_stages,
+    remove_leftover_checkpoints,
+)
+
+__all__ = ["Run", "StageRecord", "StageWriter", "Store"]
+
+logger = logging.getLogger(__name__)
+
+_STORE, _RUN = "store.json", "run.json"
+_RUNS, _COMPARISONS = "runs", "comparisons"
+# Folders that many processes write to at once, each another file, so that they have no lock.
+_SHARED = ("", "datasets", "cells/stages", "dependencies/stages", "dependencies")
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder that keeps datasets and runs.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    """
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path | str) -> Store:
+        """Return the store at `path`, made where there is none, after writing to it once."""
+        store = cls(path_from(path, "store").absolute())
+        try:
+            read_json(store.path / _STORE, {})
+        except FileNotFoundError:
+            logger.info("making a store at %s", store.path)
+            _check_can_be_made(store.path)
+        except NotADirectoryError as error:
+            raise InputError(
+                f"store {store.path} cannot be made because a file has its place; "
+                "name another store"
+            ) from error
+        except PermissionError as error:
+            raise InputError(
+                f"reading store {store.path} is not allowed; "
+                "change its permissions or name another store"
+            ) from error
+        # written every time: it proves that writing works
+        write_file(store.path / _STORE, to_json({"format_version": FORMAT_VERSION}))
+        for shared in _SHARED:
+            sweep_old(store.path / shared)
+        return store
+
+    @classmethod
+    def find(cls, path: Path | str) -> Store:
+        """Return the store that is at `path`; makes and writes nothing."""
+        store = cls(path_from(path, "store").absolute())
+        if not (store.path / _STORE).is_file():
+            raise InputError(
+                f"there is no store at {store.path}; name the one that runs were given"
+            )
+        read_json(store.path / _STORE, {})
+        return store
+
+    @property
+    def datasets(self) -> Path:
+        """The folder of the datasets."""
+        return self.path / "datasets"
+
+    def run(self, name: str) -> Run:
+        """Return the run of that name, made where there is none.
+
+        Raises
+        ------
+        InputError
+            If the name is none; see `chaffinch.storage.files.check_name`.
+        StorageError
+            If the device is full or fails.
+        """
+        run = Run(path_in(self.path / _RUNS, check_name(name)))
+        make_folder(run.folder)
+        return run
+
+    def comparison(self, name: str) -> Run:
+        """Return the comparison of that name, made where there is none; see `run`."""
+        comparison = Run(path_in(self.path / _COMPARISONS, check_name(name)))
+        make_folder(comparison.folder)
+        return comparison
+
+    @property
+    def cells(self) -> Run:
+        """What all comparisons have measured, each a stage that is named after its key."""
+        return self._of_all("cells")
+
+    @property
+    def dependencies(self) -> Run:
+        """How features depend on each other, each a stage that is named after its key."""
+        return self._of_all("dependencies")
+
+    @property
+    def promotions(self) -> Promotions:
+        """Which contract of each data set is the one in use, and which ones were."""
+        return Promotions(self.path / "promotions")
+
+    @contextmanager
+    def turn(self, data_set: str) -> Iterator[None]:
+        """Hold the one place that runs of a data set have; another one waits, and says so."""
+        path = self.path / _RUNS / f".{check_name(data_set)}.lock"
+        with locked(path, f"data set {data_set}"):
+            yield
+
+    def existing(self, name: str) -> Run:
+        """Return the run of that name."""
+        run = Run(path_in(self.path / _RUNS, check_name(name)))
+        if not run.exists:
+            known = [other.name for other in self.runs()]
+            raise InputError(f"there is no run {name!r} in {self.path}{nearest(name, known)}")
+        return run
+
+    def runs(self) -> list[Run]:
+        """Return every run that was described, newest first, those that are damaged last."""
+        return _described(self.path / _RUNS)
+
+    def comparisons(self) -> list[Run]:
+        """Return every comparison that was described, newest first; see `runs`."""
+        return _described(self.path / _COMPARISONS)
+
+    def _of_all(self, name: str) -> Run:
+        shared = Run(self.path / name)
+        make_folder(shared.folder)
+        return shared
+
+
+def _check_can_be_made(path: Path) -> None:
+    """Refuse a store in a folder such as ``/proc`` that takes no folders; InputError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:
+        raise InputError(f"no folder can be made at {path}; name another store") from error
+    except OSError:
+        return  # to write there, as comes next, fails likewise and says why
+
+
+def _described(folder: Path) -> list[Run]:
+    """Return the runs in a folder that were described, newest first."""
+    if not folder.is_dir():
+        return []
+    runs = [run for path in folder.iterdir() if (run := Run(path)).exists]
+    return sorted(runs, key=lambda run: (run.created, run.name), reverse=True)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its description, its stages and their files.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it is kept; its last part is the run's name.
+    """
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.folder.name
+
+    @property
+    def exists(self) -> bool:
+        """Whether the run was described."""
+        return (self.folder / _RUN).is_file()
+
+    @property
+    def created(self) -> str:
+        """When the run was described, UTC in ISO 8601; empty where that cannot be read."""
+        try:
+            return str(self._document()["created"])
+        except StorageError:
+            return ""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What the run was described with."""
+        return dict(self._document()["description"])
+
+    def describe(self, description: dict[str, Any]) -> None:
+        """Write down what the run is, once; the same again changes nothing."""
+        if not self.exists:
+            document = {
+                "format_version": FORMAT_VERSION,
+                "name": self.name,
+                "created": now(),
+                "description": description,
+            }
+            write_file(self.folder / _RUN, to_json(document))
+            return
+        before = self.description
+        asked = json.loads(to_json(description))
+        for field in [*before, *asked]:
+            if before.get(field) != asked.get(field):
+                raise InputError(
+                    f"run {self.name!r} began with {field} {before.get(field)!r} but is now asked "
+                    f"for {asked.get(field)!r}; give another run name or the same {field}"
+                )
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run, so that one process at a time works on it; see `locked`."""
+        with locked(self.folder / ".lock", f"run {self.name}"):
+            sweep(self.folder)
+            remove_leftover_checkpoints(self.folder)
+            yield
+
+    def finished(self, stage: str, key: str) -> StageRecord | None:
+        """Return what a stage left, if it ended with this key and its files are all whole."""
+        return finished_stage(self.folder, stage, key)
+
+    def records(self) -> list[StageRecord]:
+        """Return what every recorded stage left, in the order of their names; files unchecked."""
+        return recorded_stages(self.folder)
+
+    def stage(self, stage: str, key: str) -> AbstractContextManager[StageWriter]:
+        """Return a context that takes a stage's files and records it when it ends cleanly.
+
+        See `chaffinch.storage.runs.stages.open_stage`.
+        """
+        return open_stage(self.folder, stage, key)
+
+    def _document(self) -> dict[str, Any]:
+        try:
+            return read_json(self.folder / _RUN, {"created": str, "description": dict})
+        except FileNotFoundError as error:
+            raise StorageError(f"run {self.name} has no {_RUN} yet; start it again") from error

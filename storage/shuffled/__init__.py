@@ -1,0 +1,1 @@
+"""Tables too large for memory, written once with their rows shuffled."""

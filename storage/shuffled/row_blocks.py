@@ -1,0 +1,372 @@
+"""Pieces of a large table on their way into a file: rows of numbers, and one target for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError
+
+# Arrays as somebody hands them over: nothing is lost of them without a word.
+#
+# `tasks/selection/input_checks.py` says the same there, where nothing of ours may be imported.
+
+LEAVE_OUT = "leave out the rows without a target"
+_WHOLE = (bool, np.bool_, int, np.integer)
+_NUMBERS = (*_WHOLE, float, np.floating)
+
+
+def check_no_mask(said: str, values: object, remedy: str) -> None:
+    """Refuse an array of numpy with masked values: a file would have them as values."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InputError(
+            f"{said} must have no masked values, which would count like any other, but has "
+            f"{np.ma.getmaskarray(values).sum()}; {remedy}"
+        )
+
+
+def target_array(y: Any) -> NDArray[Any]:
+    """Return a target as an array that holds what was given.
+
+    Of a list such as ``["a", nan]`` numpy makes text, so that a gap would be a class "nan". Numbers
+    that are held as objects become an array of numbers.
+    """
+    check_no_mask("the target of a piece", y, LEAVE_OUT)
+    if isinstance(y, list | tuple) and any(entry is np.ma.masked for entry in y):
+        raise InputError(f"the target of a piece must have no masked values; {LEAVE_OUT}")
+    given = np.asarray(y)
+    if given.dtype.kind in "US" and not hasattr(y, "dtype"):
+        entries = np.array(y, dtype=object)
+        if not all(isinstance(entry, str) for entry in entries.flat):
+            return entries
+    return _as_numbers(given) if given.dtype.kind == "O" else given
+
+
+def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
+    """Return objects that are all numbers, or all true and false, as these; others as they are.
+
+    True and false among numbers are 1 and 0, as in any array of numpy. With a gap among them, or
+    a whole number that is too large, they stay objects, so that its row is told.
+    """
+    kinds = {type(entry) for entry in entries.flat}
+    if not kinds or not all(
+        issubclass(kind, _NUMBERS) and not issubclass(kind, np.timedelta64) for kind in kinds
+    ):
+        return entries
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return entries.astype(np.bool_)
+    try:
+        if all(issubclass(kind, _WHOLE) for kind in kinds):
+            return entries.astype(np.int64)
+        with np.errstate(over="ignore"):  # what becomes infinite is refused as that
+            numbers = entries.astype(np.float64)
+    except OverflowError:
+        return entries
+    return entries if np.isnan(numbers).any() else numbers
+
+
+MOST_COLUMNS = 2**31 - 1
+NameRow = Callable[[int], str]  # position in a piece -> how a person finds the row
+NameColumn = Callable[[int], str]  # position from 0 -> how a person finds the column
+
+
+def by_names(names: Sequence[object] | None) -> NameColumn:
+    """Return what says the name of a column; where there are none, its position from 0."""
+    return str if names is None else partial(_quoted, names)
+
+
+def check_rows(X: Any, n_columns: int, name_row: NameRow, name_column: NameColumn) -> None:
+    """Refuse rows that no method could take.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array, shape (n, D)
+        float32 or float64.
+    n_columns : int
+        D.
+    name_row : callable
+        Says where a row of X is.
+    name_column : callable
+        Says which column is meant.
+
+    Raises
+    ------
+    InputError
+        Naming the row and the column, if a number is not finite, or the indices of a sparse row are
+        not ascending, come twice or are outside 0..D - 1.
+    """
+    if not scipy.sparse.issparse(X):
+        wrong = np.argwhere(~np.isfinite(X))
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            raise InputError(_not_finite(name_row(row), name_column(column), X[row, column]))
+        return
+    parts: Any = X
+    check_sparse(parts.indptr, parts.indices, parts.data, n_columns, name_row, name_column)
+
+
+def check_sparse(
+    starts: NDArray[Any],
+    indices: NDArray[Any],
+    values: NDArray[Any],
+    n_columns: int,
+    name_row: NameRow,
+    name_column: NameColumn,
+) -> None:
+    """Refuse compressed rows as `check_rows` does, from their three arrays."""
+
+    def place(wrong: NDArray[np.bool_]) -> tuple[str, int]:
+        entry = int(np.argmax(wrong))
+        return name_row(int(np.searchsorted(starts, entry, side="right")) - 1), entry
+
+    if len(indices) and (indices.min() < 0 or indices.max() >= n_columns):
+        row, entry = place((indices < 0) | (indices >= n_columns))
+        raise InputError(
+            f"{row} has a value in column {name_column(indices[entry])} but columns are "
+            f"{name_column(0)}..{name_column(n_columns - 1)}; mend the row, or say how many "
+            "columns there are"
+        )
+    ascends = np.ones(len(indices), dtype=bool)
+    np.greater(indices[1:], indices[:-1], out=ascends[1:])
+    ascends[starts[:-1][starts[:-1] < len(indices)]] = True  # where rows begin
+    if not ascends.all():
+        row, entry = place(~ascends)
+        before = indices[entry - 1]
+        how = "twice" if indices[entry] == before else f"after column {name_column(before)}"
+        raise InputError(
+            f"{row} has column {name_column(indices[entry])} {how}; sort the columns of each row, "
+            "and give one value for each"
+        )
+    finite = np.isfinite(values)
+    if not finite.all():
+        row, entry = place(~finite)
+        raise InputError(_not_finite(row, name_column(indices[entry]), values[entry]))
+
+
+def _quoted(names: Sequence[object], position: int) -> str:
+    return repr(str(names[position])) if 0 <= position < len(names) else str(position)
+
+
+def _not_finite(row: str, column: str, value: Any) -> str:
+    return (
+        f"{row} has {value} in column {column}, which is no number to compute with; fill what is "
+        "missing, as with the mean, or leave the row out"
+    )
+
+
+MOST_LABELS = 1_000  # more are a quantity rather than classes
+_MOST_VALUES = 2**21  # of a piece that is worked on
+_LARGEST = 2**63 - 1
+_KINDS = {"b": "true and false", "i": "whole numbers", "f": "numbers", "U": "text"}
+_TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "U": pa.string()}
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some rows of a table; InputError if they have not a target each.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array, shape (n, D)
+        float32 or float64.
+    y : ndarray, shape (n,)
+    name_row : callable
+        Says where a row is in the source.
+    name_column : callable
+        Says what a column is called there.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    name_row: NameRow
+    name_column: NameColumn
+
+    def __post_init__(self) -> None:
+        n_rows = self.X.shape[0]
+        if self.y.shape != (n_rows,):
+            raise InputError(
+                f"{self.name_row(0)} begins a piece of {n_rows} rows but {self.y.shape} targets; "
+                "give one for each row"
+            )
+
+    def small_enough(self) -> Iterator[Piece]:
+        """Yield the rows in pieces of about two million values at most."""
+        n_rows, n_columns = self.X.shape
+        sparse = scipy.sparse.issparse(self.X)
+        ends = self.X.indptr if sparse else np.arange(n_rows + 1) * n_columns
+        first = 0
+        while first < n_rows:
+            last = int(np.searchsorted(ends, ends[first] + _MOST_VALUES, side="right")) - 1
+            last = min(max(last, first + 1), n_rows)
+            rows, targets = self.X[first:last], self.y[first:last]
+            yield Piece(rows, targets, self._names_from(first), self.name_column)
+            first = last
+
+    def _names_from(self, first: int) -> NameRow:
+        return lambda row: self.name_row(first + row)
+
+
+class Kind:
+    """What all pieces of a table have in common, found out piece by piece.
+
+    Parameters
+    ----------
+    n_columns : int, optional
+        D; by default as many as the rows of the first piece have, or, where `may_grow`, as the
+        columns go.
+    may_grow : bool
+        Whether rows of a later piece may have more columns than those of the first.
+
+    Attributes
+    ----------
+    n_rows, n_values, n_columns : int
+        So far.
+    """
+
+    def __init__(self, n_columns: int | None = None, *, may_grow: bool = False) -> None:
+        if n_columns is not None and not 1 <= n_columns <= MOST_COLUMNS:
+            raise InputError(f"n_columns must be in 1..{MOST_COLUMNS} but is {n_columns}")
+        self._given, self._may_grow = n_columns, may_grow
+        self.n_rows, self.n_values, self.n_columns = 0, 0, n_columns or 0
+        self._form: tuple[bool, np.dtype[Any]] | None = None
+        self._target: str | None = None
+        self._labels: NDArray[Any] | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows are."""
+        return self._form is not None and self._form[0]
+
+    @property
+    def labels(self) -> list[Any] | None:
+        """The different values of the target, ascending; None where they are many."""
+        return None if self._labels is None else self._labels.tolist()
+
+    def arrow(self, piece: Piece) -> dict[str, pa.Array]:
+        """Check a piece, count it, and return its columns as Arrow holds them."""
+        self._check_form(piece)
+        check_rows(piece.X, self.n_columns, piece.name_row, piece.name_column)
+        y = self._read_target(piece)
+        self.n_rows += len(y)
+        sparse = self.is_sparse
+        values = piece.X.data if sparse else piece.X.ravel()
+        self.n_values += len(values)
+        kind = pa.from_numpy_dtype(values.dtype)
+        if not sparse:
+            of_rows = fixed_list_of(kind, self.n_columns)
+            rows = pa.FixedSizeListArray.from_arrays(pa.array(values), type=of_rows)
+            return {"values": rows, "target": y}
+        starts = pa.array(piece.X.indptr - piece.X.indptr[0], pa.int32())
+        indices = pa.array(piece.X.indices, pa.int32())
+        return {
+            "indices": pa.ListArray.from_arrays(starts, indices, type=list_of(pa.int32())),
+            "values": pa.ListArray.from_arrays(starts, pa.array(values), type=list_of(kind)),
+            "target": y,
+        }
+
+    def _check_form(self, piece: Piece) -> None:
+        form = bool(scipy.sparse.issparse(piece.X)), piece.X.dtype
+        if self._form is None:
+            self._form = form
+            self.n_columns = self._given or piece.X.shape[1]
+        if form != self._form:
+            was, is_now = ((("dense", "sparse")[s], str(d)) for s, d in (self._form, form))
+            raise InputError(
+                f"{piece.name_row(0)} is {' '.join(is_now)} but those before are {' '.join(was)}; "
+                "give all pieces alike"
+            )
+        width = piece.X.shape[1]
+        if width > MOST_COLUMNS:
+            raise InputError(f"there must be at most {MOST_COLUMNS} columns but are {width}")
+        if self._may_grow and self._given is None:
+            self.n_columns = max(self.n_columns, width)
+        elif width != self.n_columns and not self._may_grow:
+            raise InputError(
+                f"{piece.name_row(0)} has {width} columns but those before have "
+                f"{self.n_columns}; give all pieces the same"
+            )
+
+    def _read_target(self, piece: Piece) -> pa.Array:
+        y, kind = _plain(piece.y, piece.name_row)
+        if self._target is None:
+            self._target, self._labels = kind, y[:0]
+        if kind != self._target:
+            raise InputError(
+                f"{piece.name_row(0)} has {_KINDS[kind]} as target but those before have "
+                f"{_KINDS[self._target]}; give all targets in one type"
+            )
+        if self._labels is not None:
+            self._labels = np.union1d(self._labels, y)
+            if len(self._labels) > MOST_LABELS:
+                self._labels = None
+        if self._labels is None and kind == "U":
+            raise InputError(
+                f"the target must have at most {MOST_LABELS} classes but has more by "
+                f"{piece.name_row(len(y) - 1)}; give numbers for a regression"
+            )
+        return pa.array(y, _TYPES[kind])
+
+
+def list_of(kind: Any) -> Any:
+    """Return the Arrow type of lists without gaps."""
+    return pa.list_(pa.field("element", kind, nullable=False))
+
+
+def fixed_list_of(kind: Any, length: int) -> Any:
+    """Return the Arrow type of lists of one length without gaps."""
+    return pa.list_(pa.field("element", kind, nullable=False), length)
+
+
+def _as_text(y: NDArray[Any], name_row: NameRow) -> NDArray[Any]:
+    """Return objects as text; InputError for a gap, and for anything else."""
+    labels = y.tolist()
+    is_text = [isinstance(label, str) for label in labels]
+    if not all(is_text):
+        import pandas as pd  # knows all that stands for a gap; not loaded where nothing is wrong
+
+        missing = np.flatnonzero(pd.isna(y))
+        if len(missing):
+            gap = int(missing[0])
+            raise InputError(
+                f"{name_row(gap)} has the target {labels[gap]!r}; leave out rows without one"
+            )
+        other = is_text.index(False)
+        if any(is_text):
+            raise InputError(
+                f"{name_row(other)} has the target {labels[other]!r} among text; give all targets "
+                "in one type, such as text"
+            )
+        raise InputError(
+            "the target must hold numbers, true and false, or text but holds objects, as "
+            f"{labels[other]!r} in {name_row(other)}; convert it"
+        )
+    return y.astype(np.str_)
+
+
+def _plain(y: NDArray[Any], name_row: NameRow) -> tuple[NDArray[Any], str]:
+    """Return a target as true and false, int64, float64 or text, and which of these it is."""
+    if y.dtype.kind in "iu" and len(y) and y.max() > _LARGEST:
+        raise InputError(
+            f"the target must be at most {_LARGEST} but is {y.max()}; give it as float"
+        )
+    if y.dtype.kind in "iuf":
+        y = y.astype(np.float64 if y.dtype.kind == "f" else np.int64)
+    if y.dtype.kind == "O":
+        y = _as_text(y, name_row)
+    if y.dtype.kind not in _TYPES:
+        raise InputError(
+            f"the target must hold numbers, true and false, or text but holds {y.dtype}; convert it"
+        )
+    wrong = np.flatnonzero(~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(0))
+    if len(wrong):
+        raise InputError(
+            f"{name_row(int(wrong[0]))} has the target {y[wrong[0]]}; leave out rows without one"
+        )
+    return y, y.dtype.kind

@@ -1,0 +1,209 @@
+"""A table in random order on disk, sparse or dense, that is read a block of rows at a time.
+
+One Parquet file, each of whose row groups is a sample of all rows; `README.md` has the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import scipy.sparse
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import parse_json, path_from
+from chaffinch.storage.shuffled.row_blocks import by_names, check_rows, check_sparse
+from chaffinch.storage.sources import reading
+from chaffinch.storage.sources.parquet import WIDE, begins_as_parquet
+
+FOOTER, FORMAT = b"chaffinch", "chaffinch shuffled table"
+_FIELDS = {"format": str, "form": str, "n_rows": int, "n_columns": int, "hash": str}
+
+
+@dataclass(frozen=True)
+class ShuffledTable:
+    """A table in random order on disk; `open_shuffled` and the functions that write one return it.
+
+    Attributes
+    ----------
+    path : Path
+    shape : tuple of int
+        Rows, and columns without the target.
+    block_rows : tuple of int
+        Rows of each block.
+    columns : tuple of str, or None
+        Names, where the source had some.
+    target_type : numpy.dtype
+        Of whole numbers, numbers, true and false, or text.
+    labels : ndarray or None
+        The different values of the target, ascending; None where there are more than 1,000.
+    hash : str
+        Of rows and blocks, 64 hexadecimal digits.
+    counted_from : int
+        0 or 1: what number the first column has where the source has numbers for names.
+    """
+
+    path: Path
+    shape: tuple[int, int]
+    block_rows: tuple[int, ...] = field(repr=False)
+    columns: tuple[str, ...] | None = field(repr=False)
+    target_type: np.dtype[Any]
+    labels: NDArray[Any] | None = field(repr=False, compare=False)
+    hash: str
+    counted_from: int = 0
+
+    def name_of(self, column: int) -> str:
+        """Return what the source calls a column, given its position from 0."""
+        return str(column + self.counted_from) if self.columns is None else self.columns[column]
+
+    def read(self, block: int) -> tuple[Any, NDArray[Any]]:
+        """Return the rows of a block, an array or a csr_array of shape (n, D), and their targets.
+
+        Raises
+        ------
+        InputError
+            If there is no such block, a row cannot be used, or the file is not there.
+        StorageError
+            If the file is damaged, or another one than was opened.
+        """
+        if block not in range(len(self.block_rows)):
+            last = len(self.block_rows) - 1
+            raise InputError(f"block must be a whole number in 0..{last} but is {block!r}")
+        with reading(self.path), _parquet(self.path) as file:
+            if _said_in(file, self.path)["hash"] != self.hash:
+                raise StorageError(
+                    f"{self.path} was written anew since it was opened; open it again"
+                )
+            rows = file.read_row_group(block, use_threads=False)
+        before = sum(self.block_rows[:block])
+
+        def name_row(row: int) -> str:
+            return f"row {before + row + 1} of {self.path.name}"
+
+        name_column = self.name_of if self.columns is None else by_names(self.columns)
+        target = rows["target"].combine_chunks().to_numpy(zero_copy_only=False)
+        values = rows["values"].combine_chunks()
+        given = values.flatten().to_numpy().copy()  # or it could not be written to
+        if "indices" not in rows.column_names:
+            X: Any = given.reshape(rows.num_rows, -1)
+            check_rows(X, self.shape[1], name_row, name_column)
+            return X, target
+        indices, starts = _list(rows["indices"].combine_chunks())
+        if not np.array_equal(starts, _starts(values)):
+            raise StorageError(_damaged(self.path, "a row has not as many indices as values"))
+        check_sparse(starts, indices, given, self.shape[1], name_row, name_column)
+        X = scipy.sparse.csr_array((given, indices, starts), (rows.num_rows, self.shape[1]))
+        X.has_canonical_format = True  # as was checked
+        return X, target
+
+
+def open_shuffled(path: str | Path) -> ShuffledTable:
+    """Open a table in random order that `shuffle_svmlight` or one of its like has written.
+
+    No row is read: that is done block by block, as they are asked for.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is text, or its rows may be in an order of their own.
+    StorageError
+        If it is damaged, or was written by a later release.
+
+    Examples
+    --------
+    >>> import chaffinch
+    >>> table = chaffinch.open_shuffled("clicks.parquet")  # doctest: +SKIP
+    >>> chaffinch.differentiable_selection(table, n_features=100)  # doctest: +SKIP
+    """
+    path = path_from(path, "the table")
+    with reading(path), _parquet(path) as file:
+        said = _said_in(file, path)
+        groups = [file.metadata.row_group(block) for block in range(file.num_row_groups)]
+        schema = file.schema_arrow
+    block_rows = tuple(group.num_rows for group in groups)
+    needed = {"sparse": ["indices", "values", "target"], "dense": ["values", "target"]}
+    if schema.names != needed.get(said["form"]) or sum(block_rows) != said["n_rows"]:
+        raise StorageError(_damaged(path, "its columns or rows are not those that it names"))
+    kind, labels = schema.field("target").type, said.get("labels")
+    target_type = np.dtype(np.str_ if pa.types.is_string(kind) else kind.to_pandas_dtype())
+    known = None if labels is None else np.array(labels, target_type)
+    columns = said.get("columns")
+    return ShuffledTable(
+        path,
+        (said["n_rows"], said["n_columns"]),
+        block_rows,
+        None if columns is None else tuple(columns),
+        target_type,
+        known,
+        said["hash"],
+        said.get("counted_from", 0),
+    )
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    """Open a file of Parquet; what is wrong with it is said in one line."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file that chaffinch shuffle wrote")
+    if not begins_as_parquet(path):
+        raise InputError(
+            f"{path} is not a table in random order, as it is not Parquet; write one with "
+            "chaffinch shuffle"
+        )
+    try:
+        with pyarrow.parquet.ParquetFile(
+            path, pre_buffer=False, page_checksum_verification=True, **WIDE
+        ) as file:
+            yield file
+    except (MemoryError, PermissionError, StorageError):
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise StorageError(_damaged(path, str(error).splitlines()[0])) from error
+
+
+def _said_in(file: Any, path: Path) -> dict[str, Any]:
+    content = (file.metadata.metadata or {}).get(FOOTER)
+    if content is None:
+        raise InputError(
+            f"{path} may have its rows in an order of their own, which gives wrong features; write "
+            "it in random order, with chaffinch shuffle or by chaffinch.shuffle_parquet"
+        )
+    said = parse_json(content, path, _FIELDS)
+    if said["format"] != FORMAT:
+        raise StorageError(_damaged(path, f"its format is {said['format']!r}"))
+    return said
+
+
+def check_not_shuffled(file: Any, path: Path) -> None:
+    """Refuse what is a table in random order already; InputError."""
+    if FOOTER in (file.metadata.metadata or {}):
+        raise InputError(
+            f"{path.name} is a table in random order already, whose columns are in its rows; give "
+            "it to chaffinch descend as it is, or shuffle the files that it was made of"
+        )
+
+
+def _list(lists: pa.ListArray) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    return lists.flatten().to_numpy().copy(), _starts(lists)
+
+
+def _starts(lists: pa.ListArray) -> NDArray[np.int32]:
+    offsets = lists.offsets.to_numpy()
+    starts: NDArray[np.int32] = offsets - offsets[0]
+    return starts
+
+
+def _damaged(path: Path, why: str) -> str:
+    return f"{path} is damaged: {why}; write it again"

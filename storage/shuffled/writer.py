@@ -1,0 +1,499 @@
+"""Three ways to a table in random order: from text in svmlight's format, Parquet, or pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import scipy.sparse
+from numpy.typing import ArrayLike
+
+from chaffinch.storage.datasets.column_names import check_columns, check_known
+from chaffinch.storage.datasets.content_hash import mix
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    file_to_write,
+    locked,
+    path_from,
+    to_json,
+    write_file,
+)
+from chaffinch.storage.shuffled.readers import common_type, opened, parquet_pieces, svmlight_pieces
+from chaffinch.storage.shuffled.row_blocks import Kind, Piece, by_names, check_no_mask, target_array
+from chaffinch.storage.shuffled.table import FOOTER, FORMAT, ShuffledTable, open_shuffled
+from chaffinch.storage.sources import reading, source_name
+from chaffinch.storage.sources.addresses import place_of
+from chaffinch.storage.sources.parquet import begins_as_parquet, parquet_files
+
+# Rows in a random order, however many there are: sorted by a hash of their number, on the disk.
+#
+# Rows are scattered to 64 buckets by the first six bits of the hash, buckets that are too large by
+# the next six, and so on; each is then sorted in memory. So the order depends on the seed alone,
+# and not on how the rows came or how much memory there is.
+
+_BITS = 6
+_MOST_BYTES = 2**26  # of a bucket that is sorted in memory, twice
+_ORDER = "order"
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    path: Path
+    n_bytes: int
+
+
+class Shuffled:
+    """Rows that were scattered, to be read in their new order.
+
+    Parameters
+    ----------
+    folder : Path
+        Where buckets may lie; it is there, and empty.
+    seed : int, at least 0
+        Decides the order.
+    most_bytes : int
+        Of a bucket that is sorted in memory.
+    """
+
+    def __init__(self, folder: Path, seed: int, most_bytes: int = _MOST_BYTES) -> None:
+        self._folder, self._most_bytes = folder, most_bytes
+        self._seed = mix(np.array([seed], np.uint64))
+        self._buckets: list[_Bucket] = []
+
+    def scatter(self, pieces: Iterable[dict[str, pa.Array]]) -> None:
+        """Take all rows in; each piece has the same columns."""
+        self._buckets = self._scattered(self._numbered(pieces), self._folder, 0)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the rows in their new order, some at a time, and forget them."""
+        for table in self._sorted(self._buckets, 1):
+            yield table.drop_columns([_ORDER])
+
+    def _numbered(self, pieces: Iterable[dict[str, pa.Array]]) -> Iterator[pa.RecordBatch]:
+        n_rows = 0
+        for columns in pieces:
+            n_more = len(next(iter(columns.values())))
+            numbers = np.arange(n_rows, n_rows + n_more, dtype=np.uint64)
+            n_rows += n_more
+            yield pa.record_batch({_ORDER: pa.array(mix(numbers + self._seed)), **columns})
+
+    def _scattered(
+        self, batches: Iterable[pa.RecordBatch], folder: Path, level: int
+    ) -> list[_Bucket]:
+        paths = [folder / f"{number:02}.arrow" for number in range(2**_BITS)]
+        n_bytes = [0] * len(paths)
+        writers: dict[int, Any] = {}
+        try:
+            for batch in batches:
+                for number, part in _by_bucket(batch, level):
+                    if number not in writers:
+                        writers[number] = pa.ipc.new_stream(str(paths[number]), part.schema)
+                    writers[number].write_batch(part)
+                    n_bytes[number] += part.nbytes
+        finally:
+            for writer in writers.values():
+                writer.close()
+        return [_Bucket(paths[number], n_bytes[number]) for number in sorted(writers)]
+
+    def _sorted(self, buckets: list[_Bucket], level: int) -> Iterator[pa.Table]:
+        for bucket in buckets:
+            if bucket.n_bytes <= self._most_bytes or level * _BITS >= 64:
+                yield _in_order(bucket.path)
+                bucket.path.unlink()
+                continue
+            inner = bucket.path.with_suffix("")
+            inner.mkdir()
+            smaller = self._scattered(_batches_in(bucket.path), inner, level)
+            bucket.path.unlink()
+            yield from self._sorted(smaller, level + 1)
+
+
+def _by_bucket(batch: pa.RecordBatch, level: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of each bucket of a level."""
+    order = batch.column(_ORDER).to_numpy()
+    left = max(0, 64 - _BITS * (level + 1))
+    numbers = (order >> np.uint64(left)) & np.uint64(2**_BITS - 1)
+    by_number = np.argsort(numbers, kind="stable")
+    together = batch.take(pa.array(by_number))
+    ends = np.searchsorted(numbers[by_number], np.arange(2**_BITS + 1, dtype=np.uint64))
+    for number, (first, last) in enumerate(pairwise(ends.tolist())):
+        if first < last:
+            yield number, together.slice(first, last - first)
+
+
+def _in_order(path: Path) -> pa.Table:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        table = stream.read_all()
+    order = np.argsort(table[_ORDER].to_numpy(), kind="stable")
+    return table.take(pa.array(order)).combine_chunks()
+
+
+def _batches_in(path: Path) -> Iterator[pa.RecordBatch]:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        yield from stream
+
+
+_VALUES_PER_BLOCK, _FEWEST_ROWS, _MOST_ROWS = 2**21, 1_024, 65_536
+_FEWEST_ASKED = 1_000
+
+
+def write_shuffled(
+    pieces: Iterable[Piece],
+    kind: Kind,
+    path: str | Path,
+    seed: int,
+    block_rows: int | None,
+    columns: Sequence[str] | None = None,
+    counted_from: Literal[0, 1] = 0,
+) -> ShuffledTable:
+    """Write pieces of a table, in a random order, as one file."""
+    path = file_to_write(path_from(path, "the table"), "the table")
+    _check_whole_number("seed", seed, 0)
+    if block_rows is not None:
+        _check_whole_number("block_rows", block_rows, _FEWEST_ASKED)
+    aside = path.with_name(f".aside-{path.name}")
+
+    def write(target: Path) -> None:
+        shutil.rmtree(aside, ignore_errors=True)  # of a writer that was killed
+        aside.mkdir()
+        try:
+            shuffled = Shuffled(aside, seed)
+            shuffled.scatter(kind.arrow(part) for piece in pieces for part in piece.small_enough())
+            named = {"columns": None if columns is None else list(columns)}
+            said = {**named, "counted_from": counted_from, "seed": seed}
+            _write(shuffled.tables(), kind, block_rows, said, aside / target.name)
+            (aside / target.name).replace(target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    with locked(path.with_name(f".{path.name}.lock"), str(path)):
+        write_file(path, write)
+    return open_shuffled(path)
+
+
+def _write(
+    tables: Iterator[pa.Table],
+    kind: Kind,
+    block_rows: int | None,
+    said: dict[str, Any],
+    path: Path,
+) -> None:
+    if not kind.n_rows or not kind.n_columns:
+        raise InputError("the source has no rows or no columns; give at least one of each")
+    digest = hashlib.sha256()
+    blocks = _blocks(tables, _sizes(kind, block_rows))
+    first = next(blocks)
+    schema = pa.schema([field.with_nullable(False) for field in first.schema])
+    with pyarrow.parquet.ParquetWriter(
+        path, schema, compression="zstd", use_dictionary=["target"], write_page_checksum=True
+    ) as writer:
+        for block in _with_first(first, blocks):
+            writer.write_table(block.cast(schema), row_group_size=block.num_rows)
+            _add(digest, block)
+        found = {
+            "format_version": FORMAT_VERSION,
+            "format": FORMAT,
+            "form": "sparse" if kind.is_sparse else "dense",
+            "n_rows": kind.n_rows,
+            "n_columns": kind.n_columns,
+            "labels": kind.labels,
+        }
+        footer = to_json({**found, **said, "hash": digest.hexdigest()})
+        writer.add_key_value_metadata({FOOTER: footer})
+
+
+def _sizes(kind: Kind, block_rows: int | None) -> Iterator[int]:
+    """Yield how many rows each block has: as good as equally many, and none too few."""
+    if block_rows is None:
+        per_row = max(1.0, kind.n_values / kind.n_rows)
+        block_rows = min(max(int(_VALUES_PER_BLOCK / per_row), _FEWEST_ROWS), _MOST_ROWS)
+    n_blocks = max(1, kind.n_rows // block_rows)
+    size, over = divmod(kind.n_rows, n_blocks)
+    return (size + (number < over) for number in range(n_blocks))
+
+
+def _blocks(tables: Iterator[pa.Table], sizes: Iterator[int]) -> Iterator[pa.Table]:
+    """Yield the same rows cut anew."""
+    waiting: list[pa.Table] = []
+    n_waiting = 0
+    for size in sizes:
+        while n_waiting < size:
+            waiting.append(next(tables))
+            n_waiting += waiting[-1].num_rows
+        whole = pa.concat_tables(waiting)
+        yield whole.slice(0, size).combine_chunks()
+        waiting, n_waiting = [whole.slice(size)], n_waiting - size
+
+
+def _with_first(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from others
+
+
+def _add(digest: Any, block: pa.Table) -> None:
+    """Add a block's rows to what is known of the content."""
+    digest.update(f"{block.num_rows}\n".encode())
+    for name in block.column_names:
+        column = block[name].combine_chunks()
+        if pa.types.is_list(column.type):
+            digest.update((column.offsets.to_numpy() - column.offsets[0].as_py()).data)
+        if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+            digest.update(column.flatten().to_numpy())
+        elif pa.types.is_string(column.type):
+            digest.update("\0".join(column.to_pylist()).encode())
+        else:
+            digest.update(column.to_numpy(zero_copy_only=False))
+
+
+def _check_whole_number(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number, at least {least}, but is {value!r}")
+
+
+Sources = str | Path | Sequence[str | Path]
+
+
+def shuffle_svmlight(
+    source: Sources,
+    path: str | Path,
+    *,
+    zero_based: bool,
+    n_columns: int | None = None,
+    dtype: Literal["float32", "float64"] = "float64",
+    seed: int = 0,
+    block_rows: int | None = None,
+) -> ShuffledTable:
+    """Write text in the format of svmlight and libsvm as a sparse table in random order.
+
+    Parameters
+    ----------
+    source : path, or sequence of paths
+        Files, plain or .gz, one after the other; each is read once, 16 MB at a time. Labels are
+        numbers; of classes, number them, and give task="classification" to whoever reads the table.
+    path : path
+        Where to write; what is there already is replaced, once all is written. As much again is
+        needed beside it on the way.
+    zero_based : bool
+        Whether columns are counted from 0 in the file, or from 1.
+    n_columns : int, optional
+        D; by default up to the last column that has a value. Give it where several tables belong
+        together.
+    dtype : "float32" or "float64"
+        How values are kept.
+    seed : int, at least 0
+        Decides the order of the rows.
+    block_rows : int, at least 1000, optional
+        Rows of a block, at least; by default about two million values.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or, naming the line, it cannot be used: unsorted columns or one
+        that comes twice, a column out of range, a label that is no number, a value not finite.
+    StorageError
+        If the device is full or fails.
+    """
+    files = _paths(source)
+    if dtype not in ("float32", "float64"):
+        raise InputError(f"dtype must be float32 or float64 but is {dtype!r}")
+    kind = Kind(n_columns, may_grow=True)
+    _check_another_place(files, path)
+    pieces = _of_texts(files, zero_based, np.dtype(dtype))
+    counted_from: Literal[0, 1] = 0 if zero_based else 1
+    return write_shuffled(pieces, kind, path, seed, block_rows, counted_from=counted_from)
+
+
+def shuffle_parquet(
+    source: Sources,
+    path: str | Path,
+    *,
+    target: str,
+    drop: Collection[str] = (),
+    sparse: bool = False,
+    seed: int = 0,
+    block_rows: int | None = None,
+) -> ShuffledTable:
+    """Write Parquet files, or folders of them, of numbers as a table in random order.
+
+    Parameters
+    ----------
+    source : path, or sequence of paths
+        Files or folders, all of one schema; each is read once, some rows at a time. Rows may be
+        sorted as they like. Whole numbers and true and false are taken for numbers; where every
+        column is float32 the table is.
+    path, seed, block_rows
+        See `shuffle_svmlight`.
+    target : str
+        Its column: numbers, true and false, or text.
+    drop : collection of str
+        Columns that are left out.
+    sparse : bool
+        Whether zeros are left out: for tables that are wide and mostly zeros, of which a block
+        would otherwise take 1,024 D numbers of memory at least.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or column, it is a table in random order already, the target is
+        dropped, a column holds no numbers or whole ones beyond 2^53, or a value is missing.
+    StorageError
+        If the device is full or fails.
+    """
+    sources = _paths(source)
+    files: list[Path] = []
+    for one in sources:
+        with reading(one):
+            files += parquet_files(one) if one.is_dir() else [one]
+    _check_another_place([*sources, *files], path)
+    with opened(files[0]) as first:
+        schema = first.schema_arrow
+    check_columns(schema.names, files[0].name)
+    check_known([target, *drop], schema.names)
+    if target in drop:
+        raise InputError(f"{target!r} is the target and cannot be dropped; leave it out of drop")
+    names = [name for name in schema.names if name != target and name not in drop]
+    dtype = common_type(schema, names)
+    pieces = parquet_pieces(files, schema, names, target, dtype, sparse=sparse)
+    return write_shuffled(pieces, Kind(), path, seed, block_rows, names)
+
+
+def shuffle_pieces(
+    pieces: Iterable[tuple[Any, ArrayLike]],
+    path: str | Path,
+    *,
+    seed: int = 0,
+    block_rows: int | None = None,
+) -> ShuffledTable:
+    """Write pieces of a table that come one after the other as a table in random order.
+
+    Parameters
+    ----------
+    pieces : iterable of (X, y)
+        Arrays (n, D) or scipy sparse matrices, all of one kind, with a target (n,) each. Of a
+        table in memory give ``[(X, y)]``. float32 stays float32, any other number becomes float64;
+        of a sparse entry that comes twice the sum counts, as in scipy.
+    path, seed, block_rows
+        See `shuffle_svmlight`.
+
+    Raises
+    ------
+    InputError
+        If pieces are no (X, y), or one is no table of finite numbers, has masked values, differs
+        from the first in kind or in the names of its columns, or has not one target a row.
+    StorageError
+        If the device is full or fails.
+    """
+    return write_shuffled(_given_pieces(pieces), Kind(), path, seed, block_rows)
+
+
+def are_parquet(source: Sources) -> bool:
+    """Return whether files begin as Parquet does, or are folders, rather than text."""
+    files = _paths(source)
+    found = [_is_parquet(file) for file in files]
+    if len(set(found)) > 1:
+        yes, no = files[found.index(True)], files[found.index(False)]
+        raise InputError(f"{yes.name} is Parquet but {no.name} is not; give files of one format")
+    return found[0]
+
+
+def _is_parquet(path: Path) -> bool:
+    with reading(path):
+        return path.is_dir() or begins_as_parquet(path)
+
+
+def _paths(source: Sources) -> list[Path]:
+    """Return one path or several as paths on this disk, all of which are there."""
+    given = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not given:
+        raise InputError("the source must be at least one file but is none; name one")
+    files: list[Path] = []
+    for one in given:
+        place = place_of(one)
+        if not isinstance(place, Path):
+            raise InputError(
+                f"{source_name(one)} must be a file on this disk, as it is read piece by piece, "
+                "but is elsewhere or none; copy it here first"
+            )
+        with reading(place):
+            files.append(place)
+    return files
+
+
+def _check_another_place(files: Sequence[Path], path: str | Path) -> None:
+    """Refuse to write where the source is read from: it has names and rows that are left out."""
+    if path_from(path, "the table").resolve() in {file.resolve() for file in files}:
+        raise InputError(f"{path} is the source itself, which would be lost; name another path")
+
+
+def _of_texts(files: Iterable[Path], zero_based: bool, dtype: np.dtype[Any]) -> Iterator[Piece]:
+    for file in files:
+        with reading(file):
+            yield from svmlight_pieces(file, zero_based, dtype)
+
+
+def _given_pieces(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[Piece]:
+    n_before, first_names = 0, None
+    for X, y in _pairs(pieces):
+        rows, columns = _rows_of(X), getattr(X, "columns", None)
+        if columns is not None:
+            first_names = _check_same(list(columns), first_names)
+        if rows.dtype.kind not in "biuf" or len(rows.shape) != 2 or not rows.shape[1]:
+            raise InputError(
+                f"a piece must be a table of numbers but is {rows.dtype} of shape {rows.shape}; "
+                "give each as (X, y)"
+            )
+        rows = rows.astype(np.float32 if rows.dtype == np.float32 else np.float64, copy=False)
+        yield Piece(rows, target_array(y), partial(_row_after, n_before), by_names(columns))
+        n_before += rows.shape[0]
+
+
+def _pairs(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[tuple[Any, ArrayLike]]:
+    must = "pieces must be several (X, y), each a table and its target, but"
+    remedy = "of one table give [(X, y)]"
+    if isinstance(pieces, str) or not isinstance(pieces, Iterable):
+        raise InputError(f"{must} are of type {type(pieces).__name__}; {remedy}")
+    for piece in pieces:
+        if not isinstance(piece, tuple | list) or len(piece) != 2:
+            length = f" of length {len(piece)}" if isinstance(piece, tuple | list) else ""
+            raise InputError(f"{must} one is of type {type(piece).__name__}{length}; {remedy}")
+        yield piece[0], piece[1]
+
+
+def _check_same(names: list[object], first: list[object] | None) -> list[object]:
+    """Return the names of the first piece that has any, if these are the same."""
+    if first is None or names == first or len(names) != len(first):
+        return first or names  # other numbers of columns are refused with the rows
+    at = next(i for i, (one, other) in enumerate(zip(names, first, strict=True)) if one != other)
+    raise InputError(
+        f"column {at} of a piece is {names[at]!r} but {first[at]!r} in the first; give every piece "
+        "the same columns in the same order"
+    )
+
+
+def _rows_of(X: Any) -> Any:
+    """Return an array as it is, and sparse rows compressed, sorted and without doubles."""
+    if not scipy.sparse.issparse(X):
+        remedy = "leave out those rows, or fill them with a value of yours, as by X.filled(0.0)"
+        check_no_mask("X of a piece", X, remedy)
+        return np.asarray(X)
+    given: Any = X
+    rows = given.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def _row_after(n_before: int, row: int) -> str:
+    return f"row {n_before + row + 1}"

@@ -1,0 +1,340 @@
+"""Delimited text: CSV and its relatives, read by all threads with types that every row allows.
+
+Nothing that the text says is lost on the way: whole numbers with leading zeros stay text.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from chaffinch.storage.datasets.column_names import check_columns
+from chaffinch.storage.errors import InputError
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the first line that is not blank says.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the columns, in their order. The first is empty where pandas wrote an unnamed index.
+    delimiter : str
+        What parts one field from the next.
+    n_characters : int
+        How long the line is.
+    """
+
+    names: list[str]
+    delimiter: str
+    n_characters: int
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns but an unnamed index."""
+        return self.names if self.names[0] else self.names[1:]
+
+
+def read_header(file: Any, name: str, kind: str) -> Header:
+    """Read the header of a text file, and nothing behind it."""
+    magic = file.read(4)
+    file.seek(0)
+    if magic == b"PAR1":
+        raise InputError(f"{name} is a Parquet file; rename it so that it ends in .parquet")
+    if magic[:2] == b"\x1f\x8b" and not name.lower().endswith(".gz"):
+        raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {kind}.gz")
+    packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
+    # bytes that are no UTF-8 may follow the header: they are found with the rows
+    text = io.TextIOWrapper(packed, "utf-8-sig", errors="surrogateescape", newline="")
+    try:
+        header = _read(text, name, kind)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{name} is damaged ({error}); write it again") from error
+    finally:
+        text.detach()
+    try:
+        "".join(header.names).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(_no_text(name)) from error
+    n_unnamed = int(len(header.names) > 1 and not header.names[0])
+    check_columns(header.names[n_unnamed:], name, first=1 + n_unnamed)
+    return header
+
+
+def _read(text: io.TextIOWrapper, name: str, kind: str) -> Header:
+    first = next((line for line in text if line.strip()), "")
+    if not first:
+        raise InputError(f"{name} is empty; give a header and at least one row")
+    if "\0" in first:  # as in UTF-16, and in nearly all files that are no text
+        raise InputError(_no_text(name))
+    if kind == ".tsv" or (kind == ".txt" and "\t" in first):
+        delimiter = "\t"
+    else:
+        delimiter = ";" if ";" in first and "," not in first else ","
+    text.seek(0)  # a name in quotes may go on in the next line
+    try:
+        names = next(row for row in csv.reader(text, delimiter=delimiter) if row)
+    except csv.Error as error:
+        raise InputError(f"{name} has no readable header ({error}); mend it") from error
+    return Header(names, delimiter, len(first))
+
+
+def _no_text(name: str) -> str:
+    return f"the header of {name} is not UTF-8 text; save the table as CSV in UTF-8"
+
+
+# bytes a thread parses at a time: each block makes a chunk of every column, and some are in work
+_LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
+_MOST_GUESSES = 8
+# pandas takes two words for missing that pyarrow does not
+_MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
+
+
+def read_delimited(path: Path, kind: str, categorical: Collection[str] = ()) -> pa.Table:
+    """Read a text file with a header line.
+
+    Parameters
+    ----------
+    path : Path
+        UTF-8 text; unpacked on the way where it ends in ``.gz``.
+    kind : ".csv", ".tsv" or ".txt"
+        Fields are parted by tabs in .tsv, and in .txt with a tab in the header; otherwise by
+        commas, or by semicolons if the header has those and no comma.
+    categorical : collection of str
+        Columns that stay text though all their rows are numbers, or true and false.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns typed by all their rows; see Notes of `chaffinch.storage.sources.read_source`.
+
+    Raises
+    ------
+    InputError
+        If it is empty, damaged or not UTF-8, or a row has too few or too many fields.
+    """
+    try:
+        text = _open(path, kind)
+        table = _read_guessing(text, categorical)
+    except pa.ArrowInvalid as error:
+        raise InputError(_first_bad_row(text, error)) from error
+    except PermissionError:
+        raise
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name} is damaged ({error}); write it again") from error
+    _check_utf8(table, text)
+    return _without_unnamed_index(table, path.name)
+
+
+def bytes_of_columns(path: Path, kind: str) -> dict[str, int]:
+    """Return the bytes of each column's fields, each with what parts it from the next."""
+    try:
+        text = _open(path, kind)
+        found = {name: len(name.encode()) + 1 for name in text.names}
+        with pa.csv.open_csv(path, **text.options(), convert_options=text.as_it_is) as stream:
+            for batch in stream:
+                for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                    found[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
+    except pa.ArrowInvalid as error:
+        raise InputError(_first_bad_row(text, error)) from error
+    except PermissionError:
+        raise
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name} is damaged ({error}); write it again") from error
+    found.pop("", None)  # an unnamed index
+    return found
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A text file and what its header says."""
+
+    path: Path
+    delimiter: str
+    names: list[str]
+    block: int
+
+    @property
+    def as_it_is(self) -> pa.csv.ConvertOptions:
+        return pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.binary()))
+
+    def read(self, **conversion: Any) -> pa.Table:
+        return pa.csv.read_csv(self.path, **self.options(), convert_options=_conversion(conversion))
+
+    def options(self) -> dict[str, Any]:
+        return {
+            "read_options": pa.csv.ReadOptions(block_size=self.block),
+            "parse_options": pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+        }
+
+
+def _conversion(options: dict[str, Any]) -> pa.csv.ConvertOptions:
+    return pa.csv.ConvertOptions(strings_can_be_null=True, null_values=_MISSING, **options)
+
+
+def _open(path: Path, kind: str) -> _Text:
+    with path.open("rb") as file:
+        header = read_header(file, path.name, kind)
+    block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(header.names)), _MOST_BLOCK)
+    # a row must fit into a block, and very wide tables have very long headers
+    return _Text(path, header.delimiter, header.names, max(block, 16 * header.n_characters))
+
+
+class _OtherTypes(Exception):  # noqa: N818 - no error: a guess was wrong
+    """Columns that were taken for whole numbers: those with leading zeros, those of other types."""
+
+    def __init__(self, with_zeros: set[str], others: set[str]) -> None:
+        super().__init__(with_zeros, others)
+        self.with_zeros, self.others = with_zeros, others
+
+
+def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
+    """Read with the types of the first block, and mend the guess where a later row differs.
+
+    Left to itself, pyarrow holds the whole text until every type is certain.
+    """
+    with pa.csv.open_csv(text.path, **text.options(), convert_options=_conversion({})) as stream:
+        types = {field.name: field.type for field in stream.schema}
+    doubtful = {name for name, kind in types.items() if pa.types.is_null(kind)}
+    certain: set[str] = set()
+    while True:
+        if doubtful:
+            types |= _inferred(text, doubtful)
+            certain |= doubtful
+        try:
+            return _read_typed(text, _with_text(types, categorical))
+        except _OtherTypes as found:
+            doubtful = found.others - certain
+            as_text = found.with_zeros | (found.others & certain)
+            types |= dict.fromkeys(as_text, pa.string())
+        except pa.ArrowInvalid as error:
+            column = re.match(r"In CSV column #(\d+)", str(error))
+            if not column or text.names[int(column[1])] in certain:
+                raise
+            few = len(certain) < _MOST_GUESSES
+            doubtful = {text.names[int(column[1])]} if few else set(text.names)
+
+
+def _inferred(text: _Text, columns: set[str]) -> dict[str, pa.DataType]:
+    """Return the types that every row allows; costs a pass over the file."""
+    schema = text.read(include_columns=[name for name in text.names if name in columns]).schema
+    pa.default_memory_pool().release_unused()
+    return {field.name: field.type for field in schema}
+
+
+def _with_text(
+    types: dict[str, pa.DataType], categorical: Collection[str]
+) -> dict[str, pa.DataType]:
+    """Return the types with text for categories that would lose how they are written."""
+    loses = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+
+    def is_text(name: str, kind: pa.DataType) -> bool:
+        # no model takes a time of day, but its text is a category
+        return pa.types.is_time(kind) or (name in categorical and any(is_(kind) for is_ in loses))
+
+    return {name: pa.string() if is_text(name, kind) else kind for name, kind in types.items()}
+
+
+def _read_typed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
+    """Read with these types, whole numbers by way of their text, which alone shows their zeros."""
+    schema = pa.schema(types.items())
+    whole = {i: field.name for i, field in enumerate(schema) if pa.types.is_integer(field.type)}
+    as_read = types | dict.fromkeys(whole.values(), pa.string())
+    conversion = _conversion({"column_types": as_read})
+    batches: list[pa.RecordBatch] = []
+    with_zeros: set[str] = set()
+    others: set[str] = set()
+    with pa.csv.open_csv(text.path, **text.options(), convert_options=conversion) as stream:
+        for batch in stream:
+            columns = batch.columns
+            for i, name in whole.items():
+                try:
+                    columns[i], has_zeros = _whole_numbers(columns[i])
+                except pa.ArrowInvalid:
+                    others.add(name)
+                else:
+                    with_zeros |= {name} if has_zeros else set()
+            if with_zeros or others:
+                batches.clear()  # to be read again
+            else:
+                batches.append(pa.record_batch(columns, schema=schema))
+    if with_zeros or others:
+        raise _OtherTypes(with_zeros, others)
+    return pa.Table.from_batches(batches, schema)
+
+
+def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:
+    """Return whole numbers, and whether one has leading zeros, which are lost with its text."""
+    try:
+        numbers = texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        texts = pc.utf8_trim_whitespace(texts)
+        numbers = texts.cast(pa.int64())
+    zeros = pc.starts_with(texts, "0")
+    if pc.any(zeros).as_py():
+        zeros = pc.and_(zeros, pc.greater(pc.binary_length(texts), 1))
+    return numbers, bool(pc.any(zeros).as_py())
+
+
+def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
+    """Return the message for text that cannot be parsed; only one thread counts its rows."""
+    options = text.options()
+    options["read_options"].use_threads = False
+    try:
+        with pa.csv.open_csv(text.path, **options, convert_options=text.as_it_is) as stream:
+            for _ in stream:
+                pass
+    except pa.ArrowInvalid as counted:
+        error = counted
+    if "straddling" in str(error):
+        return (
+            f"a row of {text.path.name} is longer than {text.block} bytes; "
+            "mend it, perhaps a quote is never closed"
+        )
+    found = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
+    if not found:
+        return f"{text.path.name} cannot be read ({shorten(str(error), 200)}); mend it"
+    row, expected, actual = map(int, found.groups())
+    return (
+        f"row {row - 1} of {text.path.name} must have {expected} fields as the header but has "
+        f"{actual}; mend it, or quote fields that hold {text.delimiter!r}"
+    )
+
+
+def _without_unnamed_index(table: pa.Table, name: str) -> pa.Table:
+    """Leave out the first column where its name is empty and each row has a value of its own."""
+    if table.column_names[0]:
+        return table
+    if pc.count_distinct(table.column(0), mode="all").as_py() < len(table):
+        raise InputError(f"column 1 of {name} has no name; give it one or remove it")
+    return table.remove_column(0)
+
+
+def _check_utf8(table: pa.Table, text: _Text) -> None:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_binary(column.type):
+            row = next(i for i, v in enumerate(column, start=1) if not _is_utf8(v.as_py()))
+            raise InputError(
+                f"row {row} of column {name!r} of {text.path.name} is not UTF-8; save it as UTF-8"
+            )
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,66 @@
+"""What a data set is called: in promotions, when newer rows are announced, and in what is served.
+
+One rule for all of them, so that what is announced as `orders` is what was promoted as `orders`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import LONGEST_STEM, check_name
+from chaffinch.storage.sources import Source, source_name
+from chaffinch.storage.sources.addresses import PARQUET_ENDINGS, TEXT_ENDINGS
+
+_ENDINGS = (*TEXT_ENDINGS, ".gz", *PARQUET_ENDINGS)
+_IN_MEMORY = ("DataFrame", "Table")  # what `source_name` says of tables without a name
+
+
+def name_of_data_set(source: Source, name: str | None, remedy: str) -> str:
+    """Return what the data set is called that a source belongs to."""
+    if name is not None:
+        return check_name(name, LONGEST_STEM)
+    return name_of_table(source_name(source), remedy)
+
+
+def name_of_table(label: str, remedy: str) -> str:
+    """Return the name of a data set from that of a table.
+
+    It is the last level of the path or key, or the table in the database, without the endings that
+    say how it is read: ``orders.v2.csv.gz`` is ``orders.v2``, and the folder ``orders.parquet`` is
+    ``orders``. Whatever is no letter or digit of ASCII, dot or dash becomes an underscore, none of
+    these stands at an end, and what is over 115 is cut off.
+
+    Parameters
+    ----------
+    label : str
+        As `chaffinch.storage.sources.source_name` gives it.
+    remedy : str
+        How to give a name instead.
+
+    Raises
+    ------
+    InputError
+        If it is a table in memory, or nothing of its name is left.
+    """
+    name = label
+    while Path(name).suffix.lower() in _ENDINGS:
+        name = Path(name).stem
+    name = as_name(name)[:LONGEST_STEM]
+    if label in _IN_MEMORY or not name:
+        raise InputError(
+            f"the table, {label}, has no name that a data set could have; give one, as in {remedy}"
+        )
+    return name
+
+
+def as_name(text: str) -> str:
+    """Return the nearest to a text that can be a name; empty where nothing of it can."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", text).strip("._-")
+
+
+def other_name(name: str, what: str) -> str:
+    """Return a name like another that tells what is different, such as ``orders-churned``."""
+    different = as_name(what)[:40] or "other"
+    return f"{name[: LONGEST_STEM - 1 - len(different)]}-{different}"

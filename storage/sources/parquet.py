@@ -1,0 +1,90 @@
+"""Parquet files, one or a folder of them, as one Arrow table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from chaffinch.storage.datasets.column_names import check_columns
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import check_regular
+from chaffinch.storage.sources.addresses import PARQUET_ENDINGS
+
+# Options of ParquetFile, which refuses a footer with lists of more than a million by default.
+WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
+
+_MAGIC = b"PAR1"  # what a file begins with
+
+
+def begins_as_parquet(path: Path) -> bool:
+    """Return whether the first bytes of a file are those of Parquet; OSError if it is not there."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder in the order of their names."""
+    entries = ((path.name, path.is_dir()) for path in folder.iterdir())
+    files = [folder / name for name in parquet_names(str(folder), entries)]
+    for file in files:
+        check_regular(file, "a source", "move it elsewhere")
+    return files
+
+
+def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]:
+    """Return those names in a folder that are of Parquet files, in order."""
+    seen = sorted(entry for entry in entries if entry[0][0] not in "._")
+    inner = [name for name, is_folder in seen if is_folder]
+    if inner:
+        raise InputError(
+            f"folder {folder} holds the folder {inner[0]}, and partitions are not read; "
+            "name a folder that holds its Parquet files directly"
+        )
+    names = [name for name, _ in seen if Path(name).suffix.lower() in PARQUET_ENDINGS]
+    if not names:
+        raise InputError(f"folder {folder} has no .parquet files; name one that holds some")
+    return names
+
+
+def read_parquet(files: Sequence[Path]) -> pa.Table:
+    """Read files of one schema, one after the other."""
+    tables: list[pa.Table] = []
+    for path in files:
+        try:
+            # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
+            # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+            with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
+                check_columns(file.schema_arrow.names, path.name)
+                table = without_unnamed_index(file.read()).replace_schema_metadata(None)
+        except (MemoryError, PermissionError):
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
+        if tables:
+            check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
+        tables.append(table)
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def without_unnamed_index(table: pa.Table) -> pa.Table:
+    """Return a table that pandas wrote without the columns of an index that has no name."""
+    names = enumerate(table.column_names)  # by position: a name may be there twice
+    return table.select([i for i, n in names if not re.fullmatch(r"__index_level_\d+__", n)])
+
+
+def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
+    """Refuse two files of one table whose columns differ; InputError names the first that does."""
+    if first.names == other.names and first.types == other.types:
+        return
+    for column in dict.fromkeys([*first.names, *other.names]):
+        a, b = (s.field(column).type if column in s.names else "missing" for s in (first, other))
+        if a != b:
+            raise InputError(
+                f"column {column!r} is {a} in {first_name} but {b} in {name}; "
+                "write both with one schema"
+            )
+    raise InputError(f"{first_name} and {name} order their columns differently; write both alike")

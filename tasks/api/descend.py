@@ -1,0 +1,317 @@
+"""`chaffinch descend`: a table in random order in; a folder with the features chosen out."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import (
+    FORMAT_VERSION,
+    file_to_write,
+    locked,
+    path_from,
+    remove_file,
+    sealed,
+    sweep,
+    write_file,
+)
+from chaffinch.storage.runs.stages import Checkpoints
+from chaffinch.storage.shuffled.table import ShuffledTable, open_shuffled
+from chaffinch.storage.shuffled.writer import are_parquet, shuffle_parquet, shuffle_svmlight
+from chaffinch.tasks.api.differentiable_selection import sharing_of, state_from
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.pipeline.stage import OnProgress, tell_nobody
+from chaffinch.tasks.selection.checkpoint_file import seal_of
+from chaffinch.tasks.selection.dfs.descent import FILE as STATE
+from chaffinch.tasks.selection.dfs.descent import (
+    Descent,
+    DescentState,
+    Step,
+    state_of,
+    to_bytes,
+    with_words,
+)
+from chaffinch.tasks.selection.dfs.search import (
+    Aim,
+    DifferentiableSelection,
+    Rules,
+    check_aim,
+    select_by_descent,
+)
+from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
+from chaffinch.tasks.settings.identity import digest, versions
+
+logger = logging.getLogger(__name__)
+
+LOOK, DESCEND = "look_at_all_rows", "descend"
+STEPS = (LOOK, DESCEND)
+FEATURES = "features.json"
+FORMAT = "chaffinch differentiable selection"
+_UNFINISHED = ".unfinished"  # folder of descents that are not done
+_ENDING = ".safetensors"  # there, by the key of a descent: the state it had, and its way to it
+_MOST_OTHERS = 2  # the newest of other descents that are kept for their commands to go on
+
+
+@dataclass(frozen=True)
+class Descended:
+    """What a descent left behind.
+
+    Attributes
+    ----------
+    folder : Path
+        Of ``features.json`` and ``state.safetensors``.
+    content : dict
+        Of ``features.json``; `storage/README.md` has the format.
+    """
+
+    folder: Path
+    content: dict[str, Any]
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the chosen ones in the table's order; of svmlight their numbers there."""
+        return [one["name"] for one in self.content["features"]]
+
+
+def descend(
+    data: str | Path,
+    folder: str | Path,
+    settings: DescentSettings,
+    *,
+    start: str | Path | None = None,
+    sharing: SharingSettings | None = None,
+    on_progress: OnProgress = tell_nobody,
+) -> Descended:
+    """Choose features of a table in random order, and keep them in a folder.
+
+    One that was killed goes on where it was a little before, when it is asked for again.
+
+    Parameters
+    ----------
+    data : path
+        The table: what `shuffle_files` wrote.
+    folder : path
+        Where ``features.json`` and ``state.safetensors`` go; those that are there are replaced,
+        once the descent is done. Behind a symbolic link its target is.
+    settings : DescentSettings
+    start : path, optional
+        The state that an earlier descent left; see `chaffinch.differentiable_selection`. It may be
+        the one that this descent replaces.
+    sharing : SharingSettings, optional
+        Who reads and computes; by default this process.
+    on_progress : callable, optional
+        Called with a step's name, its items done, and their number in all.
+
+    Raises
+    ------
+    InputError
+        If the table, the start or a setting cannot be used.
+    StorageError
+        If a file is damaged, or the device is full or fails.
+    WorkersError
+        If the workers cannot finish.
+    """
+    folder = path_from(folder, "the folder of the features")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, but the features go into a folder; name another")
+    features_file, state_file = (file_to_write(folder / name, name) for name in (FEATURES, STATE))
+    table, sharing = open_shuffled(data), sharing or SharingSettings()
+    aim = Aim(settings.n_features, settings.penalty)
+    with said_to_the_user():
+        check_aim(table.shape[1], aim)
+    begun = None if start is None else state_from(start)
+    description = {
+        "table": {"hash": table.hash, "rows": table.shape[0], "columns": table.shape[1]},
+        "settings": settings.model_dump(mode="json"),
+        "start": None if begun is None else begun[1],
+        "versions": versions(),
+    }
+    unfinished = folder / _UNFINISHED
+    with locked(unfinished / ".lock", str(folder)), said_to_the_user():
+        sweep(unfinished)
+        # with the names: they are in a state, and equal rows may have others
+        checkpoints, key = Checkpoints(unfinished), digest(description | {"names": table.columns})
+        _clear_others(unfinished, key)
+        state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
+        n_before, keep = len(way), checkpoints.now_and_then(key + _ENDING)
+
+        def tell(descent: Descent, way: Sequence[Step]) -> None:
+            if len(way) == n_before:
+                on_progress(LOOK, 1, 1)
+            on_progress(DESCEND, len(way), settings.steps)
+            keep(lambda: to_bytes(state_of(descent), _words(way)))
+
+        on_progress(LOOK, 0, 1)
+        with sharing_of(table, sharing.cluster, sharing.workers) as shared:
+            found = select_by_descent(
+                table, None, aim, _rules(settings), shared, state, way=way, on_step=tell
+            )
+        left = to_bytes(found.state)
+        content = _content(table, found, description, left)
+        # the state last: it may be the start, by which one that is killed before knows itself
+        write_file(features_file, sealed(content))
+        write_file(state_file, left)
+        remove_file(unfinished / (key + _ENDING))
+    if not content["features"]:
+        logger.warning("no feature is worth a penalty of %g; give a lower one", settings.penalty)
+    on_progress(DESCEND, 1, 1)
+    return Descended(folder, content)
+
+
+def _clear_others(unfinished: Path, key: str) -> None:
+    """Remove all but the newest descents that other commands did not finish, and tell of those."""
+    others = [path for path in unfinished.glob(f"*{_ENDING}") if path.stem != key]
+    others.sort(key=lambda path: (path.stat().st_mtime_ns, path.stem))
+    for path in others[:-_MOST_OTHERS]:
+        remove_file(path)
+    if others:
+        logger.warning(
+            "folder %s has what other commands did not finish, by other rows or settings: the same "
+            "command as then goes on with it; to be rid of it, remove %s",
+            unfinished.parent,
+            unfinished,
+        )
+
+
+def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]] | None:
+    """Return where this very descent was last, and its way there; None if nothing is known."""
+    content = checkpoints.read(key + _ENDING)
+    if content is None:
+        return None
+    try:
+        state, words = with_words(content)
+    except ValueError as error:
+        reason, _, _ = str(error).rpartition("; ")  # the remedy after it is one for a start
+        checkpoints.discard(key + _ENDING, reason)
+        return None
+    way = [Step(*one) for one in json.loads(words["way"])]
+    logger.info("%d steps were made before", len(way))
+    return state, way
+
+
+def _words(way: Sequence[Step]) -> dict[str, str]:
+    """Return what a checkpoint says beside the state."""
+    return {"way": json.dumps([astuple(step) for step in way])}
+
+
+def _rules(settings: DescentSettings) -> Rules:
+    return Rules(
+        settings.order,
+        settings.steps,
+        settings.batch_rows,
+        settings.blocks_per_step,
+        None if settings.task == "auto" else settings.task,
+        settings.seed,
+    )
+
+
+def _content(
+    table: ShuffledTable,
+    found: DifferentiableSelection,
+    description: dict[str, Any],
+    state: bytes,
+) -> dict[str, Any]:
+    features = [
+        {
+            "position": position,
+            "name": table.name_of(position),
+            "score": float(found.scores[position]),
+            "kept": float(found.kept[position]),
+        }
+        for position in found.features.tolist()
+    ]
+    way = zip(found.losses, found.sums, found.penalties, strict=True)
+    return {
+        "format_version": FORMAT_VERSION,
+        "format": FORMAT,
+        "table": description["table"],
+        "rows_seen": found.state.learned.columns.n_rows,
+        "features": features,
+        "path": [
+            {"loss": float(loss), "kept": float(kept), "penalty": float(penalty)}
+            for loss, kept, penalty in way
+        ],
+        "settings": description["settings"],
+        "start": description["start"],
+        "state": seal_of(state),
+        "versions": description["versions"],
+    }
+
+
+SHUFFLE = "shuffle_rows"
+_PARQUET, _SVMLIGHT = "Parquet", "text in the format of svmlight"
+_FOR = {
+    _PARQUET: ("target", "drop", "sparse"),
+    _SVMLIGHT: ("zero_based", "n_columns", "dtype"),
+}
+
+
+def shuffle_files(
+    files: Sequence[str],
+    path: str | Path,
+    settings: ShuffleSettings,
+    *,
+    on_progress: OnProgress = tell_nobody,
+) -> ShuffledTable:
+    """Write files as a table in random order, by what their first bytes say they are."""
+    parquet = are_parquet(files)
+    if not parquet:
+        _refuse_delimited(files)
+    _check_for(_PARQUET if parquet else _SVMLIGHT, settings)
+    on_progress(SHUFFLE, 0, 1)
+    if parquet:
+        table = shuffle_parquet(
+            files,
+            path,
+            target=str(settings.target),
+            drop=settings.drop,
+            sparse=settings.sparse,
+            seed=settings.seed,
+            block_rows=settings.block_rows,
+        )
+    else:
+        table = shuffle_svmlight(
+            files,
+            path,
+            zero_based=bool(settings.zero_based),
+            n_columns=settings.n_columns,
+            dtype=settings.dtype or "float64",
+            seed=settings.seed,
+            block_rows=settings.block_rows,
+        )
+    on_progress(SHUFFLE, 1, 1)
+    return table
+
+
+def _refuse_delimited(files: Sequence[str]) -> None:
+    """Refuse what by its name is CSV, which every other command reads."""
+    for file in files:
+        name = Path(file).name
+        if Path(name.removesuffix(".gz")).suffix.lower() in (".csv", ".tsv"):
+            raise InputError(
+                f"{name} is delimited text by its name, but shuffle reads Parquet and {_SVMLIGHT}; "
+                "write it as Parquet"
+            )
+
+
+def _check_for(form: str, settings: ShuffleSettings) -> None:
+    """Refuse settings of the other format, and to guess what the files do not say."""
+    if form == _PARQUET and settings.target is None:
+        raise InputError(
+            "target must be named, as the files are Parquet; name the column to predict, as in "
+            "--target price"
+        )
+    if form == _SVMLIGHT and settings.zero_based is None:
+        raise InputError(
+            f"zero_based must be said, as {_SVMLIGHT} does not tell: give --zero-based where "
+            "columns are counted from 0, or --one-based"
+        )
+    (other,) = set(_FOR) - {form}
+    for name in _FOR[other]:
+        if getattr(settings, name) != ShuffleSettings.model_fields[name].default:
+            raise InputError(f"{name} is for {other} but the files are {form}; leave it out")

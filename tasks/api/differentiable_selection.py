@@ -1,0 +1,250 @@
+"""`chaffinch.differentiable_selection`: features for a linear model, from any large table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import check_regular, file_to_write, path_from, write_file
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.selection.checkpoint_file import seal_of
+from chaffinch.tasks.selection.core import Task
+from chaffinch.tasks.selection.dfs.descent import FILE as STATE
+from chaffinch.tasks.selection.dfs.descent import DescentState, from_bytes, to_bytes
+from chaffinch.tasks.selection.dfs.passes import Sharing
+from chaffinch.tasks.selection.dfs.search import (
+    Aim,
+    DifferentiableSelection,
+    Rules,
+    path_by_descent,
+    select_by_descent,
+)
+from chaffinch.tasks.selection.dfs.sources import is_source
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.selection import ExecutionSettings
+from chaffinch.tasks.workers.dask_cluster import open_workers
+from chaffinch.tasks.workers.dask_map import OverDask
+
+
+def differentiable_selection(
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    n_features: int | None = None,
+    penalty: float | None = None,
+    order: int = 4,
+    steps: int = 60,
+    batch_rows: int | None = None,
+    blocks_per_step: int = 1,
+    task: Task | None = None,
+    seed: int = 0,
+    start: DescentState | str | Path | None = None,
+    cluster: str = "none",
+    workers: int | None = None,
+) -> DifferentiableSelection:
+    """Choose features for a linear model, by descent of an estimate that needs no model.
+
+    Parameters
+    ----------
+    X : array (N, D), scipy sparse matrix, or source of rows
+        Finite numbers of any scale. Sparse tables stay sparse: a million features are no matter.
+        In float32 it takes half the memory; there a spread below 3e-39 is that of a constant, as
+        one below 2e-162 is in float64. Of a source, such as `chaffinch.open_shuffled` returns,
+        a few blocks of rows are in memory at a time.
+    y : array, shape (N,)
+        Numbers or classes; left out where X is a source, which has a target of its own.
+    n_features : int in 1..D, optional
+        How many to choose, of the columns that vary; the penalty is steered towards as many.
+    penalty : float, at least 0, optional
+        lambda of the term lambda / D sum s, in units of the target's variance; in place of a
+        number.
+    order : int in 1..8
+        See `chaffinch.residual_variance`; 4 or less where rows are few.
+    steps : int, at least 1
+        How many.
+    batch_rows : int, optional
+        Rows of each batch, at least; 1,000, or all where there are fewer: small batches vary too
+        much. By default so many that all rows are used in as few steps.
+    blocks_per_step : int
+        A step takes the mean over a batch of each of so many blocks, which are in memory together,
+        and which workers share out.
+    task : "classification" or "regression", optional
+        By default classification for text, true and false, and for whole numbers with at most 20
+        different values; with a start as it was.
+    seed : int
+        Draws the order of the rows, anew for every round through the table. One seed, one result,
+        for any number of threads and workers.
+    start : DescentState or path, optional
+        ``state`` of an earlier result, or where `chaffinch.save_state` kept one, of a table with
+        the same columns in the same order; names, where both have some, are compared. With the rows
+        that it saw last, the same seed and batches the descent goes on as if it had never stopped.
+        Any other rows are taken to be newer: means, spreads and classes are then those of all
+        before and of these together.
+    cluster : "none", "local" or a scheduler's address
+        Who reads and computes, of a source; never changes the result. The workers read the
+        source's file themselves.
+    workers : int, optional
+        Processes of a local cluster; by default one per core.
+
+    Returns
+    -------
+    DifferentiableSelection
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range, fewer columns vary than are to be chosen, X, y and start
+        do not fit each other or cannot be used, or a step leaves the finite numbers.
+    WorkersError
+        If the workers cannot finish.
+
+    Notes
+    -----
+    Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020. Here
+    columns are standardised, not just centred.
+
+    Rows in blocks are drawn in another order than the same rows in one, so that other numbers of
+    blocks give other batches, and other scores. The top singular value, by which all columns are
+    divided, is found in 12 readings of a source, in 20 of a table in memory: it is high by up to
+    one per cent, and differs by as much between the two.
+
+    Examples
+    --------
+    >>> import chaffinch, numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(2000, 50))
+    >>> y = 2 * X[:, 7] - X[:, 30]
+    >>> chaffinch.differentiable_selection(X, y, n_features=2).features.tolist()
+    [7, 30]
+    """
+    rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
+    with said_to_the_user():
+        if isinstance(start, str | os.PathLike):
+            start, _ = state_from(start)
+        if start is not None:
+            _check_state("start", start)
+        with sharing_of(X, cluster, workers) as sharing:
+            return select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start)
+
+
+def differentiable_path(
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    penalties: Sequence[float],
+    order: int = 4,
+    steps: int = 60,
+    batch_rows: int | None = None,
+    blocks_per_step: int = 1,
+    task: Task | None = None,
+    seed: int = 0,
+    cluster: str = "none",
+    workers: int | None = None,
+) -> tuple[DifferentiableSelection, ...]:
+    """Choose features for ever larger penalties, each descent beginning where the last one ended.
+
+    Parameters
+    ----------
+    X, y, order, batch_rows, blocks_per_step, task, seed, cluster, workers
+        See `differentiable_selection`.
+    penalties : sequence of float, at least 0
+        Ascending: what has left does not come back, so that a path cannot go the other way.
+    steps : int, at least 1
+        For each penalty.
+
+    Raises
+    ------
+    InputError
+        If penalties are not several or do not ascend, a setting is out of its range, or X and y
+        cannot be used.
+    WorkersError
+        If the workers cannot finish.
+    """
+    rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
+    try:
+        penalties = tuple(penalties)
+    except TypeError as error:
+        raise InputError(
+            f"penalties must be several numbers but are {in_one_line(penalties)}; give them as in "
+            "[0.1, 1.0]"
+        ) from error
+    with said_to_the_user(), sharing_of(X, cluster, workers) as sharing:
+        return path_by_descent(X, y, penalties, rules, sharing)
+
+
+def save_state(state: DescentState, path: str | Path) -> None:
+    """Keep the state of a descent in a file, to go on from with newer rows.
+
+    Parameters
+    ----------
+    state : DescentState
+        ``state`` of what `differentiable_selection` returned.
+    path : path
+        The file, in the format safetensors; it appears whole or not at all. Behind a symbolic
+        link its target is written.
+
+    Raises
+    ------
+    InputError
+        If it is no state, what is there is no regular file, or writing there is not allowed.
+    StorageError
+        If the device is full or fails.
+    """
+    _check_state("state", state)
+    what = "the file of the state"
+    write_file(file_to_write(path_from(path, what), what), to_bytes(state))
+
+
+def _check_state(name: str, given: object) -> None:
+    if not isinstance(given, DescentState):
+        raise InputError(
+            f"{name} must be the state of a descent but is of type {type(given).__name__}; of a "
+            "result give its state, as in result.state"
+        )
+
+
+def start_from(given: str | os.PathLike[str]) -> Path:
+    """Return the path of a state; InputError if it can be none, as of a device or a pipe."""
+    path = path_from(given, "start")
+    check_regular(path, "start", f"name the state that a descent left, such as {STATE}")
+    return path
+
+
+def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
+    """Return the state that `save_state` wrote, and the seal by which it is known."""
+    place = start_from(path)
+    try:
+        content = place.read_bytes()
+    except IsADirectoryError as error:
+        raise InputError(
+            f"start must be a file but {path} is a folder; name the state in it, as in "
+            f"{place / STATE}"
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"start {path} cannot be read: {error.strerror}; name the state that a descent left, "
+            f"such as {STATE}"
+        ) from error
+    with said_to_the_user(f"start {path}: "):
+        return from_bytes(content), seal_of(content)
+
+
+@contextmanager
+def sharing_of(X: Any, cluster: str, workers: int | None) -> Iterator[Sharing]:
+    """Open the workers, if some are wanted."""
+    execution = ExecutionSettings(cluster=cluster, workers=workers)
+    if execution.cluster != "none" and not is_source(X):
+        raise InputError(
+            f"cluster must be none for a table in memory but is {cluster}; workers share out the "
+            "blocks of a file: write one by chaffinch.shuffle_pieces"
+        )
+    with open_workers(execution.cluster, execution.workers) as those:
+        if isinstance(those, OverDask):
+            yield Sharing(those.for_each, lambda: those.n_threads)
+        else:
+            yield Sharing()

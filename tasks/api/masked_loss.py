@@ -1,0 +1,294 @@
+"""`chaffinch.masked_loss`: what does the loss of your own model become without each feature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.data.user_input import (
+    GivenTable,
+    as_real_numbers,
+    read_given_table,
+    target_numbers,
+)
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.selection.input_checks import (
+    check_same_order,
+    not_of_rows,
+    target_array,
+    without_order,
+)
+from chaffinch.tasks.selection.losses import resolve_loss
+from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.external_models import (
+    Given,
+    engine_of,
+    read_model,
+)
+from chaffinch.tasks.selection.models.base import GivenModel
+from chaffinch.tasks.selection.models.runtime import single_thread
+
+_LEAST_WEIGHT = 1e-300
+_ROUNDING_OF_A_SUM = 1e-3  # of probabilities, which may be of float16
+
+
+def masked_loss(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    loss: str,
+    baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
+    sample_weight: ArrayLike | None = None,
+    threads: int = 1,
+) -> MaskedLoss:
+    """Ask a trained model what its loss becomes without each feature; nothing is trained.
+
+    A *masked* feature is one whose whole column is set to its baseline value, missing values
+    included. Every loss is that of the model's own prediction on such a table, up to the order of
+    a sum, or to 5e-10 of it where single values are huge beside the others. Trees, networks and
+    linear models are answered by exact engines that need not predict anew for each feature;
+    whatever else predicts is asked mask by mask. The log of `chaffinch`, at level INFO, says which
+    it was.
+
+    XGBoost adds in float32, engines do not. Of squared and absolute error they then give 1e-5 or
+    better, 1e-6 commonly; of log loss 1e-6, or 1e-5 where next to all probabilities are 1. Where
+    XGBoost's rounding moves the rows' losses by more than 5e-5 of them (a target far from 0 for
+    its spread, or next to no loss at all) it is asked mask by mask.
+
+    Parameters
+    ----------
+    model : trained model, or callable
+        LightGBM's or XGBoost's Booster or scikit-learn interface; any scikit-learn estimator; a
+        torch module, which computes in float64 here; or a function from X to values (K,) or
+        class probabilities (K, n_classes). It must not change as long as the result is in use.
+        Several outputs of a module are scores of classes, of which a softmax makes probabilities,
+        and a single one is log odds under log loss, unless the module is a ``Sequential`` that
+        ends in Softmax, LogSoftmax or Sigmoid.
+    X : array of numbers (K, M) or pandas.DataFrame
+        The rows to judge by, best ones that the model has not seen. The model is given fresh
+        copies, which it may change: of an array in float64, of a frame with its columns' types.
+    y : array, shape (K,)
+        What is true: numbers, or labels as in the model's `classes_` (0, 1, ... for Boosters,
+        torch modules and functions). False and True may stand for 0 and 1.
+    loss : str
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name,
+        which is negated, so that lower is better. A predicted class is the likeliest one. Scorers
+        see labels that are numbers as they are, and others as 0, 1, ... in the order of `classes_`.
+    baseline : "zero", "mean", "median", array (M,), mapping or pandas.Series
+        What a masked feature is set to. A mapping, and a Series by its index, give values by
+        feature, the others the mean; a Series whose index is 0, 1, 2, ... gives them in order.
+        Means and medians are those of X, weighted where `sample_weight` is given. A category has
+        neither, nor a zero: it is set to the most frequent one, or to the one given.
+    sample_weight : array, shape (K,), optional
+        Above 0.
+    threads : int, at least 1
+        How many threads an engine may use; changes no number.
+
+    Returns
+    -------
+    MaskedLoss
+        ``.loss`` under the present ``.mask``; ``.without_each()``, the losses (M,) of masking one
+        more feature each, inf where already masked; ``.remove(j)`` masks feature j for good; and
+        a call with masks (m, M), True for a kept feature, returns their losses (m,). Threads that
+        ask at the same time are answered one after the other; after a fork each process has its
+        own; it can be copied but not pickled: make it again from the model.
+
+    Raises
+    ------
+    InputError
+        If the model is not fitted, or it, X, y and the settings do not fit each other; the message
+        names what is wrong and the remedy.
+
+    Notes
+    -----
+    Beside X, an engine takes memory for about four tables of its size in float64 while it is made,
+    a network's for five to six, and a black box for three to five whenever it is asked.
+
+    Examples
+    --------
+    >>> import chaffinch, numpy
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X = numpy.random.default_rng(0).normal(size=(300, 4))
+    >>> y = 3 * X[:, 0] + X[:, 1]
+    >>> forest = RandomForestRegressor(random_state=0).fit(X[:200], y[:200])
+    >>> engine = chaffinch.masked_loss(forest, X[200:], y[200:], loss="squared_error")
+    >>> losses = engine.without_each()
+    >>> int(losses.argmax())
+    0
+    >>> engine.remove(2)
+    >>> bool(numpy.isclose(engine.loss, losses[2]))
+    True
+    """
+    with said_to_the_user():
+        _check_settings(loss, threads)
+        given, evaluator, plain = evaluator_of(model, X, y, loss, baseline, sample_weight)
+        return engine_of(given, evaluator, plain=plain, threads=threads)
+
+
+def evaluator_of(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    loss: str,
+    baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
+    sample_weight: ArrayLike | None = None,
+) -> tuple[Given, MaskEvaluator, bool]:
+    """Return a model as it was given, beside its rows, and whether it reads X as plain numbers."""
+    given = read_model(model, loss)
+    with said_to_the_user():
+        check_same_order(X, y)
+        check_same_order(X, sample_weight, "sample_weight")
+    table = read_given_table(X, given.categories)
+    if given.n_features not in (None, len(table.names)):
+        raise InputError(
+            f"X must have the {given.n_features} features that the model was trained on but "
+            f"has {len(table.names)}"
+        )
+    prediction = _first_prediction(given, table)
+    classes = given.classes
+    if classes is None:
+        n_classes = prediction.shape[1] if prediction.ndim == 2 else 0
+        classes = np.arange(n_classes if n_classes > 1 else 0)
+    schema = Schema(table.names, (0,) * len(table.names), len(classes))
+    if given.classes is None and len(classes):
+        _check_classes_are_meant(loss, y, len(classes))
+    rows = _rows(table.matrix, y, classes, sample_weight)
+    own = GivenModel(
+        given.name,
+        schema,
+        lambda matrix: given.predict(table.as_given(matrix)),
+        given.used_features(len(table.names)),
+    )
+    evaluator = MaskEvaluator(
+        own,
+        rows,
+        resolve_loss(
+            loss, schema, weighted=sample_weight is not None, labels=_numeric_labels(classes)
+        ),
+        table.baseline(baseline, rows),
+    )
+    return given, evaluator, given.categories is not None or not any(table.categories)
+
+
+def _numeric_labels(classes: NDArray[Any]) -> tuple[int | float, ...] | None:
+    """Return labels that are numbers, which a scorer may take as such, if not just positions."""
+    if classes.dtype.kind not in "iuf" or np.array_equal(classes, np.arange(len(classes))):
+        return None
+    return tuple(classes.tolist())
+
+
+def _check_settings(loss: Any, threads: Any) -> None:
+    """Raise InputError for what is neither the name of a loss nor a number of threads."""
+    if not isinstance(loss, str):
+        raise InputError(
+            f"loss must be the name of a loss or a scikit-learn scorer but is {in_one_line(loss)}"
+        )
+    if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 1:
+        raise InputError(f"threads must be a whole number of at least 1 but is {threads!r}")
+
+
+def _first_prediction(given: Given, table: GivenTable) -> Floats:
+    """Return the prediction of the table as it is; InputError if it is none."""
+    with single_thread():
+        predicted = given.predict(table.as_given(table.matrix))
+    prediction = as_real_numbers(predicted, "the model's prediction", "be an array of numbers")
+    n_rows = len(table.matrix)
+    n_values = prediction.shape[1] if prediction.ndim == 2 else 1
+    if given.classes is not None and not len(given.classes) and n_values > 1:
+        raise InputError(
+            f"the model must predict one value for each row but predicts {n_values}; give a "
+            "function that predicts one of them"
+        )
+    if prediction.ndim not in (1, 2) or len(prediction) != n_rows:
+        raise InputError(
+            f"the model must predict {n_rows} rows, as many as X has, but predicts an array of "
+            f"shape {prediction.shape}"
+        )
+    wrong = np.flatnonzero(~np.isfinite(prediction.reshape(n_rows, -1)).all(axis=1))
+    if len(wrong):
+        missing = np.flatnonzero(np.isnan(table.matrix[wrong[0]]))
+        where = f", where {table.names[missing[0]]!r} is missing" if len(missing) else ""
+        raise InputError(
+            f"the model must predict finite numbers but does not for row {wrong[0]} of X{where}; "
+            "leave such rows out, or fill them in"
+        )
+    if given.classes is None and n_values > 1:
+        _check_probabilities(prediction)
+    return prediction
+
+
+def _check_probabilities(prediction: Floats) -> None:
+    """Raise InputError unless what a function predicts of classes are probabilities."""
+    is_one = np.abs(prediction.sum(axis=1) - 1) <= _ROUNDING_OF_A_SUM
+    wrong = np.flatnonzero(~is_one | (prediction < 0).any(axis=1) | (prediction > 1).any(axis=1))
+    if len(wrong):
+        raise InputError(
+            "the model must predict probabilities, in 0..1 and with sum 1, but predicts "
+            f"{prediction[wrong[0]].tolist()} for row {wrong[0]} of X"
+        )
+
+
+def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
+    """Raise InputError for several outputs a row where numbers are to be compared with y."""
+    with said_to_the_user():
+        truth = target_array(y)
+    if truth.dtype.kind == "f" and (np.isfinite(truth) & (truth != np.round(truth))).any():
+        raise InputError(
+            f"the model predicts {n_outputs} values a row, which stand for classes 0 to "
+            f"{n_outputs - 1}, but y holds numbers between; give a model of one output for {loss!r}"
+        )
+
+
+def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> Rows:
+    """Return the rows with their targets as numbers or as positions among the classes."""
+    with said_to_the_user():
+        truth = target_array(y)
+    weight = None
+    if sample_weight is not None:
+        weight = as_real_numbers(sample_weight, "sample_weight", "hold numbers")
+    for name, values in (("y", truth), ("sample_weight", weight)):
+        if values is not None and values.shape != (len(matrix),):
+            raise InputError(not_of_rows(name, values.shape, len(matrix)))
+    if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
+        raise InputError("sample_weight must be above 0 and finite; leave out rows of no weight")
+    if weight is not None:
+        largest = weight.max()
+        if largest > np.finfo(np.float64).max / len(weight):
+            raise InputError(
+                f"sample_weight must have a finite sum but goes up to {largest:.3g}; divide it by "
+                "its largest value"
+            )
+        if largest < _LEAST_WEIGHT:
+            raise InputError(
+                f"sample_weight must reach {_LEAST_WEIGHT:g}, below which float64 has few digits, "
+                f"but goes up to {largest:.3g}; divide it by its largest value"
+            )
+    if len(classes):
+        missing = np.flatnonzero(pd.isna(truth))
+        if len(missing):
+            raise InputError(
+                f"y must have a class in every row but has none in row {missing[0]}; leave such "
+                "rows out"
+            )
+        if classes.dtype.kind in "iuf" and pd.api.types.infer_dtype(truth) == "boolean":
+            truth = truth.astype(np.int64)
+        try:
+            position = pd.Index(classes).get_indexer(pd.Index(truth))
+        except TypeError as error:
+            raise InputError(without_order(truth)) from error
+        if (position < 0).any():
+            raise InputError(
+                f"y must hold the model's classes, {', '.join(map(str, classes[:10]))}, but holds "
+                f"{truth[position < 0][0]}"
+            )
+        return Rows(matrix, position.astype(np.int64), weight)
+    return Rows(matrix, target_numbers(y, truth, "hold numbers for a model of numbers"), weight)

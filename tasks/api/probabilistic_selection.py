@@ -1,0 +1,531 @@
+"""`chaffinch.probabilistic_selection`: one search by PEFS of a table at hand."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field, replace
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from chaffinch.storage.datasets.column_names import check_columns, nearest, quoted_with_reasons
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import file_to_write, path_from, remove_file, write_file
+from chaffinch.tasks.data.arrow import as_numbers
+from chaffinch.tasks.data.column_profile import check_magnitude
+from chaffinch.tasks.data.matrix import baseline_values
+from chaffinch.tasks.data.table_check import CONSTANT
+from chaffinch.tasks.data.user_input import (
+    GivenTable,
+    check_table_finite,
+    codes_or_numbers,
+    read_rows,
+    rows_of,
+    with_truths,
+)
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.results.model import check_all_within, check_there, warn_if_new
+from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.selection.input_checks import check_same_order
+from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
+from chaffinch.tasks.selection.pefs.custom_module import checked
+from chaffinch.tasks.selection.pefs.distance_constraint import Repair
+from chaffinch.tasks.selection.pefs.network import Prepared
+from chaffinch.tasks.selection.pefs.results import (
+    SharedModule,
+    SharedNetwork,
+    Sweep,
+    most_probable,
+    stability,
+)
+from chaffinch.tasks.selection.pefs.search import Rules, Search, check_count
+from chaffinch.tasks.settings.methods import MOST_UNITS
+
+if TYPE_CHECKING:
+    import torch
+
+
+def check_values(rows: Rows, schema: Schema) -> None:
+    """Refuse a target of which nothing can be learnt, and numbers that are too large; InputError.
+
+    The limits are those of `chaffinch.select`.
+    """
+    if schema.n_classes == 1 or (rows.y == rows.y[0]).all():
+        raise InputError(
+            "y has the same value in every row, so there is nothing to learn: give rows with at "
+            "least 2 different values"
+        )
+    if not schema.n_classes:
+        check_magnitude("y", rows.y.astype(np.float64, copy=False))
+    for name, n_categories, column in zip(
+        schema.features, schema.n_categories, rows.X.T, strict=True
+    ):
+        if not n_categories and not np.isnan(column).all():
+            check_magnitude(f"feature {name!r} of X", column, " or drop it")
+
+
+def check_varying(prepared: Prepared, n_features: int | None) -> None:
+    """Refuse rows of which no feature varies, or fewer than are asked for; InputError.
+
+    As `chaffinch.select` does, which leaves out what does not vary.
+    """
+    varying = prepared.varying
+    n_varying, names = int(varying.sum()), np.array(prepared.schema.features, dtype=object)
+    left_out = "left out are " + quoted_with_reasons(dict.fromkeys(names[~varying], CONSTANT))
+    if not n_varying:
+        raise InputError(f"X has no feature: {left_out}; give columns that vary")
+    if n_features is not None and n_features > n_varying:
+        why = "" if varying.all() else f"; {left_out}"
+        raise InputError(f"n_features must be in 1..{n_varying} but is {n_features}{why}")
+
+
+def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
+    """Return the units of each hidden layer; those of the paper if none are given."""
+    if given is None:
+        return (200, 200, 200)
+    if beside_network:
+        raise InputError(
+            "hidden_layer_sizes and network exclude each other, as a network has layers of its "
+            f"own, but hidden_layer_sizes is {in_one_line(given)}; leave one of them out"
+        )
+    if isinstance(given, str | bytes | Mapping | Set) or not isinstance(given, Iterable):
+        raise InputError(
+            "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
+            f"but is {in_one_line(given)}"
+        )
+    layers = tuple(given)
+    if any(isinstance(units, Integral) and int(units) > MOST_UNITS for units in layers):
+        raise InputError(
+            f"hidden_layer_sizes must have at most {MOST_UNITS:,} units in each layer but is "
+            f"{in_one_line(layers)}"
+        )
+    return layers
+
+
+def seed_asked_for(given: Any) -> int:
+    """Return a seed; InputError if it is no whole number of at least 0."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
+        raise InputError(f"seed must be a whole number of at least 0 but is {in_one_line(given)}")
+    return int(given)
+
+
+def path_asked_for(given: Any) -> Path | None:
+    """Return where to keep a checkpoint, behind a symbolic link; InputError if that is no file."""
+    if given is None:
+        return None
+    return file_to_write(path_from(given, "checkpoint"), "checkpoint")
+
+
+def check_can_be_written(path: Path) -> None:
+    """Try to write a file beside a checkpoint, and remove it; InputError if that cannot be."""
+    trial = path.with_name(f".trial-{uuid.uuid4().hex}")
+    try:
+        write_file(trial, b"")
+        remove_file(trial)
+    except (InputError, StorageError) as error:
+        reason = getattr(error.__cause__, "strerror", None) or error
+        raise InputError(
+            f"checkpoint {path} cannot be written: {reason}; name another file"
+        ) from error
+
+
+def sets_asked_for(given: Any, names: Sequence[str]) -> list[list[int]]:
+    """Return previous sets by the positions of their features, sorted."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(
+            f"previous must be a sequence of sets of features but is {in_one_line(given)}; "
+            "give [[...]]"
+        )
+    return [_positions(one, names) for one in given]
+
+
+def _positions(given: Any, names: Sequence[str]) -> list[int]:
+    if isinstance(given, str):
+        raise InputError(f"previous must hold sets of features but holds the text {given!r}")
+    if not isinstance(given, Collection):
+        raise InputError(
+            f"previous must hold sets of features but one is {in_one_line(given)}; give [[...]]"
+        )
+    return sorted({_position(feature, names) for feature in given})
+
+
+def _position(feature: Any, names: Sequence[str]) -> int:
+    if isinstance(feature, str):
+        if feature not in names:
+            raise InputError(
+                f"previous names {feature!r}, which is no feature of X{nearest(feature, names)}"
+            )
+        return names.index(feature)
+    if isinstance(feature, bool) or not isinstance(feature, Integral):
+        raise InputError(
+            f"previous names {feature!r}, which is neither the name nor the position of a feature; "
+            "of a mask give numpy.flatnonzero(mask)"
+        )
+    return int(feature)
+
+
+@dataclass(frozen=True)
+class SearchedTable:
+    """What the columns of a searched table are.
+
+    Attributes
+    ----------
+    names : tuple of str, length M
+        Of the features.
+    categories : tuple of (tuple of str or None), length M
+        Of a column of categories, those that the codes stand for, as text.
+    is_frame : bool
+        Whether the table had these names itself.
+    """
+
+    names: tuple[str, ...]
+    categories: tuple[tuple[str, ...] | None, ...]
+    is_frame: bool
+
+    @classmethod
+    def of(cls, table: GivenTable) -> Self:
+        """Return the columns of a table as it was read for the search."""
+        known = (None if one is None else tuple(map(str, one)) for one in table.categories)
+        return cls(table.names, tuple(known), table.frame is not None)
+
+    def matrix(self, X: Any, used: Mask) -> Floats:
+        """Return a table as the search would have read it; NaN where a category is new."""
+        if not (self.is_frame and isinstance(X, pd.DataFrame)):
+            matrix = self._by_position(X)
+            matrix[:, ~used] = np.nan
+        else:
+            columns = [str(name) for name in X.columns]
+            check_columns(columns, "X")
+            positions = np.flatnonzero(used).tolist()
+            check_there([self.names[j] for j in positions], columns)
+            X = with_truths(X)
+            matrix = np.full((len(X), len(self.names)), np.nan)
+            for j in positions:
+                matrix[:, j] = self._values(X.iloc[:, columns.index(self.names[j])], j)
+        check_table_finite(matrix, self.names)
+        coded = [n for n, known in zip(self.names, self.categories, strict=True) if known]
+        check_all_within(matrix, self.names, coded, "feature {!r} of X")
+        return matrix
+
+    def _by_position(self, X: Any) -> Floats:
+        table = read_rows(X)
+        if len(table.names) != len(self.names):
+            raise InputError(f"X must have {len(self.names)} features but has {len(table.names)}")
+        for name, searched, given in zip(
+            self.names, self.categories, table.categories, strict=True
+        ):
+            if searched is not None:
+                raise InputError(
+                    f"X must be a pandas frame, as {name!r} was searched by its categories, but is "
+                    f"{type(X).__name__}; give one with the columns that were searched"
+                )
+            if given:
+                raise InputError(_no_numbers(name))
+        return table.matrix
+
+    def _values(self, column: Any, position: int) -> Floats:
+        """Return a column of a frame as numbers, or as codes of the searched categories."""
+        name, known = self.names[position], self.categories[position]
+        if known is None:
+            values, found = codes_or_numbers(column, name, None)
+            if found:
+                raise InputError(_no_numbers(name))
+            return values
+        texts = pa.array(column.astype(object).map(str, na_action="ignore"), from_pandas=True)
+        encoded = pa.chunked_array([texts.cast(pa.string()).dictionary_encode()])
+        codes = as_numbers(encoded, known)
+        warn_if_new(name, encoded, np.isnan(codes), known)
+        return codes
+
+
+def _no_numbers(name: str) -> str:
+    return (
+        f"column {name!r} of X holds text or categories; the model learnt from numbers in "
+        f"{name!r}, so give numbers"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilisticSelection:
+    """What a search found.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Kept features, in the table's order.
+    mask : ndarray of bool, shape (M,)
+        Which those are.
+    probabilities : ndarray of float64, shape (M,)
+        Of each feature.
+    sweeps : tuple of Sweep
+        How these came about.
+    imputed : tuple of str
+        Features whose missing values were taken for their baseline.
+    """
+
+    features: tuple[str, ...]
+    mask: Mask
+    probabilities: Floats
+    sweeps: tuple[Sweep, ...] = field(repr=False)
+    imputed: tuple[str, ...]
+    _searched: SearchedTable = field(repr=False)
+    _network: SharedNetwork | SharedModule = field(repr=False)
+    _seed: int = field(repr=False)
+
+    @property
+    def trajectory(self) -> pd.DataFrame:
+        """A row per sweep: iteration, loss, penalty, entropy, stability, n_features."""
+        return pd.DataFrame(
+            {
+                "iteration": one.iteration,
+                "loss": one.loss,
+                "penalty": one.penalty,
+                "entropy": one.entropy,
+                "stability": stability(self.sweeps[: n + 1]),
+                "n_features": int(one.mask.sum()),
+            }
+            for n, one in enumerate(self.sweeps)
+        )
+
+    def predict(self, X: Any) -> Floats:
+        """Predict with the network under the mask: values (K,), or probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array of numbers (K, M) or pandas.DataFrame
+            A frame is read by the names of the kept features, if the table that was searched was
+            one; other columns are not looked at. A category that was not there in the search
+            counts as missing, unless just one was that means the same. Anything else is read by
+            position, and holds numbers.
+
+        Raises
+        ------
+        InputError
+            If a kept feature is missing, of another type or infinite, a number is beyond
+            -1e30..1e30, or a network of your own returns what is not finite.
+
+        Warns
+        -----
+        UserWarning
+            If nearly all the values of a category are new.
+        """
+        matrix = self._searched.matrix(X, self.mask)
+        with said_to_the_user():
+            return self._network.predict(matrix, self.mask)
+
+    def predict_averaged(self, X: Any, n_samples: int = 20) -> Floats:
+        """Predict on the mean over masks drawn by the probabilities; it may use every feature.
+
+        Parameters
+        ----------
+        X
+            See `predict`; it must have every feature.
+        n_samples : int, at least 1
+            How many masks.
+
+        Raises
+        ------
+        InputError
+            As `predict`, or if `n_samples` is no such number.
+
+        Warns
+        -----
+        UserWarning
+            See `predict`.
+        """
+        with said_to_the_user():
+            check_count("n_samples", n_samples, 1)
+        matrix = self._searched.matrix(X, np.ones_like(self.mask))
+        with said_to_the_user():
+            return self._network.predict_averaged(matrix, self.probabilities, n_samples, self._seed)
+
+
+def probabilistic_selection(
+    X: Any,
+    y: ArrayLike,
+    *,
+    penalty: float | None = None,
+    n_features: int | None = None,
+    previous: Sequence[Collection[int] | Collection[str]] = (),
+    tau: float = 0.5,
+    dissimilarity: Dissimilarity = "dice",
+    samples: int = 2,
+    hidden_layer_sizes: Sequence[int] | None = None,
+    network: torch.nn.Module | None = None,
+    batch_size: int | None = None,
+    most_sweeps: int = 60,
+    baseline: Literal["mean", "median", "zero"] = "mean",
+    task: Task | None = None,
+    seed: int = 0,
+    checkpoint: str | Path | None = None,
+) -> ProbabilisticSelection:
+    """Train a network and, at the same time, the probability of each feature (PEFS).
+
+    Saito, Shirakawa and Akimoto, GECCO '18 Companion (2018). On each mini-batch masks are drawn,
+    and the probability of the features of the better one rises.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M) or pandas.DataFrame
+        Rows; a missing value is taken for the baseline.
+    y : array, shape (K,)
+        Numbers or classes.
+    penalty : float in 0..1, optional
+        By how much masks that have a feature must win, as a share of the contests, for it to stay.
+        By default 0.1, unless there is a number of features.
+    n_features : int, optional
+        The penalty is steered to it, and exactly as many are kept.
+    previous : sequence of collections of int or str
+        Sets of positions or names of features. Every mask that is drawn, and the one that is kept,
+        is at least `tau` from each. Those of more than `n_features`, or without it of more features
+        than a given set has, share no more with it than one of just that size may: else features
+        that tell nothing would be kept to make room for shared ones. A column that is the same in
+        all rows is never kept for the sake of the distance.
+    tau : float in 0..1
+        See `previous`.
+    dissimilarity : "dice" or "jaccard"
+        In which `tau` is.
+    samples : int, at least 2
+        Masks that are compared on each mini-batch.
+    hidden_layer_sizes : sequence of int, optional
+        Units of each hidden layer of the paper's network: by default three of 200.
+    network : torch.nn.Module, optional
+        Trained in place of the paper's network, from its weights as they are; it is not changed.
+        It takes a float32 tensor (rows, inputs) on the CPU: of a number one input, standardised, of
+        a category one for each value that it may have, 1 for the one that is there, and all less
+        those of the baseline, so that a masked feature is 0. It returns a score for each class,
+        (rows, classes), no probabilities, or one value in standard deviations of y, (rows, 1).
+        Whatever it changes on its way must be in its buffers, which keep their names, shapes and
+        types. Before a prediction its batch normalisation is recalibrated for the mask. Dropout is
+        drawn from the seed: torch's own generator is seeded for each pass, and then given back as
+        it was.
+    batch_size : int, optional
+        By default 128, or all rows if there are fewer.
+    most_sweeps : int
+        The search ends after so many times M iterations (128 where M is less), settled or not.
+    baseline : "mean", "median" or "zero"
+        What a masked feature is set to; for a category the most frequent one.
+    task : "classification" or "regression", optional
+        By default as `chaffinch.qualities.mutual_information` takes it.
+    seed : int
+        The only source of randomness. Draws go by the order of the columns, so that another order
+        is another seed.
+    checkpoint : path, optional
+        A file that is written after each sweep, behind a symbolic link its target; where it is
+        there already, the search goes on from it, as if it had never been stopped. It may do so
+        with more `most_sweeps`, which change when a search ends and nothing on its way; all else
+        must be as it was.
+
+    Returns
+    -------
+    ProbabilisticSelection
+
+    Raises
+    ------
+    InputError
+        If the table, the target, the network or a number cannot be used, fewer features vary than
+        are asked for, no set of features that vary differs by `tau`, the network does not fit into
+        the memory that is free, or the checkpoint is none, no regular file, of another search or
+        cannot be written.
+    StorageError
+        If the checkpoint cannot be written any more, as on a disk that is full by then.
+
+    Examples
+    --------
+    >>> import chaffinch
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> found = chaffinch.probabilistic_selection(X, y, n_features=5)  # doctest: +SKIP
+    >>> other = chaffinch.probabilistic_selection(  # doctest: +SKIP
+    ...     X, y, n_features=5, previous=[found.features], tau=0.5
+    ... )
+    """
+    with said_to_the_user():
+        check_same_order(X, y)
+    table = read_rows(X)
+    rows, schema = rows_of(table, y, task)
+    searched = SearchedTable.of(table)
+    del table  # and with it a copy of the frame
+    check_values(rows, schema)
+    d = len(schema.features)
+    if penalty is None and n_features is None:
+        penalty = 0.1
+    sets = sets_asked_for(previous, schema.features)
+    seed, path = seed_asked_for(seed), path_asked_for(checkpoint)
+    layers = layers_asked_for(hidden_layer_sizes, beside_network=network is not None)
+    with said_to_the_user():
+        rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
+        largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
+        # a fraction is a real number as well, but a checkpoint tells searches apart by floats
+        tau = float(tau)
+        if rules.penalty is not None:
+            rules = replace(rules, penalty=float(rules.penalty))
+        prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
+        check_varying(prepared, n_features)
+        asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
+        del asked["most_sweeps"]  # no sweep goes by how many may follow
+        if network is not None:
+            asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
+        repair = None
+        if sets:
+            varying = prepared.varying
+            repair = Repair(d, sets, tau, dissimilarity, n_features, varying=varying)
+        if tau == 0:
+            repair = None  # the sets are checked all the same, but no mask is too near
+        search = Search(prepared, rules, seed, repair=repair, module=network)
+        _run(search, path, prepared, asked)
+        mask = _final_mask(search, n_features, repair)
+    names = np.array(schema.features, dtype=object)
+    return ProbabilisticSelection(
+        tuple(names[mask]),
+        mask,
+        search.probabilities,
+        tuple(search.sweeps),
+        tuple(names[np.isnan(rows.X).any(axis=0)]),
+        searched,
+        search.network,
+        seed,
+    )
+
+
+def _run(search: Search, path: Path | None, prepared: Prepared, asked: dict[str, Any]) -> None:
+    """Take a search to its end, by way of its checkpoint."""
+    of = None if path is None else fingerprint(prepared, asked)
+    if path is not None:
+        check_can_be_written(path)
+    if path is not None and of is not None and path.exists():
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"checkpoint {path} cannot be read: {error.strerror}; name another file"
+            ) from error
+        with said_to_the_user(f"{path}: "):
+            restore(search, content, of)
+
+    def keep() -> None:
+        if path is not None and of is not None:
+            write_file(path, to_bytes(search, of))
+
+    search.run(keep)
+
+
+def _final_mask(search: Search, n_features: int | None, repair: Repair | None) -> Mask:
+    theta = search.probabilities
+    if n_features is not None:
+        if repair is not None:
+            return repair.most_probable(theta, n_features)
+        on_the_way = np.mean([one.probabilities for one in search.sweeps], axis=0)
+        return most_probable(theta, n_features, on_the_way)
+    mask = np.asarray(theta >= 0.5)
+    if not mask.any():
+        mask = most_probable(theta, 1, theta)
+    return mask if repair is None else repair.final(mask, theta)

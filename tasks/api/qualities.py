@@ -1,0 +1,248 @@
+"""`chaffinch.qualities`: of a table, or of a trained model, what feature sets are worth.
+
+Each function returns a quality for `chaffinch.find_alternatives`; higher is better. The numbers
+are those of the rankings of the same name, see `tasks/selection/README.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.api.masked_loss import evaluator_of
+from chaffinch.tasks.data.user_input import check_columns, read_given_table, rows_and_schema
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
+from chaffinch.tasks.selection.baselines import filters, importances
+from chaffinch.tasks.selection.baselines.columns import (
+    FEWEST_BINS,
+    binned_information,
+    binned_information_of_pairs,
+)
+from chaffinch.tasks.selection.baselines.filters import relieff as relieff_scores
+from chaffinch.tasks.selection.baselines.filters import uncertainties
+from chaffinch.tasks.selection.core import MaskedLoss, Rows, Schema, Task
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.selection.masked_loss.external_models import read_model
+from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
+
+_LARGEST_SEED = 2**32 - 1
+
+
+def checked_seed(seed: Any) -> int:
+    """Return a seed; InputError if it is none that everything random takes."""
+    if not _is_whole(seed) or not 0 <= seed <= _LARGEST_SEED:
+        raise InputError(
+            f"seed must be a whole number in 0..{_LARGEST_SEED} but is {in_one_line(seed)}"
+        )
+    return int(seed)
+
+
+def check_processes(processes: Any) -> None:
+    """Refuse what is no number of processes with InputError."""
+    if not _is_whole(processes):
+        raise InputError(f"processes must be a whole number but is {in_one_line(processes)}")
+    if processes < 1:
+        raise InputError(f"processes must be at least 1 but is {processes}")
+
+
+def check_engine(engine: Any) -> None:
+    """Refuse what does not answer as a `MaskedLoss` does with InputError."""
+    asked = (getattr(engine, name, None) for name in ("mask", "loss", "without_each"))
+    if not callable(engine) or any(one is None for one in asked):
+        raise InputError(
+            f"engine must be what chaffinch.masked_loss returns but is a {type(engine).__name__}; "
+            "give chaffinch.masked_loss(model, X, y, loss=...)"
+        )
+
+
+def read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
+    """Return the same as `rows_and_schema`; InputError if numbers are not parted into so many."""
+    if bins is not None and (not _is_whole(bins) or bins < FEWEST_BINS):
+        raise InputError(
+            f"bins must be a whole number of at least {FEWEST_BINS} but is {in_one_line(bins)}"
+        )
+    return rows_and_schema(X, y, task)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def mutual_information(
+    X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0
+) -> Univariate:
+    """Return the mutual information of each feature with the target, in nats.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M) or pandas.DataFrame
+        Rows; text and categories are discrete, a missing number is the mean.
+    y : array, shape (K,)
+        Numbers or classes.
+    task : "classification" or "regression", optional
+        By default classification for text, true and false, and for whole numbers with at most 20
+        different values.
+    seed : int in 0..4294967295
+        Of the noise that parts equal numbers.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other, or the seed is out of its range.
+    """
+    seed = checked_seed(seed)
+    rows, schema = rows_and_schema(X, y, task)
+    return Univariate(filters.mutual_information(rows, schema, seed), schema.features)
+
+
+def binned_mutual_information(
+    X: Any, y: ArrayLike, *, task: Task | None = None, bins: int | None = None
+) -> Univariate:
+    """Return the mutual information of each feature in bins with the target, in nats.
+
+    Parameters
+    ----------
+    X, y, task
+        See `mutual_information`.
+    bins : int, at least 2, optional
+        How many of equal frequency numbers are parted into; by default the cube root of the
+        number of rows, 2 to 10. A missing number is a value of its own.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
+    rows, schema = read_for_bins(X, y, task, bins)
+    return Univariate(binned_information(rows, schema, bins), schema.features)
+
+
+def relieff(X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0) -> Univariate:
+    """Return how well each feature tells near rows apart, by ReliefF."""
+    seed = checked_seed(seed)
+    rows, schema = rows_and_schema(X, y, task)
+    return Univariate(relieff_scores(rows, schema, seed), schema.features)
+
+
+def model_gain(model: Any, X: Any) -> Univariate:
+    """Return the importances that a trained model has by itself."""
+    with said_to_the_user():
+        given = read_model(model, "squared_error")
+        names = read_given_table(X, given.categories).names
+        if isinstance(X, pd.DataFrame):
+            check_columns(model, given.name, names)
+        scores = importances.importances_of(model)
+        if given.n_features == len(names):
+            form = given.translate(Schema(names, (0,) * len(names)))
+            if isinstance(form, LightGBMModel | XGBoostModel):
+                scores = importances.select_from_model(form)
+        if scores is None or len(scores) != len(names):
+            raise InputError(
+                f"{given.name} must have one importance for each of the {len(names)} features but "
+                f"has {'none' if scores is None else len(scores)}; use permutation, or masked_loss"
+            )
+        importances.check_finite(scores, given.name)
+        return Univariate(scores, names)
+
+
+def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -> Univariate:
+    """Return how much a trained model's loss rises when a feature's values are shuffled."""
+    seed = checked_seed(seed)
+    with said_to_the_user():
+        _, evaluator, _ = evaluator_of(model, X, y, loss)
+        asked, features = evaluator.model, range(evaluator.rows.X.shape[1])
+        scores = importances.permutation(asked, evaluator.rows, evaluator.loss, features, seed)
+        return Univariate(scores, asked.schema.features)
+
+
+def masked_loss_importance(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> Univariate:
+    """Return how much a trained model's loss rises when one more feature is masked."""
+    check_engine(engine)
+    if not engine.mask.all():
+        raise InputError(
+            f"the engine must keep all features but has masked {int((~engine.mask).sum())}; make "
+            "a fresh one by chaffinch.masked_loss"
+        )
+    with said_to_the_user():
+        return Univariate(engine.without_each() - engine.loss, names)
+
+
+def masked_loss(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> MaskedLossQuality:
+    """Return less the loss of a trained model with all but a set masked; nothing is trained.
+
+    Only searched for one set at a time, by swaps: without a bound.
+
+    Parameters
+    ----------
+    engine : MaskedLoss
+        What `chaffinch.masked_loss` returns, over M features.
+    names : sequence of str, length M, optional
+
+    Raises
+    ------
+    InputError
+        If it is no such engine, or names do not fit.
+    """
+    check_engine(engine)
+    with said_to_the_user():
+        return MaskedLossQuality(engine, names=names)
+
+
+def mrmr(
+    X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0, processes: int = 1
+) -> MRMR:
+    """Return mean relevance less mean redundancy, both as mutual information in nats.
+
+    Notes
+    -----
+    Estimates M M times: minutes for hundreds of features.
+    """
+    seed = checked_seed(seed)
+    check_processes(processes)
+    rows, schema = rows_and_schema(X, y, task)
+    relevance = filters.mutual_information(rows, schema, seed)
+    of_pairs = filters.mutual_information_of_pairs(rows, schema, seed, processes=processes)
+    return MRMR(relevance, of_pairs, schema.features)
+
+
+def binned_mrmr(X: Any, y: ArrayLike, *, task: Task | None = None, bins: int | None = None) -> MRMR:
+    """Return mean relevance less mean redundancy, as mutual information in bins, in nats.
+
+    Notes
+    -----
+    Takes one pass through the rows for each of M M / 2 pairs: a second for hundreds of features,
+    where `mrmr` takes minutes. All features, and the target, are compared by the same measure.
+    """
+    rows, schema = read_for_bins(X, y, task, bins)
+    relevance = binned_information(rows, schema, bins)
+    return MRMR(relevance, binned_information_of_pairs(rows, schema, bins), schema.features)
+
+
+def fcbf(X: Any, y: ArrayLike, *, task: Task | None = None) -> FCBF:
+    """Return the symmetrical uncertainty with the target, of features none of which is redundant.
+
+    Parameters
+    ----------
+    X, y, task
+        See `mutual_information`.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
+    rows, schema = rows_and_schema(X, y, task)
+    return FCBF(*uncertainties(rows, schema), schema.features)
+
+
+def cfs(X: Any, y: ArrayLike, *, task: Task | None = None) -> CFS:
+    """Return the ratio of relevance to redundancy, both as symmetrical uncertainty."""
+    rows, schema = rows_and_schema(X, y, task)
+    return CFS(*uncertainties(rows, schema), schema.features)

@@ -1,0 +1,103 @@
+"""`chaffinch.reselect`: from a former selection and newer rows to what should change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from chaffinch.tasks.api.select import model_settings, naming, selected
+from chaffinch.tasks.pipeline.stage import OnProgress, tell_nobody
+from chaffinch.tasks.results.former_run import read_former, settings_of
+from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.settings.methods import ReselectionSettings
+from chaffinch.tasks.settings.selection import ModelSettings
+
+_STORE = "chaffinch-store"
+
+
+def reselect(
+    former: SelectionResult | str | Path,
+    data: Any,
+    target: str | None = None,
+    *,
+    model: str | ModelSettings | Any | None = None,
+    drop: Collection[str] | None = None,
+    gain: float = 0.01,
+    slack: float = 0.05,
+    rejections: int = 10,
+    seed: int | None = None,
+    cluster: str | None = None,
+    workers: int | None = None,
+    store: str | Path | None = None,
+    on_progress: OnProgress = tell_nobody,
+) -> SelectionResult:
+    """Begin with the features of a former run, and change them where newer rows say so.
+
+    The newer rows are parted as any run's. On the mask-validation rows, by models fitted anew, a
+    feature returns, or a new column comes in, if it is shown to help; one leaves if it is not, and
+    the loss without it is shown to be hardly higher. What cannot be shown stays as it was. The test
+    rows then compare the former set, the new one and all features, each refitted on the newer rows,
+    and every change by itself.
+
+    Parameters
+    ----------
+    former : SelectionResult, str or Path
+        A result; or the name of a run in the store, its folder, or its ``selection.json``.
+    data : path or address, or pandas, polars or Arrow table
+        The newer rows, with every column that the former run kept, its target and its columns of
+        weights, groups, times and series. Others are candidates as well; what the former run was
+        told of any others, such as to drop them, holds where they are there.
+    target : str, optional
+        Column to predict; by default the former run's.
+    model : str, ModelSettings or estimator, optional
+        In place of the former run's model, which is set and tuned as it was then.
+    drop : collection of str, optional
+        Columns left out altogether; by default the former run's.
+    gain : float, at least 0
+        Share of the loss that a feature must save to be of help.
+    slack : float, at least 0
+        Share by which the loss may rise for all features together that leave in a round.
+    rejections : int, at least 1
+        How many features a round may try in vain to let return, or leave.
+    seed : int in 0..2**32-1, optional
+        The only source of randomness; by default the former run's.
+    cluster, workers, store, on_progress
+        As in `select`. A name is looked up in `store`, or without one in ``chaffinch-store``.
+
+    Returns
+    -------
+    SelectionResult
+        Its `changes` say what changed and why; its `features` are those of the new set, whatever
+        the verdict on it.
+
+    Raises
+    ------
+    InputError
+        If there is no such run, the newer rows do not fit it, or a setting cannot be used.
+    StorageError
+        If the former run is damaged, or a later release wrote it.
+
+    Examples
+    --------
+    >>> import chaffinch
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> table = load_breast_cancer(as_frame=True).frame
+    >>> former = chaffinch.select(table[:280], "target", model="linear", n_features=5)
+    >>> newer = chaffinch.reselect(former, table[280:])
+    >>> newer.changes["verdict"] in ("change", "keep the former set", "cannot tell")
+    True
+    """
+    told, estimator = (None, None) if model is None else model_settings(model)
+    as_text, texts = naming(data)
+    asked = ReselectionSettings(
+        target=as_text(target),
+        drop=None if drop is None else texts("drop", drop),
+        gain=gain,
+        slack=slack,
+        rejections=rejections,
+        seed=seed,
+    )
+    known = read_former(former, _STORE if store is None else store)
+    settings = settings_of(known, asked, told)
+    return selected(data, settings, estimator, cluster, workers, store, on_progress)

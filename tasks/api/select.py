@@ -1,0 +1,287 @@
+"""`chaffinch.select`: the story as one Python call, with no Prefect and no server."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, Literal
+
+from chaffinch.storage.datasets.column_names import Labels
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.pipeline.run import select_features
+from chaffinch.tasks.pipeline.stage import OnProgress, tell_nobody
+from chaffinch.tasks.results.result import SelectionResult, load_result
+from chaffinch.tasks.selection.baselines.names import SCORES
+from chaffinch.tasks.selection.models import packages_of
+from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
+from chaffinch.tasks.settings.base import listed
+from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
+from chaffinch.tasks.settings.methods import ByScore
+from chaffinch.tasks.settings.selection import (
+    PERCENT,
+    AtMost,
+    Baseline,
+    ExecutionSettings,
+    Method,
+    ModelSettings,
+    SelectionSettings,
+    TaskOrAuto,
+    method_of,
+)
+
+
+def select(
+    data: Any,
+    target: str,
+    *,
+    method: str | Method = "gbmo",
+    model: str | ModelSettings | Any = "lightgbm",
+    n_features: int | None = None,
+    min_score: float | None = None,
+    keep: Collection[str] = (),
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    numeric: Collection[str] = (),
+    weight: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    alternatives: int | AlternativeSettings | None = None,
+    lags: Collection[int] = (),
+    rolling: Collection[int] = (),
+    history_columns: Collection[str] = (),
+    series: str | None = None,
+    scale: Literal["none", "series"] = "none",
+    shares: tuple[int, int, int, int] = PERCENT,
+    task: TaskOrAuto = "auto",
+    loss: str | None = None,
+    baseline: Baseline = "mean",
+    seed: int = 0,
+    cluster: str | None = None,
+    workers: int | None = None,
+    store: str | Path | None = None,
+    on_progress: OnProgress = tell_nobody,
+) -> SelectionResult:
+    """Select the features of a table that are worth keeping, and retrain a model on them.
+
+    Parameters
+    ----------
+    data : path or address, or pandas, polars or Arrow table
+        CSV or TSV (plain or gz), a Parquet file or folder, here or at ``"s3://bucket/key"``; a
+        table or a query in a database, ``"postgresql://host/database#table"`` or ``"...#SELECT
+        ..."``; or a table in memory. No address holds a password: that comes from the environment.
+    target : str
+        Column to predict. Columns of a pandas table may be named here and below by their own
+        labels where these are whole numbers.
+    method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
+        ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
+        and masks in turn; ``"flbmo"`` keeps a fixed number; ``"robust_elimination"`` judges by
+        models, one for each fold, that have seen masked rows, and ``"pefs"`` trains a network of
+        its own and the probability of each feature: both find the number unless told it. To
+        compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
+        ``"relieff"``, ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``,
+        ``"permutation"``, ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and
+        keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"``
+        and ``"particle_swarm"`` fit the model again and again as they search.
+    model : str, ModelSettings or estimator
+        ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
+        estimator, or an unfitted estimator of your own, which is cloned and not tuned.
+    n_features : int, optional
+        GBMO, AFS-BM, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any other
+        method: keep exactly this many. In place of what the method's settings have by default; if
+        they name another, that is an error.
+    min_score : float, optional
+        A ranking, in place of a number: keep the features whose score is at least this, in the
+        ranking's own unit; those on the keep list in any case.
+    keep, drop : collections of str
+        Features never removed; columns left out altogether.
+    categorical, numeric : collections of str
+        Columns of numbers that are categories, kept as they are written; columns that must be
+        numbers. Whole numbers with leading zeros, such as 00500, are categories unless numeric.
+    weight, group, time : str, optional
+        Columns of sample weights, of groups that stay together, of time order.
+    alternatives : int or AlternativeSettings, optional
+        How many feature sets to find that differ from the chosen one and from each other, or how
+        to. They are retrained on and scored as well; nothing else depends on them.
+    lags, rolling : collections of int
+        In time order, features made of earlier rows: the value so many rows before, the mean and
+        deviation of so many rows before; missing where the past does not reach that far back. New
+        rows get them by `with_history`.
+    history_columns : collection of str
+        Columns of numbers that these are made of; by default the target.
+    series : str, optional
+        Column that tells one series from another; none sees another's past.
+    scale : "none" or "series"
+        Whether the target, and what history is made of, is less the mean of each series in the
+        training part and divided by how far it reaches from that there. The losses and predictions
+        are then on that scale, and the contract's ``scales`` lead back.
+    shares : four whole percents, in all 100
+        Of the rows to train on, for mask validation, for model validation and for the test.
+    task : "auto", "regression" or "classification"
+        What the target is.
+    loss : str, optional
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
+    baseline : "mean", "median", "zero" or mapping
+        What a masked feature is set to; a mapping gives values by feature, the others the mean.
+    seed : int in 0..2**32-1
+        The only source of randomness.
+    cluster : "none", "local" or a scheduler's address, optional
+        Who computes; None means this process. Never changes the result.
+    workers : int, optional
+        Processes of a local cluster; by default one per core.
+    store : path, optional
+        Folder that keeps datasets and runs, so that a killed run can go on. None keeps nothing.
+    on_progress : callable, optional
+        Called with a stage's name, its items done, and their number in all.
+
+    Returns
+    -------
+    SelectionResult
+
+    Raises
+    ------
+    InputError
+        If the table or a setting cannot be used; the message says what and how to mend it.
+
+    Examples
+    --------
+    >>> import chaffinch
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> table = load_breast_cancer(as_frame=True).frame
+    >>> result = chaffinch.select(table, "target", n_features=5)
+    >>> len(result.features) <= 5
+    True
+    """
+    model, estimator = model_settings(model)
+    as_text, texts = naming(data)
+    settings = SelectionSettings(
+        target=as_text(target),
+        method=method_settings(method, n_features, min_score),
+        model=model,
+        columns=ColumnSettings(
+            keep=texts("keep", keep),
+            drop=texts("drop", drop),
+            categorical=texts("categorical", categorical),
+            numeric=texts("numeric", numeric),
+            weight=as_text(weight),
+            group=as_text(group),
+            time=as_text(time),
+        ),
+        alternatives=alternatives_of(alternatives),
+        task=task,
+        loss=loss,
+        baseline=baseline,
+        seed=seed,
+        history=_history(
+            listed("lags", lags),
+            listed("rolling", rolling),
+            texts("history_columns", history_columns),
+            as_text(series),
+            scale,
+        ),
+        shares=shares,
+    )
+    return selected(data, settings, estimator, cluster, workers, store, on_progress)
+
+
+def _history(
+    lags: tuple[int, ...],
+    rolling: tuple[int, ...],
+    columns: tuple[str, ...],
+    series: str | None,
+    scale: Literal["none", "series"],
+) -> HistorySettings | None:
+    """Return what is to be made of earlier rows; None where nothing of it is asked for."""
+    is_scaled = not isinstance(scale, str) or scale != "none"  # a table has no truth of its own
+    if not (lags or rolling or columns or is_scaled) and series is None:
+        return None
+    return HistorySettings(lags=lags, rolling=rolling, columns=columns, series=series, scale=scale)
+
+
+def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:
+    """Return a model's settings, and the estimator if one was given in their place."""
+    if isinstance(model, str):
+        return ModelSettings(name=model), None
+    if isinstance(model, ModelSettings):
+        return model, None
+    return ModelSettings(name=type(model).__name__, tuning="none"), model
+
+
+def selected(
+    data: Any,
+    settings: SelectionSettings,
+    estimator: Any,
+    cluster: str | None,
+    workers: int | None,
+    store: str | Path | None,
+    on_progress: OnProgress,
+) -> SelectionResult:
+    """Run the story and read its result back; the parameters are those of `select`."""
+    with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:
+        execution: dict[str, Any] = {
+            "store": temporary if store is None else store,
+            "cluster": "none" if cluster is None else cluster,
+            "workers": workers,
+        }
+        run = select_features(
+            data,
+            settings,
+            ExecutionSettings(**execution),
+            on_progress=on_progress,
+            estimator=estimator,
+            is_kept=store is not None,
+        )
+        return load_result(
+            run,
+            keep_folder=store is not None,
+            trusted=() if estimator is None else packages_of(estimator),
+            labels=Labels(data),
+        )
+
+
+def method_settings(
+    method: str | Method, n_features: int | None, min_score: float | None = None
+) -> Method:
+    """Return the method's settings from its name and what was asked for beside it.
+
+    A number of features is used in place of shares, sizes, penalties or a lowest score that the
+    settings have by default or by name, and a lowest score in place of a number.
+    """
+    method = method_of(method)
+    if min_score is not None and not isinstance(method, ByScore):
+        raise InputError(
+            f"min_score is for a ranking but the method is {method.kind}; leave it out, or use "
+            f"one of {', '.join(SCORES)}"
+        )
+    asked = n_features if isinstance(method, AtMost) or n_features is None else (n_features,)
+    by_default = method_of(method.kind).n_features
+    if n_features is not None and method.n_features not in (None, by_default, asked):
+        raise InputError(
+            f"n_features is {n_features}, but {_counted(method.n_features)} in the settings of "
+            f"method {method.kind}; give it once"
+        )
+    if isinstance(method, ByScore) and (n_features, min_score) != (None, None):
+        of_ranking = {"n_features": asked, "min_score": min_score}
+        return method_of({**method.model_dump(), **of_ranking})
+    if n_features is None:
+        return method
+    told = method.model_dump(exclude={"penalties"})  # which a number of features is in place of
+    return type(method)(**{**told, "n_features": asked})
+
+
+def _counted(named: int | tuple[float, ...]) -> str:
+    """Return a number of features, or several, as a person writes them."""
+    return ", ".join(f"{one:g}" for one in (named if isinstance(named, tuple) else (named,)))
+
+
+def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tuple[Any, ...]]]:
+    """Return what makes text of a column's label, and of the labels named for a role.
+
+    The second raises InputError for a text alone, which is no list.
+    """
+    labels = Labels(*tables)
+
+    def texts(role: str, given: Any) -> tuple[Any, ...]:
+        return tuple(map(labels.as_text, listed(role, given, "a list of column names")))
+
+    return labels.as_text, texts

@@ -1,0 +1,116 @@
+"""What libraries warn of while cells are measured: kept from the terminal, and said once, after."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TextIO
+
+from chaffinch.tasks.comparing.plan import Cell, Plan
+from chaffinch.tasks.comparing.wording import without_figures
+from chaffinch.tasks.reporting.text import counted, number
+
+_IN_WORDS = {
+    "ConvergenceWarning": "the training of a model ended before it had converged",
+    "LinAlgWarning": "equations were close to singular, so that their solution is not exact",
+    "RuntimeWarning": "numbers overflowed, were divided by zero, or came to no number",
+    "UndefinedMetricWarning": "a score was not defined, as where rows are of one class or none is "
+    "predicted, and is what scikit-learn puts in its place",
+}
+# What our own modules warn of is for whoever works on them, and stays as it was.
+_NOT_OURS = r"(?!chaffinch\b)"
+
+
+class _Ear:
+    """Hears what is warned of in each thread by itself, as long as anyone in the process listens.
+
+    Filters of warnings are of the whole process: whoever leaves last puts back what was before.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_listening = 0
+        self._before = warnings.catch_warnings()
+        self._here = threading.local()
+
+    @contextmanager
+    def open(self) -> Iterator[set[str]]:
+        """Hear what the present thread is warned of inside."""
+        found: set[str] = set()
+        outer = getattr(self._here, "found", None)
+        with self._lock:
+            if not self._n_listening:
+                self._listen()
+            self._n_listening += 1
+        self._here.found = found
+        try:
+            yield found
+        finally:
+            self._here.found = outer
+            with self._lock:
+                self._n_listening -= 1
+                if not self._n_listening:
+                    self._before.__exit__(None, None, None)
+
+    def _listen(self) -> None:
+        self._before = warnings.catch_warnings()
+        self._before.__enter__()
+        shown = warnings.showwarning
+
+        def hear(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            found = getattr(self._here, "found", None)
+            if found is not None and issubclass(category, UserWarning | RuntimeWarning):
+                found.add(_in_words(message, category))
+            else:
+                shown(message, category, filename, lineno, file, line)
+
+        for category in (UserWarning, RuntimeWarning):
+            warnings.filterwarnings("always", category=category, module=_NOT_OURS)
+        # it speaks of later releases of a library, to those who call it
+        warnings.filterwarnings("ignore", category=FutureWarning, module=_NOT_OURS)
+        warnings.showwarning = hear
+
+
+_EAR = _Ear()
+
+
+def heard() -> AbstractContextManager[set[str]]:
+    """Let what libraries warn of inside reach a set, in words, and nobody else."""
+    return _EAR.open()
+
+
+def remarks_of(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> list[str]:
+    """Return what libraries warned of, once for each table and model, and in how many cells."""
+    cells: dict[str, set[Cell]] = {}
+    alike: dict[tuple[str, str], tuple[str, set[Cell]]] = {}
+    for (cell, _), result in measured.items():
+        about = f"{plan.sources[cell.table].label}, {plan.model(cell).name}"
+        cells.setdefault(about, set()).add(cell)
+        for words in result.get("warned", ()):
+            _, of_words = alike.setdefault((about, without_figures(words)), (words, set()))
+            of_words.add(cell)
+    return [
+        f"{about}: {words}, in {number(len(hit))} of {counted(len(cells[about]), 'cell')}."
+        for (about, _), (words, hit) in alike.items()
+    ]
+
+
+def _in_words(message: Warning | str, category: type[Warning]) -> str:
+    if known := _IN_WORDS.get(category.__name__):
+        return known
+    first, *_ = [*filter(None, map(str.strip, str(message).splitlines())), "no reason given"]
+    return f"a library warned ({category.__name__}: {first.rstrip('.')})"
+
+
+def merged(*found: Collection[str]) -> list[str]:
+    """Return what was heard, sorted, each once."""
+    return sorted(set().union(*found))

@@ -1,0 +1,349 @@
+"""The whole comparison: tables in, every cell measured once, results and a report out.
+
+Each step is a plain function; the Prefect flow makes a task of it. What a cell gives is kept as
+soon as it is there, so that a comparison that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.runs.stages import StageRecord
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources import check_source
+from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, as_table, measure
+from chaffinch.tasks.comparing.estimate import estimate
+from chaffinch.tasks.comparing.library_warnings import heard, remarks_of
+from chaffinch.tasks.comparing.plan import (
+    NONE,
+    Cell,
+    Plan,
+    Planned,
+    Source,
+    labels_of,
+    name_of,
+    number_of,
+    planned,
+    refuse_copies,
+)
+from chaffinch.tasks.comparing.report import render_comparison
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.comparing.summary import Summary, summarise
+from chaffinch.tasks.comparing.text import lines_of
+from chaffinch.tasks.comparing.wording import errors_of
+from chaffinch.tasks.data.matrix import load_roles, load_rows
+from chaffinch.tasks.data.table_check import TableDescription, describe_table
+from chaffinch.tasks.errors import refuse_warnings
+from chaffinch.tasks.pipeline.ingestion import ingest, rows_counted_in_the_source
+from chaffinch.tasks.pipeline.run import Through, check_fit, check_settings
+from chaffinch.tasks.pipeline.stage import (
+    OnProgress,
+    Say,
+    Warn,
+    say_nothing,
+    tell_nobody,
+    warn_nobody,
+)
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.identity import digest, versions
+from chaffinch.tasks.settings.selection import ExecutionSettings
+from chaffinch.tasks.workers.dask_cluster import open_workers
+from chaffinch.tasks.workers.logging import logging_about
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+REFUSED = "refuse"  # the stage that says why nothing could be measured
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonResult:
+    """Every set that was scored, and what follows from them.
+
+    Attributes
+    ----------
+    name : str
+        Of the comparison.
+    folder : Path or None
+        Where it is kept, with ``results.parquet`` and ``report.html``.
+    table : pyarrow.Table
+        See `chaffinch.tasks.comparing.plan`.
+    planned : Planned
+        What was meant to be measured.
+    warnings : tuple of str
+        What is odd about the tables, each with the table's name.
+    remarks : tuple of str
+        What libraries warned of while cells were measured, each with the table's name.
+    """
+
+    name: str
+    folder: Path | None
+    table: pa.Table
+    planned: Planned
+    warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """Return a row for each set of features that was scored."""
+        results: pd.DataFrame = self.table.to_pandas()
+        return results
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Return differences, intervals, verdicts, ranks and stability."""
+        return summarise(self.table, self.planned, self.warnings, self.remarks)
+
+    @property
+    def not_reached(self) -> tuple[tuple[str, str], ...]:
+        """Return the tables and models that nothing was measured of, as where the time was up."""
+        return self.summary.not_reached
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the summary as lines for a terminal."""
+        return lines_of(self.summary)
+
+    def __repr__(self) -> str:
+        """Return the lines."""
+        return "\n".join(self.lines)
+
+
+def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
+    """Read a finished comparison back, as it was written."""
+    records = {record.stage: record for record in run.records()}
+    concluded, refused = records.get("conclude"), records.get(REFUSED)
+    if concluded is None and refused is not None:
+        raise InputError(
+            f"comparison {run.name} is not finished, since nothing could be measured: "
+            f"{'; '.join(map(str, refused.result['errors']))}"
+        )
+    if concluded is None:
+        raise StorageError(f"comparison {run.name} is not finished; give its command again")
+    warnings, remarks, sizes = map(concluded.result.get, ("warnings", "remarks", "sizes"))
+    if not (isinstance(warnings, list) and isinstance(remarks, list) and isinstance(sizes, dict)):
+        raise StorageError(
+            f"comparison {run.name} does not say what is odd about its tables, or what was meant "
+            "to be measured on each; give its command again and it is concluded anew"
+        )
+    table = concluded.read_table("results.parquet")
+    settings = ComparisonSettings(**run.description["settings"])
+    folder = run.folder if keep_folder else None
+    meant = planned(settings, sizes)
+    return ComparisonResult(run.name, folder, table, meant, tuple(warnings), tuple(remarks))
+
+
+STEPS = ("read_table", "measure_cells", "conclude")
+
+
+def compare_methods(
+    sources: Sequence[Any],
+    settings: ComparisonSettings,
+    execution: ExecutionSettings,
+    *,
+    time_budget: float | None = None,
+    through: Through = lambda step: step,
+    on_progress: OnProgress = tell_nobody,
+    say: Say = say_nothing,
+    warn: Warn = warn_nobody,
+    is_kept: bool = True,
+) -> Run:
+    """Compare, or go on with it, and return what is finished."""
+    check_time_budget(time_budget)
+    labels = labels_of(sources)
+    for model in settings.models:
+        for method in settings.methods:
+            check_settings(settings.selection(model, 0, method))
+    store = Store.open(execution.store)
+    read = [
+        through(read_table)(source, label, settings, store, on_progress)
+        for source, label in zip(sources, labels, strict=True)
+    ]
+    refuse_copies(read)
+    plan = Plan(settings, tuple(read))
+    refuse_warnings(plan.warnings, strict=execution.strict)
+    warn(plan.warnings)
+    run = store.comparison(name_of(plan))
+    with run.lock():
+        run.describe(
+            {
+                "tables": {source.label: source.dataset.hash for source in read},
+                "settings": settings.model_dump(mode="json"),
+                "versions": versions(),
+            }
+        )
+        through(measure_cells)(plan, execution, store, time_budget, on_progress, say, is_kept)
+        through(conclude)(plan, store, run, on_progress)
+    return run
+
+
+def check_time_budget(time_budget: float | None) -> None:
+    """Raise InputError unless there is no budget, or one above 0."""
+    if time_budget is None:
+        return
+    if isinstance(time_budget, bool) or not isinstance(time_budget, Real):
+        raise InputError(
+            f"the time budget must be a number of seconds but is {in_one_line(time_budget)}"
+        )
+    if not time_budget > 0:
+        raise InputError(f"the time budget must be above 0 but is {time_budget:g}; leave it out")
+
+
+def read_table(
+    source: Any, label: str, settings: ComparisonSettings, store: Store, on_progress: OnProgress
+) -> Source:
+    """Read a table, type it, and refuse it where no cell could use it."""
+    check_source(source)
+    on_progress("read_table", 0, 1)
+    of_any = settings.selection(settings.models[0], 0)
+    try:
+        dataset = ingest(source, of_any, store.datasets)
+        with rows_counted_in_the_source(source, of_any, settings.outer_folds):
+            description = describe_table(dataset.read(), of_any, settings.outer_folds)
+    except InputError as error:
+        raise InputError(f"in {label}, {error}") from error
+    for model in settings.models:
+        for method in settings.methods:
+            check_fit(settings.selection(model, 0, method), description.schema)
+    _check_sizes(label, settings, description)
+    on_progress("read_table", 1, 1)
+    return Source(label, dataset, description)
+
+
+def measure_cells(
+    plan: Plan,
+    execution: ExecutionSettings,
+    store: Store,
+    time_budget: float | None,
+    on_progress: OnProgress,
+    say: Say,
+    is_kept: bool,
+) -> None:
+    """Measure every cell that was not measured before."""
+    cells = plan.cells
+    asked = [Asked(cell, names) for cell in cells if (names := _lacking(plan, cell, store))]
+    n_before = len(cells) - len(asked)
+    on_progress("measure_cells", n_before, len(cells))
+    if not asked:
+        on_progress("measure_cells", 1, 1)
+        return
+    compared = _loaded(plan)
+    with open_workers(execution.cluster, execution.workers) as workers:
+        # what is tried for it is logged as well, and warned of once more in the cells
+        with logging_about(stage="estimate"), heard():
+            say(str(estimate(compared, asked, workers.n_threads)))
+        began = time.monotonic()
+        results = workers.as_done(measure, compared, asked)
+        with closing(results):
+            for done, (number, result) in enumerate(results, start=1):
+                _keep(plan, asked[number], result, store)
+                on_progress("measure_cells", n_before + done, len(cells))
+                if time_budget is not None and time.monotonic() - began > time_budget:
+                    goes_on = "the same again goes on" if is_kept else "with a store it could go on"
+                    n_done = f"{n_before + done} of {len(cells)}"
+                    say(f"The time is up with {n_done} cells measured; {goes_on}.")
+                    break
+    on_progress("measure_cells", 1, 1)
+
+
+def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> None:
+    """Write what was measured as one table, and what follows from it.
+
+    Where all is measured and all has failed, only the reasons are written.
+    """
+    on_progress("conclude", 0, 1)
+    found = {
+        (cell, name): record.result
+        for cell in plan.cells
+        for name in plan.methods
+        if (record := _found(plan, cell, name, store)) is not None
+    }
+    results, remarks = as_table(plan, found), remarks_of(plan, found)
+    summary = summarise(results, plan.planned, plan.warnings, remarks)
+    key, refusal = digest({"cells": [plan.key(*which) for which in found]}), _refusal(plan, found)
+    if refusal is not None:
+        with run.stage(REFUSED, key) as writer:
+            writer.result = {"errors": list(errors_of(summary))}
+    # what was concluded before, when the time was up, goes as soon as the stage is opened
+    with run.stage("conclude", key) as writer:
+        if refusal is not None:
+            raise refusal
+        writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
+        writer.write("report.html", render_comparison(summary, title=run.name))
+        writer.result = {
+            "warnings": list(plan.warnings),
+            "remarks": remarks,
+            "sizes": {source.label: list(plan.sizes(i)) for i, source in enumerate(plan.sources)},
+        }
+    on_progress("conclude", 1, 1)
+
+
+def _refusal(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> InputError | None:
+    """Return what to say where all is measured and all has failed."""
+    tried = {which: result for which, result in found.items() if which[1] != NONE}
+    n_planned = len(plan.cells) * (len(plan.methods) - 1)
+    if len(tried) < n_planned or any(result["sets"] for result in tried.values()):
+        return None
+    (cell, _), result = next(iter(tried.items()))
+    where = f"{plan.sources[cell.table].label}, {plan.model(cell).name}"
+    return InputError(f"nothing could be measured: in {where}, {result['error']}")
+
+
+def _loaded(plan: Plan) -> Compared:
+    """Load the rows of every table."""
+    of_any = plan.settings.selection(plan.settings.models[0], 0)
+    return Compared(
+        plan,
+        tuple(
+            Loaded(
+                load_rows(source.dataset, of_any, source.description),
+                load_roles(source.dataset, of_any, source.description),
+            )
+            for source in plan.sources
+        ),
+    )
+
+
+def _lacking(plan: Plan, cell: Cell, store: Store) -> tuple[str, ...]:
+    """Return the methods whose results a cell lacks."""
+    return tuple(name for name in plan.methods if _found(plan, cell, name, store) is None)
+
+
+def _found(plan: Plan, cell: Cell, name: str, store: Store) -> StageRecord | None:
+    key = plan.key(cell, name)
+    return store.cells.finished(key, key)
+
+
+def _keep(plan: Plan, asked: Asked, results: dict[str, dict[str, Any]], store: Store) -> None:
+    for name, result in results.items():
+        key = plan.key(asked.cell, name)
+        with store.cells.stage(key, key) as writer:
+            writer.result = result
+
+
+def _check_sizes(label: str, settings: ComparisonSettings, description: TableDescription) -> None:
+    """Refuse a number of features that a table does not have, or that `keep` does not leave."""
+    n_features, fewest = len(description.features), max(1, len(settings.columns.keep))
+    for size in settings.sizes:
+        if isinstance(size, int) and not fewest <= size <= n_features:
+            raise InputError(
+                f"sizes must be in {fewest}..{n_features} for table {label!r} but one is {size}; "
+                "a share such as 0.5 goes for every table"
+            )
+        if (n := number_of(size, n_features)) < fewest:
+            raise InputError(
+                f"sizes must be in {fewest}..{n_features} for table {label!r} but {size:g} of its "
+                f"features comes to {n}; give a larger share, or keep fewer columns"
+            )

@@ -1,0 +1,158 @@
+"""Arrow columns as numpy vectors: the one place that knows how a typed column becomes numbers."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chaffinch.storage.datasets.column_names import alike, quoted
+from chaffinch.storage.datasets.column_types import OTHER
+from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.tasks.errors import ANEW
+from chaffinch.tasks.selection.core import Floats
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_TRUTH = ("true", "True", "TRUE", "false", "False", "FALSE")
+
+ColumnKind = Literal["float64", "int64", "bool", "category", "timestamp"]
+
+
+def column_of(table: Any, name: str, role: str) -> Any:
+    """Return a column of the table."""
+    names = table.column_names  # Arrow's own lookup fails for a name that is not UTF-8
+    if name not in names:
+        nearest = alike(name, names)
+        has = f"it has {quoted(names)}" if names else "it has no columns"
+        remedy = f"did you mean {quoted(nearest, 'or')}?" if nearest else has
+        raise MendableError(
+            f"{role} {name!r} is no column of the table",
+            remedy,
+            f"add it to the rows, or {'choose another target' if role == 'target' else ANEW}",
+        )
+    return table.column(names.index(name))
+
+
+def kind_of(name: str, column: Any) -> ColumnKind:
+    """Return what a column of the table holds."""
+    arrow_type = column.type
+    if pa.types.is_dictionary(arrow_type):
+        return "category"
+    if pa.types.is_timestamp(arrow_type):
+        return "timestamp"
+    kinds: dict[Any, ColumnKind] = {
+        pa.float64(): "float64",
+        pa.int64(): "int64",
+        pa.bool_(): "bool",
+    }
+    if arrow_type not in kinds:
+        raise InputError(
+            f"column {name!r} has type {arrow_type} but must hold numbers, true/false, text or "
+            "timestamps: drop or convert it"
+        )
+    return kinds[arrow_type]
+
+
+def other_type(column: Any) -> str | None:
+    """Return the name of a column's type where it cannot be a feature; None for all other types."""
+    if column.type != OTHER:
+        return None
+    return str(column[pc.index(column.is_valid(), True).as_py()])
+
+
+def categories_of(column: Any) -> tuple[str, ...]:
+    """Return the categories that occur in a dictionary column, in the dictionary's order."""
+    merged = column.unify_dictionaries()
+    used = [np.unique(chunk.indices.drop_null().to_numpy()) for chunk in merged.chunks]
+    if not used:
+        return ()
+    occurring = pa.array(np.unique(np.concatenate(used)))
+    return tuple(merged.chunk(0).dictionary.take(occurring).to_pylist())
+
+
+def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
+    """Return a column as float64, shape (n,), with NaN where it is missing.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        A typed column; bool becomes 0 and 1, a timestamp its microseconds since 1970.
+    categories : sequence of str, optional
+        For a dictionary column: the categories whose positions are the codes. A text that is none
+        of them is the only one that means the same: 500 is 00500, 1.0 is 1, True is true, and
+        a day is its midnight. Any other becomes NaN.
+    """
+    if pa.types.is_dictionary(column.type):
+        position = _Positions(categories or ())
+        codes = [np.empty(0)]
+        for chunk in column.chunks:
+            known = [position[value] for value in chunk.dictionary.to_pylist()]
+            # a missing value has index -1 and so reads the NaN at the end
+            codes.append(np.array([*known, np.nan])[chunk.indices.fill_null(-1).to_numpy()])
+        return np.concatenate(codes) if len(codes) > 2 else codes[-1]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    elif pa.types.is_boolean(column.type):
+        column = column.cast(pa.float64())
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+class _Positions(dict[str, float]):
+    """Category -> its position; of other texts, that of the one category that means the same."""
+
+    def __init__(self, categories: Sequence[str]) -> None:
+        super().__init__((category, float(code)) for code, category in enumerate(categories))
+        self._meant: dict[Any, float] = {}
+
+    def __missing__(self, text: str) -> float:
+        if not self._meant:
+            for category, position in self.items():
+                meaning = _meaning(category)
+                # of two that mean the same, neither is meant
+                self._meant[meaning] = np.nan if meaning in self._meant else position
+        return self._meant.get(_meaning(text), np.nan)
+
+
+def _meaning(text: str) -> Any:
+    """Return what a text stands for: a number, true or false, a time, or else itself."""
+    bare = text.strip()
+    if _NUMBER.fullmatch(bare):
+        return int(bare) if bare.lstrip("+-").isdigit() and len(bare) < 100 else float(bare)
+    if bare in _TRUTH:
+        return bare.lower()
+    try:
+        return datetime.fromisoformat(bare)
+    except ValueError:
+        return text
+
+
+def if_numbers(name: str, column: Any) -> str:
+    """Return the remedy for text that holds numbers, such as those with leading zeros, or ""."""
+    if kind_of(name, column) != "category" or not all(
+        map(_NUMBER.fullmatch, categories_of(column))
+    ):
+        return ""
+    return f", or name {name!r} as numeric"
+
+
+def as_keys(column: Any) -> NDArray[Any]:
+    """Return a column without missing values as a vector that can be sorted and compared.
+
+    Integers and timestamps stay exact as int64; categories become their place in
+    alphabetical order.
+    """
+    if pa.types.is_dictionary(column.type):
+        return as_numbers(column, sorted(categories_of(column))).astype(np.int64)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    keys: NDArray[Any] = column.to_numpy()
+    return keys
+
+
+def first_missing(column: Any) -> int:
+    """Return the first row, counted from 1, where a column is missing; 0 if none is."""
+    return int(pc.index(column.is_null(), True).as_py()) + 1

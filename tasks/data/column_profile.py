@@ -1,0 +1,160 @@
+"""What there is to say of one column: a row of the report's table of columns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.data.arrow import ColumnKind
+from chaffinch.tasks.selection.core import Floats
+
+# whole numbers beyond this are not all different float64 values
+_LARGEST_EXACT_INTEGER = 2**53
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """One column in figures; what does not apply is None.
+
+    Attributes
+    ----------
+    name : str
+    role : str
+        target, feature, excluded, drop, weight, group or time.
+    type : str
+        float64, int64, bool, category, timestamp, or the name of a type that cannot be a feature.
+    rows : int
+        Rows of the table.
+    missing : int
+        Rows without a value.
+    distinct : int or None
+        Different values among the others; None for a type that cannot be a feature.
+    minimum, mean, maximum, standard_deviation : float or None
+        For numbers; the standard deviation is that of the rows themselves (divided by n).
+    most_frequent : str or None
+        For categories and true/false; of several, the first.
+    """
+
+    name: str
+    role: str
+    type: str
+    rows: int
+    missing: int
+    distinct: int | None
+    minimum: float | None = None
+    mean: float | None = None
+    maximum: float | None = None
+    standard_deviation: float | None = None
+    most_frequent: str | None = None
+
+
+def profile_column(
+    name: str,
+    role: str,
+    kind: ColumnKind,
+    column: Any,
+    numbers: Floats,
+    categories: tuple[str, ...],
+) -> ColumnProfile:
+    """Return the profile of a column."""
+    present = numbers[~np.isnan(numbers)] if column.null_count else numbers
+    rows, missing = len(numbers), len(numbers) - len(present)
+    if not len(present):
+        return ColumnProfile(name, role, kind, rows, missing, 0)
+    if kind in ("category", "bool"):
+        counts = np.bincount(present.astype(np.int64))
+        labels = categories or ("false", "true")
+        most_frequent = labels[int(np.argmax(counts))]
+        distinct = int(np.count_nonzero(counts))
+        return ColumnProfile(name, role, kind, rows, missing, distinct, most_frequent=most_frequent)
+    ordered = np.sort(present)
+    distinct = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    if kind != "float64" and max(-ordered[0], ordered[-1]) > _LARGEST_EXACT_INTEGER:
+        distinct = pc.count_distinct(column).as_py()
+    if kind == "timestamp":
+        return ColumnProfile(name, role, kind, rows, missing, distinct)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(np.mean(present)), float(np.std(present))
+    return ColumnProfile(
+        name,
+        role,
+        kind,
+        rows,
+        missing,
+        distinct,
+        minimum=float(ordered[0]),
+        mean=mean if np.isfinite(mean) else None,
+        maximum=float(ordered[-1]),
+        standard_deviation=deviation if np.isfinite(deviation) else None,
+    )
+
+
+# How large and how small numbers may be: what models can compute with, and what they see badly.
+#
+# LightGBM, XGBoost, networks and the trees of scikit-learn compute in 32 bits, in part or in whole.
+# There the largest number is 3.4e38, a difference below 1e-38 is none, and a number has seven
+# digits; XGBoost and scikit-learn's trees besides take a gain below a fixed limit for nothing. A
+# target far from there is learnt badly or not at all, and nobody says so. Squared errors overflow
+# even in 64 bits beyond 1e154.
+
+# sums of many rows, and squares, have to fit as well
+LARGEST, LEAST_SPREAD = 1e30, 1e-30
+
+# measured: beyond these XGBoost, the first to fail, learns a target worse than the same, rescaled
+_LEAST_DEVIATION, _MOST_DEVIATION = 1e-3, 1e18
+# measured: scikit-learn's trees see no thresholds nearer than 1e-7
+_LEAST_FEATURE_RANGE = 1e-6
+# seven digits, less two that are to be left for the differences
+_MOST_DIGITS = 1e5
+
+
+def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
+    """Refuse numbers that models cannot compute with.
+
+    Parameters
+    ----------
+    what : str
+        What the column is called in the message.
+    numbers : ndarray of float64, shape (n,)
+        Its values; NaN where missing, and not everywhere.
+    remedy : str
+        What may be done instead of rescaling.
+
+    Raises
+    ------
+    InputError
+        If one is beyond 1e30, or they differ, but by less than 1e-30.
+    """
+    check_largest(what, numbers, remedy)
+    lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
+    if 0 < highest - lowest < LEAST_SPREAD:
+        raise InputError(
+            f"{what} must vary by at least {LEAST_SPREAD:g}, which models can tell from nothing, "
+            f"but varies by {highest - lowest:g}: rescale it{remedy}"
+        )
+
+
+def check_largest(what: str, numbers: Floats, remedy: str = "") -> None:
+    """Refuse numbers that are too large for models to compute with; see `check_magnitude`."""
+    # fmin and fmax pass over NaN, without a copy
+    lowest = np.fmin.reduce(numbers, initial=0.0)
+    highest = np.fmax.reduce(numbers, initial=0.0)
+    if max(-lowest, highest) > LARGEST:
+        row = int(np.nanargmax(np.abs(numbers)))
+        raise InputError(
+            f"{what} must lie within -{LARGEST:g}..{LARGEST:g}, which models can compute with, but "
+            f"is {numbers[row]:g} in row {row + 1}: rescale it{remedy}"
+        )
+
+
+def badly_seen(row: ColumnProfile) -> bool:
+    """Return whether a column of numbers is so small, large or far from 0 that models err."""
+    if row.minimum is None or row.maximum is None or not row.standard_deviation:
+        return False
+    if max(-row.minimum, row.maximum) > _MOST_DIGITS * row.standard_deviation:
+        return True
+    if row.role == "target":
+        return not _LEAST_DEVIATION <= row.standard_deviation <= _MOST_DEVIATION
+    return row.maximum - row.minimum < _LEAST_FEATURE_RANGE

@@ -1,0 +1,292 @@
+"""Features made of the past: what a column was some rows ago, and its mean and deviation since.
+
+They are those of AFS-BM's published runs on time series (arXiv 2401.11250, section 4.3): the value
+at t sees rows before t alone, in the time order of its own series. Where the past does not reach
+back that far, or a value in it is missing, the made one is missing; no row is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chaffinch.storage.datasets.column_names import Labels
+from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.storage.sources import read_source
+from chaffinch.tasks.data.arrow import as_keys, column_of
+from chaffinch.tasks.data.reselection_fit import may_lack, within_reach
+from chaffinch.tasks.data.roles import check_has_order, describe_target, said_in_role
+from chaffinch.tasks.data.series_scaling import (
+    Scales,
+    can_be_used,
+    checked_scales,
+    complete,
+    fitted_scales,
+    numbers_of,
+    refuse_scaled_before,
+    scaled,
+)
+from chaffinch.tasks.data.split_requirements import NOT_FINER
+from chaffinch.tasks.data.splits import split_rows
+from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.base import listed
+from chaffinch.tasks.settings.columns import HistorySettings, refuse_scaled_roles
+from chaffinch.tasks.settings.methods import Reselect
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+_ONE_OR_MORE = "the name of a column, or a list of names,"
+
+
+def made_names(column: str, history: HistorySettings) -> tuple[str, ...]:
+    """Return what the features that are made of a column are called, in their order."""
+    lags = [f"{column}_lag_{lag}" for lag in history.lags]
+    kinds = ("mean", "deviation")
+    return (*lags, *(f"{column}_{kind}_{window}" for window in history.rolling for kind in kinds))
+
+
+def with_history(
+    data: Any,
+    columns: str | Sequence[str],
+    *,
+    time: str,
+    lags: tuple[int, ...] = (),
+    rolling: tuple[int, ...] = (),
+    series: str | None = None,
+    scales: Scales | None = None,
+    numeric: Collection[str] = (),
+) -> pa.Table:
+    """Return a table with features made of the past of some columns, as `select` makes them.
+
+    For rows that a model is to predict: give them with as many rows before them as the longest lag
+    or window needs, and take theirs of what comes back. Their own values of `columns` are used for
+    later rows alone, and may be missing.
+
+    Parameters
+    ----------
+    data : path or address, or pandas, polars or Arrow table
+        See `chaffinch.select`.
+    columns : str, or sequence of str
+        Column or columns of numbers that they are made of; all that the run was given, in one call.
+    time : str
+        Column of time order; in a series no two rows have the same time.
+    lags : tuple of int, each at least 1
+        How many rows back a value is taken from.
+    rolling : tuple of int, each at least 2
+        Numbers of rows before the present one that a mean and a deviation are taken of.
+    series : str, optional
+        Column that tells one series from another.
+    scales : mapping, optional
+        Of a run that scaled its series, as in its ``result.contract["scales"]``: all columns that
+        they name are brought to them first, once. Those that the rows lack, such as the target,
+        are left out.
+    numeric : collection of str
+        Columns of the table that hold numbers, whole ones with leading zeros among them, as the run
+        was told.
+
+    Returns
+    -------
+    pyarrow.Table
+        The rows in their order, with the made features as the last columns: ``y_lag_7``,
+        ``y_mean_4``, ``y_deviation_4``; column by column, in the order of their names.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or cannot be used, holds a number beyond 1e30, a name is taken, or
+        nothing is asked for; if the scales are none of a run, name the time or the series, are not
+        those of the series, or the table seems to have been brought to them before, as it has a
+        lag, a mean or a deviation of a column that they name.
+
+    Examples
+    --------
+    >>> import chaffinch, pandas
+    >>> days = pandas.DataFrame({"day": [1, 2, 3], "y": [5.0, 7.0, 6.0]})
+    >>> chaffinch.with_history(days, "y", time="day", lags=(1,))["y_lag_1"].to_pylist()
+    [None, 5.0, 7.0]
+    """
+    as_text = Labels(data).as_text
+    columns, time, series = as_text(columns), as_text(time), as_text(series)
+    asked = (columns,) if isinstance(columns, str) else listed("columns", columns, _ONE_OR_MORE)
+    asked = tuple(map(as_text, asked))
+    if not isinstance(time, str):
+        raise InputError(f"time must be the name of a column but is {in_one_line(time)}")
+    if not asked:
+        raise InputError("columns must name at least 1 column of numbers but names none")
+    history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
+    whole = None if scales is None else checked_scales(scales)
+    if whole is not None:
+        refuse_scaled_roles(next(iter(whole.values())), [("series", series), ("time", time)])
+    named = tuple(map(as_text, listed("numeric", numeric, "a list of column names")))
+    for name in named:
+        if not isinstance(name, str):
+            raise InputError(f"numeric must be text but is {in_one_line(name)}")
+    table = _with_numbers(read_source(data), named)
+    if whole is not None:
+        there = set(table.column_names)  # rows to predict may lack the target
+        known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
+        refuse_scaled_before(table, known)
+        table = scaled(table, series, known)
+    return add_history(table, history, time)
+
+
+def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
+    """Return a source with what its settings make of its past, and the scales of its series.
+
+    Parameters
+    ----------
+    source : path or address, or pandas, polars or Arrow table
+        See `chaffinch.storage.sources.read_source`.
+    settings : SelectionSettings
+        Ask for history, in time order.
+
+    Raises
+    ------
+    InputError
+        See `with_history`; or if series are to be scaled and the target is one of classes.
+    ValueError
+        If the settings ask for no history.
+    """
+    history, time = settings.history, settings.columns.time
+    if history is None or time is None:
+        raise ValueError("no history is asked for")
+    table = read_source(source, settings.columns.categorical)
+    passed_over = may_lack(settings).difference(table.column_names)
+    numeric = [name for name in settings.columns.numeric if name not in passed_over]
+    scales, is_train = None, None
+    with within_reach(settings):
+        table = _with_numbers(table, numeric)
+        if history.scale == "series":
+            _check_target_can_be_scaled(table, settings)
+            # the parts hang on times alone, whatever the target
+            times = _keys(table, time, "time")
+            train = split_rows(np.zeros(len(times)), settings, times=times).train
+            is_train = np.isin(np.arange(len(times)), train)
+        used = _used(table, history, settings, is_train)
+        history = history.model_copy(update={"columns": used})
+        if is_train is not None:
+            columns = sorted({*used, settings.target})
+            scales = fitted_scales(table, columns, history.series, is_train)
+            table = scaled(table, history.series, scales)
+        return add_history(table, history, time), scales
+
+
+def _used(
+    table: pa.Table, history: HistorySettings, settings: SelectionSettings, is_train: Mask | None
+) -> tuple[str, ...]:
+    """Return what history is made of; of what a former run kept nothing of, what can be used."""
+    columns, method = history.columns or (settings.target,), settings.method
+    if not isinstance(method, Reselect):
+        return columns
+
+    def is_kept(name: str) -> bool:
+        is_scaled = is_train is not None and name in table.column_names
+        brought_to_scale = (name,) if is_scaled else ()
+        return not method.former.keys().isdisjoint([*made_names(name, history), *brought_to_scale])
+
+    series = history.series
+    return tuple(n for n in columns if is_kept(n) or can_be_used(table, n, series, is_train))
+
+
+def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
+    """Return a table whose columns that are said to be numeric are that."""
+    for name in numeric:
+        column = column_of(table, name, "numeric column")
+        with said_in_role([("numeric column", name)]):
+            typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
+        table = table.set_column(table.schema.get_field_index(name), name, typed)
+    return table
+
+
+def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) -> None:
+    """Refuse to scale classes, which would become a quantity by it."""
+    name = settings.target
+    column_of(table, name, "target")
+    with said_in_role([("target", name)]):
+        typed = type_columns(table.select([name]))  # no categorical one comes so far
+    target = describe_target(typed.column(0), settings)
+    if target.task == "classification":
+        raise InputError(
+            f"scale series is for a target of numbers (regression) but {name!r} is taken for one "
+            f"of classes ({target.reason}): leave out scale, or set task to regression"
+        )
+
+
+def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Table:
+    """Return a table with the features that the settings ask for."""
+    numbers = {column: numbers_of(table, column) for column in history.columns}
+    order, place = _order(table, history.series, time)
+    for column, values in numbers.items():
+        made = _made(values[order], place, history)
+        for name, in_order in zip(made_names(column, history), made, strict=True):
+            if name in table.column_names:
+                # to drop the name would leave open which of the two is meant
+                raise InputError(
+                    f"history makes a column {name!r} but the table has one; rename it, or take it "
+                    "out of the table"
+                )
+            restored = np.empty(len(order))
+            restored[order] = in_order
+            table = table.append_column(name, pa.array(restored, from_pandas=True))
+    return table
+
+
+def _made(values: Floats, place: Index, history: HistorySettings) -> list[Floats]:
+    """Return the features of a column whose rows are in order, each shape (n,)."""
+    made = [_lagged(values, place, lag) for lag in history.lags]
+    longest = int(place.max())
+    for window in history.rolling:
+        if window > longest:  # no row has as many before it, however long that would take to find
+            made += [np.full(len(values), np.nan)] * 2
+            continue
+        from chaffinch.tasks.data.rolling_windows import moments_before  # a compiler comes with it
+
+        made += moments_before(values, place, window)
+    return made
+
+
+def _lagged(values: Floats, place: Index, lag: int) -> Floats:
+    """Return the value `lag` rows before each in the same series, NaN where there is none."""
+    earlier = np.full(len(values), np.nan)
+    earlier[lag:] = values[:-lag]
+    earlier[place < lag] = np.nan
+    return earlier
+
+
+def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index]:
+    """Return the rows by series and time, and the place of each of these in its series, from 0."""
+    moments = _keys(table, time, "time")
+    which = np.zeros(table.num_rows, dtype=np.int64)
+    if series is not None:
+        which = np.unique(_keys(table, series, "series"), return_inverse=True)[1]
+    order = np.lexsort((moments, which))
+    which, moments = which[order], moments[order]
+    is_same = which[1:] == which[:-1]
+    twice = np.flatnonzero(is_same & (moments[1:] == moments[:-1]))
+    if len(twice):
+        first, second = sorted(int(row) + 1 for row in order[twice[0] : twice[0] + 2])
+        among = "name the series column" if series is None else "name a finer series or time column"
+        finer = f" ({NOT_FINER})" if pa.types.is_timestamp(table[time].type) else ""
+        raise MendableError(
+            f"time column {time!r} has the same value in rows {first} and {second}, so that "
+            f"neither comes before the other in a history{finer}",
+            f"{among}, or drop one",
+            "drop one",
+        )
+    begins = np.flatnonzero(np.concatenate([[True], ~is_same]))
+    lengths = np.diff(np.concatenate([begins, [len(order)]]))
+    return order, np.arange(len(order)) - np.repeat(begins, lengths)
+
+
+def _keys(table: pa.Table, name: str, role: str) -> NDArray[Any]:
+    """Return a column of times or series as what can be sorted."""
+    column = complete(table, name, role)
+    if role == "time":
+        check_has_order(name, column)
+    return as_keys(column)

@@ -1,0 +1,178 @@
+"""From a typed table to what a model reads: a matrix of numbers, a target, weights."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.memory import give_back
+from chaffinch.tasks.data.arrow import as_keys, as_numbers, column_of, kind_of
+from chaffinch.tasks.data.roles import encode_target
+from chaffinch.tasks.data.table_check import TableDescription
+from chaffinch.tasks.selection.core import Floats, Rows, Schema
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+Index = NDArray[np.int64]
+
+# what is read of a dataset at one time, in cells: 32 MiB
+_CELLS_AT_A_TIME = 2**22
+
+
+class DatasetLike(Protocol):
+    """Anything that reads some of its columns."""
+
+    def read(self, columns: list[str], /) -> Any:
+        """Return a pyarrow.Table of these columns, rows always in the same order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table that are not features, for all rows.
+
+    Attributes
+    ----------
+    y : ndarray, shape (n,)
+        float64 values for regression, int64 class indices for classification.
+    weight : ndarray of float64, shape (n,), or None
+    groups, times : ndarray, shape (n,), or None
+        Keys that can be compared, as `splits.split_rows` takes them.
+    """
+
+    y: NDArray[np.float64] | NDArray[np.int64]
+    weight: Floats | None
+    groups: NDArray[np.generic] | None
+    times: NDArray[np.generic] | None
+
+    def take(self, index: Index) -> "Roles":
+        """Return those of the rows at `index`."""
+        return Roles(
+            self.y[index],
+            None if self.weight is None else self.weight[index],
+            None if self.groups is None else self.groups[index],
+            None if self.times is None else self.times[index],
+        )
+
+
+def target_vector(
+    table: Any, settings: SelectionSettings, description: TableDescription
+) -> NDArray[np.float64] | NDArray[np.int64]:
+    """Return the target, shape (n,): float64 values, or int64 class indices."""
+    column = column_of(table, settings.target, "target")
+    return encode_target(column, settings.target, description.task, description.classes)
+
+
+def feature_matrix(
+    table: Any, features: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> Floats:
+    """Return the features as numbers, filled in one column at a time."""
+    matrix = np.empty((table.num_rows, len(features)), order="F")
+    for position, values in enumerate(_feature_columns(table, features, categories)):
+        matrix[:, position] = values
+    return matrix
+
+
+def load_roles(
+    dataset: DatasetLike, settings: SelectionSettings, description: TableDescription
+) -> Roles:
+    """Return target, weights, groups and times of all rows; reads no feature."""
+    columns = settings.columns
+    names = [settings.target, columns.weight, columns.group, columns.time]
+    return roles_of(dataset.read([name for name in names if name]), settings, description)
+
+
+def roles_of(table: Any, settings: SelectionSettings, description: TableDescription) -> Roles:
+    """Return the same of a table in memory."""
+    columns = settings.columns
+    return Roles(
+        target_vector(table, settings, description),
+        None if columns.weight is None else as_numbers(column_of(table, columns.weight, "weight")),
+        None if columns.group is None else as_keys(column_of(table, columns.group, "group")),
+        None if columns.time is None else as_keys(column_of(table, columns.time, "time")),
+    )
+
+
+def load_rows(
+    dataset: DatasetLike,
+    settings: SelectionSettings,
+    description: TableDescription,
+    index: Index | None = None,
+) -> Rows:
+    """Return rows as a model sees them, with the features of the description.
+
+    The features are read some columns at a time, so that memory holds the rows asked for and
+    about 64 MiB besides.
+    """
+    roles = load_roles(dataset, settings, description)
+    rows = slice(None) if index is None else index
+    y, features = roles.y[rows], description.features
+    matrix = np.empty((len(y), len(features)), order="F")
+    at_a_time = max(1, _CELLS_AT_A_TIME // max(1, len(roles.y)))
+    for start in range(0, len(features), at_a_time):
+        some = features[start : start + at_a_time]
+        table = dataset.read(list(some))
+        columns = _feature_columns(table, some, description.categories)
+        for position, values in enumerate(columns, start):
+            matrix[:, position] = values[rows]
+        del table, columns, values  # before the next are read
+    give_back()
+    return Rows(matrix, y, None if roles.weight is None else roles.weight[rows])
+
+
+def baseline_values(rows: Rows, schema: Schema, kind: Literal["mean", "median", "zero"]) -> Floats:
+    """Return what each feature is set to when it is masked, shape (d,).
+
+    Sample weights count. Missing values do not; a feature without any value gets 0. Categories
+    have neither mean nor zero: whatever the kind, they get the most frequent code, of several the
+    lowest.
+    """
+    if kind not in ("mean", "median", "zero"):
+        raise ValueError(f"baseline must be mean, median or zero but is {kind!r}")
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    baseline = np.zeros(len(schema.features))
+    for position, n_categories in enumerate(schema.n_categories):
+        values = rows.X[:, position]
+        present = ~np.isnan(values)
+        values, weights = values[present], weight[present]
+        if not len(values):
+            continue
+        if n_categories:
+            baseline[position] = np.argmax(np.bincount(values.astype(np.int64), weights=weights))
+        elif kind == "mean":
+            baseline[position] = np.average(values, weights=weights)
+        elif kind == "median":
+            baseline[position] = _weighted_median(values, weights)
+    return baseline
+
+
+def _weighted_median(values: Floats, weights: Floats) -> float:
+    """Return the value in the middle of the weight; between two values, their mean."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    half = reached[-1] / 2
+    middle = [np.searchsorted(reached, half, side=side) for side in ("left", "right")]
+    low, high = values[order[middle]]
+    return float(low / 2 + high / 2)
+
+
+def _feature_columns(
+    table: Any, features: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> Iterator[Floats]:
+    for name in features:
+        column = column_of(table, name, "feature")
+        if column.null_count == len(column):  # of no kind: nothing in it tells
+            yield np.full(len(column), np.nan)
+            continue
+        kind = kind_of(name, column)
+        if kind == "timestamp":
+            raise InputError(f"feature {name!r} holds timestamps: drop it")
+        if (kind == "category") != (name in categories):
+            held, known = ("text", "numbers") if kind == "category" else ("numbers", "categories")
+            raise InputError(
+                f"feature {name!r} holds {held} but was described as {known}: convert it, or "
+                "describe the table anew"
+            )
+        yield as_numbers(column, categories.get(name))

@@ -1,0 +1,294 @@
+"""The target: whether it asks for regression or classification, its classes, and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError, MendableError, NoFeatureError
+from chaffinch.tasks.data.arrow import (
+    as_numbers,
+    categories_of,
+    column_of,
+    first_missing,
+    if_numbers,
+    kind_of,
+    other_type,
+)
+from chaffinch.tasks.data.column_profile import LARGEST
+from chaffinch.tasks.data.reselection_fit import unless_given, within_reach
+from chaffinch.tasks.errors import ANEW
+from chaffinch.tasks.selection.core import Floats, Task
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+# whole numbers with more different values than this are a quantity, unless the user says otherwise
+_MOST_INFERRED_CLASSES = 20
+# and with more than this they are a quantity even if the user calls them classes
+_MOST_FLOAT_CLASSES = 50
+
+TargetType = Literal["integer", "number", "boolean", "text"]
+Label = int | float | bool | str
+
+# type of the ingested column -> what the feature contract calls it
+_TYPES: dict[str, TargetType] = {
+    "int64": "integer",
+    "float64": "number",
+    "bool": "boolean",
+    "category": "text",
+}
+_FROM_TEXT: dict[TargetType, Callable[[str], Label]] = {
+    "integer": int,
+    "number": float,
+    "boolean": lambda label: label == "true",
+    "text": str,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the target is.
+
+    Attributes
+    ----------
+    task : "regression" or "classification"
+    reason : str
+        Why it was taken for that.
+    classes : tuple of str
+        The labels as text, in the order of their class indices; empty for regression.
+    """
+
+    task: Task
+    reason: str
+    classes: tuple[str, ...]
+
+
+def describe_target(column: Any, settings: SelectionSettings) -> Target:
+    """Return what the target column is, or say why it cannot be one.
+
+    Labels are sorted: numbers by value, false before true, text by the order of its categories.
+    """
+    name = settings.target
+    kind = kind_of(name, column)
+    if kind == "timestamp":
+        raise InputError(f"target {name!r} holds timestamps: give a number or a class instead")
+    if column.null_count:
+        raise InputError(
+            f"target {name!r} is missing in {column.null_count} of {len(column)} rows, first in "
+            f"row {first_missing(column)}: fill or remove these rows"
+        )
+    values = None if kind == "category" else np.unique(_values(column, kind))
+    n_distinct = len(categories_of(column)) if values is None else len(values)
+    if n_distinct == 1:
+        raise InputError(
+            f"target {name!r} has the same value in every row, so there is nothing to learn: "
+            "give rows with at least 2 different values, or another target"
+        )
+    if kind == "category" and settings.task == "regression":
+        numbers = "give a column of numbers"
+        remedy = f"set task to classification, or {numbers}{if_numbers(name, column)}"
+        raise InputError(
+            f"target {name!r} holds text but the task is regression: "
+            f"{unless_given(settings.method, remedy, f'{numbers}, or {ANEW}')}"
+        )
+    task, reason = _task(kind, values, n_distinct, settings)
+    if task == "regression":
+        return Target(task, reason, ())
+    if values is None:
+        return Target(task, reason, categories_of(column))
+    if kind == "bool":
+        return Target(task, reason, ("false", "true"))
+    return Target(task, reason, tuple(str(int(value)) for value in values))
+
+
+def encode_target(
+    column: Any, name: str, task: Task, classes: Sequence[str]
+) -> NDArray[np.float64] | NDArray[np.int64]:
+    """Return the target as a model takes it, shape (n,)."""
+    kind = kind_of(name, column)
+    if task == "regression" and kind in ("float64", "int64", "bool"):
+        y = as_numbers(column)
+    elif kind == "category":
+        y = as_numbers(column, classes)
+    else:
+        known = labels_of(classes, target_type(kind))
+        y = _positions(_values(column, kind), np.array(known))
+    wrong = np.isnan(y)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(
+            f"target {name!r} is {column[row].as_py()!r} in row {row + 1}, which is none of the "
+            f"{len(classes)} classes it was described with: describe the table anew"
+        )
+    return y if task == "regression" else y.astype(np.int64)
+
+
+def target_type(kind: str) -> TargetType:
+    """Return what a person calls the type that ingestion gave the target's column."""
+    return _TYPES[kind]
+
+
+def labels_of(classes: Sequence[str], of_type: TargetType) -> tuple[Label, ...]:
+    """Return class labels, which the store keeps as text, as what the target's column held."""
+    return tuple(_FROM_TEXT[of_type](label) for label in classes)
+
+
+def _values(column: Any, kind: str) -> NDArray[Any]:
+    """Return the values of a column of numbers; whole ones as they are, however large."""
+    return np.asarray(column.to_numpy()) if kind == "int64" else as_numbers(column)
+
+
+def _positions(values: NDArray[Any], known: NDArray[Any]) -> Floats:
+    """Return the position of each value among the sorted classes; NaN where it is none."""
+    position = np.searchsorted(known, values).clip(max=len(known) - 1)
+    return np.where(known[position] == values, position, np.nan)
+
+
+def _task(
+    kind: str, values: NDArray[Any] | None, n_distinct: int, settings: SelectionSettings
+) -> tuple[Task, str]:
+    name = settings.target
+    whole = values is None or bool((values == np.floor(values)).all())
+    if settings.task == "regression":
+        return "regression", "the settings say so"
+    if settings.task == "classification":
+        if kind == "float64" and not (whole and n_distinct <= _MOST_FLOAT_CLASSES):
+            what = "different values" if whole else "different values, not all whole numbers"
+            remedy = f"set task to regression, or name {name!r} as categorical"
+            raise InputError(
+                f"target {name!r} has {n_distinct} {what}, but classes must be at most "
+                f"{_MOST_FLOAT_CLASSES} whole numbers, or text: "
+                f"{unless_given(settings.method, remedy, f'give such a column, or {ANEW}')}"
+            )
+        return "classification", "the settings say so"
+    if values is None:
+        return "classification", "the target is text"
+    if kind == "bool":
+        return "classification", "the target is true or false"
+    if not whole:
+        return "regression", "the target has numbers that are not whole"
+    if n_distinct <= _MOST_INFERRED_CLASSES:
+        return "classification", f"the target has only {n_distinct} different whole numbers"
+    return "regression", (
+        f"the target has {n_distinct} different numbers, more than {_MOST_INFERRED_CLASSES}"
+    )
+
+
+_IN_WORDS = {"category": "text", "bool": "true and false", "timestamp": "timestamps"}
+_GIVE = {
+    "target": "give numbers or classes",
+    "weight column": "give numbers above 0",
+    "time column": "give timestamps or numbers",
+    **dict.fromkeys(("history column", "numeric column"), "give numbers"),
+    **dict.fromkeys(("group column", "series column"), "give numbers or text"),
+    **dict.fromkeys(("keep column", "categorical column"), "give numbers or text"),
+}
+
+
+@contextmanager
+def said_in_role(named: Iterable[tuple[str, str]]) -> Iterator[None]:
+    """Let an error inside tell no one to drop a column that is named for something."""
+    try:
+        yield
+    except NoFeatureError as error:
+        for role, name in named:
+            if name == error.name:
+                raise InputError(
+                    f"{role} {name!r} is of type {error.kind}; {_GIVE[role]}"
+                ) from error
+        raise
+
+
+def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
+    """Yield every role that a column is named for, and the column."""
+    columns = settings.columns
+    yield "target", settings.target
+    for role in ("weight", "group", "time"):
+        if (name := getattr(columns, role)) is not None:
+            yield f"{role} column", name
+    if settings.history is not None and settings.history.series is not None:
+        yield "series column", settings.history.series
+    for role in ("keep", "numeric", "categorical"):
+        for name in getattr(columns, role):
+            yield f"{role} column", name
+
+
+def refuse_others(table: Any, settings: SelectionSettings) -> None:
+    """Raise InputError if a column that is named for a role is of a type that fits none."""
+    for role, name in roles_of(settings):
+        position = table.schema.get_field_index(name)
+        kind = None if position < 0 else other_type(table.column(position))
+        if kind is not None:
+            raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
+
+
+def check_roles(table: Any, settings: SelectionSettings) -> None:
+    """Check the columns of weights, groups and times, those of them that are named."""
+    _check_weight(table, settings)
+    _check_order(table, settings)
+
+
+def _check_weight(table: Any, settings: SelectionSettings) -> None:
+    name = settings.columns.weight
+    if name is None:
+        return
+    column = column_of(table, name, "weight column")
+    kind = kind_of(name, column)
+    if kind not in ("float64", "int64"):
+        remedy = f"name another{if_numbers(name, column)}"
+        raise InputError(
+            f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}: "
+            f"{unless_given(settings.method, remedy, f'mend the column, or {ANEW}')}"
+        )
+    _refuse_missing("weight", name, column)
+    weights = as_numbers(column)
+    if weights.min() <= 0:
+        row = int(np.argmax(weights <= 0))
+        raise InputError(
+            f"weight column {name!r} must be above 0 but is {weights[row]:g} in row {row + 1}: "
+            "remove these rows or mend the weights"
+        )
+    if weights.max() > LARGEST or weights.min() < 1 / LARGEST:
+        row = int(np.argmax((weights > LARGEST) | (weights < 1 / LARGEST)))
+        raise InputError(
+            f"weight column {name!r} must lie within {1 / LARGEST:g}..{LARGEST:g}, which models "
+            f"can compute with, but is {weights[row]:g} in row {row + 1}: rescale it"
+        )
+
+
+def _check_order(table: Any, settings: SelectionSettings) -> None:
+    """Check the group column and the time column."""
+    columns = settings.columns
+    if columns.group is not None:
+        column = column_of(table, columns.group, "group column")
+        _refuse_missing("group", columns.group, column)
+    if columns.time is not None:
+        column = column_of(table, columns.time, "time column")
+        with within_reach(settings):
+            check_has_order(columns.time, column)
+        _refuse_missing("time", columns.time, column)
+
+
+def check_has_order(name: str, column: Any) -> None:
+    """Refuse a column of times that tells no earlier row from a later one."""
+    kind = kind_of(name, column)
+    if kind in ("category", "bool"):
+        converted = ", as by pandas.to_datetime, or by julianday in SQLite"
+        how = "" if kind == "bool" else if_numbers(name, column) or converted
+        raise MendableError(
+            f"time column {name!r} holds {_IN_WORDS[kind]}, which has no order in time",
+            f"give timestamps or numbers{how}",
+            "give timestamps or numbers",
+        )
+
+
+def _refuse_missing(role: str, name: str, column: Any) -> None:
+    if column.null_count:
+        raise InputError(
+            f"{role} column {name!r} is missing in {column.null_count} of {len(column)} rows, "
+            f"first in row {first_missing(column)}: fill or remove these rows"
+        )

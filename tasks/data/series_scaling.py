@@ -1,0 +1,210 @@
+"""Scales of series: each less its mean, and divided by how far it reaches from that at most.
+
+AFS-BM's published runs on time series bring every series to [-1, 1] so (arXiv 2401.11250, section
+4.3), but by all of its rows. Here mean and reach are those of the training part alone, so that
+nothing of later rows is known, and later values may lie outside.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
+
+from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.tasks.data.arrow import as_numbers, column_of, first_missing, if_numbers, kind_of
+from chaffinch.tasks.data.column_profile import check_largest
+from chaffinch.tasks.data.roles import said_in_role
+from chaffinch.tasks.errors import ANEW
+from chaffinch.tasks.selection.core import Floats, Mask
+
+# Series -> column -> "mean" and "reach"; where there is but one series, it is called "".
+Scales = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+class _Scale(BaseModel):
+    mean: FiniteFloat
+    reach: Annotated[FiniteFloat, Field(gt=0)]
+
+
+_SCALES = TypeAdapter(Annotated[dict[str, dict[str, _Scale]], Field(min_length=1)])
+
+
+def checked_scales(given: Any) -> Scales:
+    """Return scales that a person gave."""
+    try:
+        scales = _SCALES.validate_python(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = " -> ".join(repr(key) for key in first["loc"])
+        raise InputError(
+            "scales must be series -> column -> mean and reach but "
+            f"{f'at {place} ' if place else ''}{first['msg'].lower()}; give those of a run, its "
+            'result.contract["scales"]'
+        ) from error
+    if len({frozenset(of) for of in scales.values()}) > 1:
+        raise InputError(
+            "scales must be of the same columns for each series but are not; give those of a run, "
+            'its result.contract["scales"]'
+        )
+    return {
+        name: {column: one.model_dump() for column, one in of.items()}
+        for name, of in scales.items()
+    }
+
+
+def fitted_scales(
+    table: pa.Table, columns: Sequence[str], series: str | None, is_train: Mask
+) -> Scales:
+    """Return the scales of some columns by the training rows of each series."""
+    names, numbers = _series_of(table, series), {c: numbers_of(table, c) for c in columns}
+    for column, values in numbers.items():
+        if np.isnan(values[is_train]).all():
+            raise MendableError(
+                f"column {column!r} has no value in the training part, in any row, to be scaled by",
+                "leave it out of the history columns, or leave out the scaling",
+                f"give rows in which it has values, or {ANEW}",
+            )
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name in sorted(set(names.tolist())):
+        rows = is_train & (names == name)
+        found[name] = {c: _scale(values[rows], c, name) for c, values in numbers.items()}
+    return found
+
+
+def can_be_used(table: pa.Table, name: str, series: str | None, is_train: Mask | None) -> bool:
+    """Return whether history, and a scale, can be made of a column."""
+    try:
+        numbers_of(table, name)
+        if is_train is not None:
+            fitted_scales(table, [name], series, is_train)
+    except InputError:
+        return False
+    return True
+
+
+def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
+    """Return a table with its columns brought to their scales, as float64.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        n rows.
+    series : str or None
+        Column that tells one series from another.
+    scales : mapping
+        From `fitted_scales`.
+
+    Raises
+    ------
+    InputError
+        If the table has a series that has no scale, or there are series and no column of them, or
+        the other way round.
+    """
+    known = list(scales)
+    if series is None and known != [""]:
+        raise InputError(
+            f"the scales are those of series {quoted(known)} but no series column is named; give "
+            "series, as the run was given it"
+        )
+    if series is not None and known == [""]:
+        raise InputError(
+            f"the scales are those of a run without series but the series column is {series!r}; "
+            "leave out series"
+        )
+    names = _series_of(table, series)
+    # as categories are known again, so that 1.0 is 1
+    place = as_numbers(pa.chunked_array([pa.array(names).dictionary_encode()]), known)
+    unknown = sorted(set(names[np.isnan(place)].tolist()))
+    if unknown:
+        raise InputError(
+            f"series column {series!r} has {quoted(unknown)}, of which there is no scale; leave "
+            "out these rows, or select anew with them"
+        )
+    which = place.astype(np.int64)
+    for column in next(iter(scales.values())):
+        values = numbers_of(table, column)
+        mean, reach = (
+            np.array([of[column][word] for of in scales.values()])[which]
+            for word in ("mean", "reach")
+        )
+        values = pa.array((values - mean) / reach, from_pandas=True)
+        table = table.set_column(table.schema.get_field_index(column), column, values)
+    return table
+
+
+def refuse_scaled_before(table: pa.Table, scales: Scales) -> None:
+    """Refuse a table that would be scaled a second time.
+
+    What is made of a scaled column tells of it, whichever lags and windows are asked for now.
+    """
+    columns = "|".join(map(re.escape, next(iter(scales.values()))))
+    made = re.compile(f"({columns})_(lag|mean|deviation)_[1-9][0-9]*")
+    there = [name for name in table.column_names if made.fullmatch(name)]
+    if there:
+        raise InputError(
+            f"the table has {quoted(there)}, so that it seems to be on the scales already; ask for "
+            "all columns, lags and windows in one call, or rename for it what else they are"
+        )
+
+
+def numbers_of(table: pa.Table, name: str) -> Floats:
+    """Return a column of numbers as float64, shape (n,), NaN where it is missing."""
+    column = _typed(table, name, "history column")
+    if kind_of(name, column) not in ("float64", "int64"):
+        raise MendableError(
+            f"history column {name!r} must hold numbers",
+            "name others with history columns, or leave out lags and rolling windows"
+            f"{if_numbers(name, column)}",
+            f"give a column of numbers, or {ANEW}",
+        )
+    numbers = as_numbers(column)
+    check_largest(f"history column {name!r}", numbers, ", or leave it empty")
+    return numbers
+
+
+def complete(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
+    """Return a column of times or series, typed."""
+    column = _typed(table, name, f"{role} column")
+    if column.null_count:
+        raise InputError(
+            f"{role} column {name!r} is missing in row {first_missing(column)}: fill or remove "
+            "such rows"
+        )
+    return column
+
+
+def _typed(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
+    column_of(table, name, role)
+    with said_in_role([(role, name)]):
+        return type_columns(table.select([name])).column(0)
+
+
+def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[np.str_]]:
+    """Return the name of each row's series, shape (n,)."""
+    if series is None:
+        return np.full(table.num_rows, "")
+    return np.array([str(value) for value in complete(table, series, "series").to_pylist()])
+
+
+def _scale(values: Floats, column: str, series: str) -> dict[str, float]:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        raise MendableError(
+            f"column {column!r} of series {series!r} has no value in the training part to be "
+            "scaled by",
+            "leave out the series, or the scaling",
+            f"leave out the series, or {ANEW}",
+        )
+    # a sum that is rounded once is the same in any order, and equal values have themselves as mean
+    lowest = float(known.min())
+    mean = lowest + math.fsum(known - lowest) / len(known)
+    reach = float(np.abs(known - mean).max())
+    return {"mean": mean, "reach": reach or 1.0}

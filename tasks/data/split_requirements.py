@@ -1,0 +1,229 @@
+"""How many rows, groups or times the parts and the folds need, and what is said of too few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError, MendableError, in_a_line
+from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.selection.baselines.names import FOLDED, OF_TRAINING_ROWS, fewest_rows
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.settings.methods import Dfs, Reselect
+from chaffinch.tasks.settings.selection import Method, SelectionSettings
+
+PARTS = ("train", "mask_validation", "model_validation", "test")
+
+FEWER_FOLDS = "use fewer folds"
+FEWEST_FOLDS = 2
+MORE_ROWS = "give more rows"
+MORE_GROUPS = "give rows of more groups"
+MORE_TIMES = "give rows of more times"
+FINER = "name a finer one"
+MORE_OF_IT = "give more rows of it"
+MERGE_CLASSES = "merge or drop rare classes"
+NO_ROLES = "name no group or time column"
+_BY_ROWS = (MORE_ROWS, MORE_GROUPS, MORE_TIMES, MORE_OF_IT, MERGE_CLASSES)
+# why times may be fewer than a person sees
+NOT_FINER = "times finer than a microsecond are not told apart"
+
+
+class TooFewError(MendableError):
+    """There is too little to part, or to fold, with what may be done about it.
+
+    Parameters
+    ----------
+    what : str
+        How much there is, and how much is needed.
+    *remedies : str
+        What to do; one of them is enough.
+    """
+
+    def __init__(self, what: str, *remedies: str) -> None:
+        InputError.__init__(self, what, *remedies)  # what it is made of, so that it can be sent
+        self.what, self.remedies = what, remedies
+
+    def __str__(self) -> str:
+        """Return the line that a person sees."""
+        return in_a_line(f"{self.what}: {', or '.join(self.remedies)}")
+
+    def without_fewer_folds(self, *others: str) -> TooFewError:
+        """Return it where the number of folds is not to be changed, with other remedies."""
+        left = [remedy for remedy in self.remedies if remedy != FEWER_FOLDS]
+        return TooFewError(self.what, *(*left, *others) or (MORE_ROWS,))
+
+    def by_rows_alone(self) -> TooFewError:
+        """Return it where nothing but the rows is to be changed."""
+        left = [remedy for remedy in self.remedies if remedy in _BY_ROWS]
+        return TooFewError(self.what, *left or (MORE_ROWS,))
+
+
+def has_folds(settings: SelectionSettings) -> bool:
+    """Return whether the training part is folded, for tuning or by the search."""
+    return settings.model.tuning != "none" or settings.method.kind in FOLDED
+
+
+def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
+    """Return how many members each part needs, shape (4,).
+
+    Members are rows of each class, or groups, or different times. Every part needs one. The
+    training part needs one for each fold, of tuning or search; in time one more, because the
+    earliest stretch is never held out.
+    """
+    folds = settings.model.folds + by_time if has_folds(settings) else 0
+    return np.array([max(1, folds), 1, 1, 1])
+
+
+def fewest_to_train_on(method: Method | Reselect, n_classes: int) -> int:
+    """Return how many training rows a method needs, however they are of classes, groups or times.
+
+    Parameters
+    ----------
+    method : Method or Reselect
+    n_classes : int
+        0 for regression.
+    """
+    if method.kind not in OF_TRAINING_ROWS:
+        return 1
+    fewest = fewest_rows(n_classes)
+    return max(fewest, method.order + 1) if isinstance(method, Dfs) else fewest
+
+
+def require_to_train_on(
+    n_rows: int, method: Method | Reselect, y: Floats | Index, *, is_within: bool = False
+) -> None:
+    """Raise TooFewError unless the training part has as many rows as a method needs."""
+    n_classes = int(y.max()) + 1 if np.issubdtype(y.dtype, np.integer) else 0
+    fewest = fewest_to_train_on(method, n_classes)
+    if n_rows < fewest:
+        where = "an outer fold leaves" if is_within else "the parts leave"
+        lower = isinstance(method, Dfs) and n_rows >= fewest_rows(n_classes)
+        others = (("take a lower order",) if lower else ()) + (
+            (f"compare without {method.kind}",) if is_within else ()
+        )
+        raise TooFewError(
+            f"{method.kind} needs at least {fewest} training rows but {where} it {n_rows}",
+            MORE_ROWS,
+            *others,
+        )
+
+
+def require_members(
+    owner: str,
+    what: str,
+    members: tuple[int, int],
+    least: Index,
+    *remedies: str,
+    by_time: bool = False,
+) -> None:
+    """Raise TooFewError unless there are as many members to part as the parts together need."""
+    if members[0] < least.sum():
+        said = f"{owner} has {counted(members[1], what)}"
+        raise _too_few(said, members[0], least, *remedies, by_time=by_time)
+
+
+def fewer_folds(n_members: int, least: Index, *, by_time: bool = False) -> tuple[str, ...]:
+    """Return the remedy of fewer folds; nothing where the fewest would still be too many."""
+    fewest = FEWEST_FOLDS + by_time
+    is_cure = fewest < least[0] and n_members >= fewest + least[1:].sum()
+    return (FEWER_FOLDS,) if is_cure else ()
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of something in words, such as ``1 row`` and ``2 rows``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def require_of_classes(y: Index, whole: Index, least: Index, classes: Sequence[str]) -> None:
+    """Raise TooFewError unless there are as many rows of every class as the parts together need."""
+    n_all = np.bincount(whole)
+    n_parted = np.bincount(y, minlength=len(n_all))
+    n_classes = int(np.count_nonzero(n_all))
+    short = np.flatnonzero((n_parted < least.sum()) & (n_all > 0))
+    if len(short) == n_classes > 1:
+        said = f"the table has {counted(len(whole), 'row')}"
+        of_each, remedies = of_each_class(n_classes), in_each_class(n_classes)
+        rarest = int(n_parted[short].min())
+        raise _too_few(said, len(y), least, *remedies, of_each=of_each, rarest=rarest)
+    for label in short[:1]:
+        said = f"class {name_of_class(label, classes)} has {counted(int(n_all[label]), 'row')}"
+        rarest, remedies = int(n_parted[short].min()), in_one_class(n_classes)
+        raise _too_few(said, int(n_parted[label]), least, *remedies, rarest=rarest)
+
+
+def _too_few(
+    said: str,
+    n_parted: int,
+    least: Index,
+    *remedies: str,
+    of_each: str = "",
+    rarest: int | None = None,
+    by_time: bool = False,
+) -> TooFewError:
+    """Return what is said of too few members to part.
+
+    `of_each` is what each needs as many of. Fewer folds are a remedy where two would do for all,
+    and so for the class with the fewest rows, of which there are `rarest`.
+    """
+    is_within = len(least) < len(PARTS)
+    parts = ", 1 in each part"
+    if least[0] > 1:
+        folds = "the folds within" if is_within else "the folds"
+        parts = f" ({least[0]} to train on, for {folds}, and 1 in each other part)"
+    needs = f"but needs {least.sum()}{of_each}{parts}"
+    if is_within:
+        needs = (
+            f"of which an outer fold leaves {n_parted} to select by, but {least.sum()}{of_each} "
+            f"are needed there{parts}"
+        )
+    fewer = fewer_folds(n_parted if rarest is None else rarest, least, by_time=by_time)
+    comma = ", " if is_within else " "
+    return TooFewError(f"{said}{comma}{needs}", *remedies, *fewer)
+
+
+def of_each_class(n_classes: int) -> str:
+    """Return that as many are needed of each class."""
+    return f" of each of its {n_classes} classes"
+
+
+def in_one_class(n_classes: int) -> tuple[str, ...]:
+    """Return what to do about too few rows of a class: of two, none can be merged or dropped."""
+    return (MORE_OF_IT,) if n_classes <= 2 else (MORE_OF_IT, MERGE_CLASSES)
+
+
+def in_each_class(n_classes: int) -> tuple[str, ...]:
+    """Return what to do about too few rows of every class."""
+    return (MORE_ROWS,) if n_classes <= 2 else (MORE_ROWS, MERGE_CLASSES)
+
+
+def require_classes(labels: Index, part: Index, least: Index, classes: Sequence[str]) -> None:
+    """Raise TooFewError unless every part has enough rows of every class."""
+    n_classes = int(labels.max()) + 1
+    cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
+    counts = cells.reshape(len(least), n_classes)
+    short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
+    within = " inside an outer fold" if len(least) < len(PARTS) else ""
+    # of two classes, none can be merged or dropped
+    of_classes = (MERGE_CLASSES,) if np.count_nonzero(counts.any(axis=0)) > 2 else ()
+    for number, label in short[:1]:
+        n_there = counted(int(counts[number, label]), "row")
+        raise TooFewError(
+            f"class {name_of_class(label, classes)} has {n_there} in the {PARTS[number]} part"
+            f"{within} but needs {least[number]}, because groups stay whole and times in order",
+            *of_classes,
+            NO_ROLES,
+        )
+
+
+def require_for_folds(members: int, n_folds: int, what: str) -> None:
+    """Raise TooFewError unless there is a member for each fold."""
+    if members < n_folds:
+        remedy = FEWER_FOLDS if members >= FEWEST_FOLDS else MORE_ROWS
+        raise TooFewError(f"{n_folds} folds need {n_folds} {what} but there are {members}", remedy)
+
+
+def name_of_class(label: Any, classes: Sequence[str]) -> str:
+    """Return a class as errors name it: by its label, or by its index where there are no labels."""
+    return repr(classes[label]) if len(classes) else str(label)

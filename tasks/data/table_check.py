@@ -1,0 +1,282 @@
+"""The first look at a table: every reason to stop, and all that is worth saying.
+
+`describe_table` comes before any work. What it refuses, it refuses in one line that names the
+column and the remedy; what it returns says what each column is for, which columns are no use as
+features, and what a careful person would look at twice.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.datasets.column_names import nearest, quoted, quoted_with_reasons
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
+from chaffinch.tasks.data.column_profile import (
+    LARGEST,
+    ColumnProfile,
+    check_magnitude,
+    profile_column,
+)
+from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts, require_rows
+from chaffinch.tasks.data.reselection_fit import (
+    check_columns_fit,
+    check_kinds_fit,
+    check_type_fits,
+    instead_of_keeping,
+    may_lack,
+    unless_given,
+    why_gone,
+    within_reach,
+)
+from chaffinch.tasks.data.roles import check_roles, describe_target, encode_target, refuse_others
+from chaffinch.tasks.data.table_warnings import Findings
+from chaffinch.tasks.errors import ANEW
+from chaffinch.tasks.selection.core import Floats, Schema, Task
+from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.settings.methods import AfsBm, Reselect
+from chaffinch.tasks.settings.selection import AtMost, Method, SelectionSettings
+
+CONSTANT = "constant"
+EMPTY = "every value is missing"
+IDENTIFIER = "identifier: every value is different"
+TIMESTAMPS = "timestamps"
+_USE_TIMESTAMPS = ": to use one, name it as the time column or as categorical"
+_USE_OTHERS = ": to use one, make it numbers or text"
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """What the columns of a table are for.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Columns a selection starts from, in the table's order.
+    n_categories : tuple of int
+        For each feature its number of categories; 0 for numbers.
+    categories : dict of str to tuple of str
+        For each categorical feature its categories, in the order of their codes.
+    excluded : dict of str to str
+        Columns that are no use as features, and why.
+    task : "regression" or "classification"
+    task_reason : str
+        Why the target was taken for that.
+    classes : tuple of str
+        Labels as text, in the order of their class indices; empty for regression.
+    profile : list of dict
+        One row per column of the table: the fields of `profiling.ColumnProfile`.
+    warnings : tuple of str
+        What is worth a second look, one sentence each.
+    """
+
+    features: tuple[str, ...]
+    n_categories: tuple[int, ...]
+    categories: dict[str, tuple[str, ...]]
+    excluded: dict[str, str]
+    task: Task
+    task_reason: str
+    classes: tuple[str, ...]
+    profile: list[dict[str, Any]]
+    warnings: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """What a model is told of its columns."""
+        return Schema(self.features, self.n_categories, len(self.classes))
+
+
+def describe_table(
+    table: Any, settings: SelectionSettings, outer_folds: OuterFolds | None = None
+) -> TableDescription:
+    """Check a table against the settings, and describe it.
+
+    Every column is passed over once. Row numbers in errors count the rows of `table` from 1.
+    """
+    roles = check_names(table.schema, settings)
+    refuse_others(table, settings)
+    require_rows(table.num_rows, settings, outer_folds)
+    target_column = column_of(table, settings.target, "target")
+    target = describe_target(target_column, settings)
+    check_roles(table, settings)
+    y = encode_target(target_column, settings.target, target.task, target.classes)
+    if target.task == "regression":
+        check_magnitude(f"target {settings.target!r}", y.astype(np.float64, copy=False))
+    check_parts(table, settings, y, target.classes, outer_folds)
+
+    findings = Findings(y, target.classes, settings)
+    profile: list[ColumnProfile] = []
+    categories: dict[str, tuple[str, ...]] = {}
+    excluded: dict[str, str] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        names: tuple[str, ...] = ()
+        numbers = np.empty(0)
+        if other := other_type(column):
+            row = ColumnProfile(name, roles[name], other, len(column), column.null_count, None)
+        else:
+            kind = kind_of(name, column)
+            names = categories_of(column) if kind == "category" else ()
+            numbers = as_numbers(column, names)
+            row = profile_column(name, roles[name], kind, column, numbers, names)
+        if row.role == "feature":
+            reason = _no_use(row, settings)
+            if reason:
+                excluded[name] = reason
+                row = replace(row, role="excluded")
+            else:
+                _check_feature(row, numbers)
+                findings.add(row, numbers, names)
+                if row.type == "category":
+                    categories[name] = names
+        elif row.role == "target" and target.task == "regression":
+            findings.add_target(row)
+        profile.append(row)
+    features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
+    _check_features(features, excluded, settings)
+    _check_baseline(features, categories, settings)
+    for name in settings.method.start if isinstance(settings.method, AfsBm) else ():
+        _require_feature("start", name, features)
+    if isinstance(settings.method, Reselect):
+        gone = why_gone(settings.method, settings, features, excluded)
+        check_kinds_fit(settings.method, features, categories, gone)
+    return TableDescription(
+        features=features,
+        n_categories=tuple(len(categories.get(name, ())) for name in features),
+        categories=categories,
+        excluded=excluded,
+        task=target.task,
+        task_reason=target.reason,
+        classes=target.classes,
+        profile=[asdict(row) for row in profile],
+        warnings=(*findings.warnings(), *_left_out(excluded)),
+    )
+
+
+def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
+    """Yield every role and the column named for it, but for what ingestion has dropped."""
+    for role in ("weight", "group", "time"):
+        name = getattr(columns, role)
+        if name is not None:
+            yield role, name
+    for role in ("keep", "categorical", "numeric"):
+        for name in getattr(columns, role):
+            yield role, name
+
+
+def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
+    """Return what each column is for, in the table's order."""
+    if isinstance(settings.method, Reselect):
+        check_columns_fit(settings.method, schema.names, settings.columns.drop)
+    with within_reach(settings):
+        return _roles(schema.empty_table(), settings)
+
+
+def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
+    column_of(table, settings.target, "target")
+    roles = dict.fromkeys(table.column_names, "feature")
+    roles[settings.target] = "target"
+    passed_over = may_lack(settings)
+    for role, name in _named(settings.columns):
+        if name in passed_over and name not in roles and role in ("categorical", "numeric"):
+            continue
+        column_of(table, name, f"{role} column")
+        if role in ("weight", "group", "time"):
+            roles[name] = role
+    return roles | {name: "drop" for name in settings.columns.drop if name in roles}
+
+
+def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
+    if row.type == "float64":
+        remedy = ", drop it, or leave empty what stands for a missing value"
+        check_magnitude(f"column {row.name!r}", numbers, remedy)
+
+
+def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
+    """Return why a column cannot serve as a feature; raise if it was to be kept."""
+    kept, method = row.name in settings.columns.keep, settings.method
+    if row.type == "timestamp" or row.distinct is None:
+        if isinstance(method, Reselect):
+            check_type_fits(method, row.name, row.type)
+        if row.type == "timestamp":
+            reason = TIMESTAMPS + unless_given(method, _USE_TIMESTAMPS, "")
+        else:
+            reason = f"type {row.type}{_USE_OTHERS}"
+    elif not row.distinct:
+        reason = EMPTY
+    elif row.distinct == 1 and not row.missing:
+        reason = CONSTANT
+    elif row.type == "category" and row.distinct == row.rows - row.missing > 1 and not kept:
+        return IDENTIFIER
+    else:
+        return None
+    if kept:
+        raise InputError(
+            f"keep column {row.name!r} is no use as a feature ({reason}): "
+            f"{instead_of_keeping(method)}"
+        )
+    return reason
+
+
+def _left_out(excluded: dict[str, str]) -> Iterator[str]:
+    if excluded:
+        yield f"left out are {quoted_with_reasons(excluded)}"
+
+
+def _check_features(
+    features: tuple[str, ...], excluded: dict[str, str], settings: SelectionSettings
+) -> None:
+    if not features:
+        left_out = quoted_with_reasons(excluded)
+        why = f"left out are {left_out}; give columns of numbers or text that vary"
+        other = "every column is dropped or has another role; drop fewer, or give more"
+        raise InputError(f"the table has no feature: {why if left_out else other}")
+    lowest = max(1, len(set(settings.columns.keep)))
+    for size in _sizes(settings.method):
+        if not lowest <= size <= len(features):
+            kept = f" ({lowest} are on the keep list)" if lowest > size else ""
+            must = f"n_features must be in {lowest}..{len(features)} but is {size}{kept}"
+            raise InputError("; ".join([must, *_left_out(excluded)]))
+
+
+def _check_baseline(
+    features: tuple[str, ...], categories: dict[str, tuple[str, ...]], settings: SelectionSettings
+) -> None:
+    """Check the values that a user gave for masked features."""
+    given = {} if isinstance(settings.baseline, str) else settings.baseline
+    as_given = unless_given(settings.method, "", f"; mend the column, or {ANEW}")
+    for name, value in given.items():
+        if isinstance(settings.method, Reselect) and name not in features:
+            continue  # a former run was told of it, and may not have kept it
+        _require_feature("baseline", name, features)
+        known = categories.get(name)
+        if known is not None and str(value) not in known:
+            raise InputError(
+                f"baseline of {name!r} must be one of its categories {quoted(known, 'or')} but is "
+                f"{value!r}{as_given}"
+            )
+        if known is None and (isinstance(value, str) or not math.isfinite(value)):
+            raise InputError(
+                f"baseline of {name!r} must be a finite number but is {value!r}{as_given}"
+            )
+        if known is None and abs(float(value)) > LARGEST:
+            raise InputError(
+                f"baseline of {name!r} must lie within -{LARGEST:g}..{LARGEST:g} but is {value!r}"
+            )
+
+
+def _require_feature(role: str, name: str, features: tuple[str, ...]) -> None:
+    if name not in features:
+        near = nearest(name, features) or f"; there are {quoted(features)}"
+        raise InputError(f"{role} names {name!r}, which is no feature of the table{near}")
+
+
+def _sizes(method: Method | Reselect) -> list[int]:
+    """Return the numbers of features asked for; shares of all can never be out of range."""
+    if isinstance(method, Reselect):
+        return []
+    if isinstance(method, AtMost):
+        return [] if method.n_features is None else [method.n_features]
+    return [size for size in method.n_features or () if isinstance(size, int)]

@@ -1,0 +1,361 @@
+"""What a careful person would look at twice in a table, one sentence each.
+
+Nothing here stops a run. Rows that occur twice may stand in two parts at once; two equal columns
+are one; a feature that alone tells the target may not be known when it is to be predicted.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.tasks.data.column_profile import ColumnProfile, badly_seen
+from chaffinch.tasks.data.lag_features import made_names
+from chaffinch.tasks.data.reselection_fit import unless_given
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.settings.columns import roles_beside_scale
+from chaffinch.tasks.settings.methods import Reselect
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+# Features too good to be true: those which alone tell the target.
+#
+# Such a feature is often the target under another name, or known only after it. A number tells a
+# class when its values lie all above or all below those of the other classes (its rank AUC of that
+# class against the rest is 1); a category when each of its values occurs with one class alone; and
+# either tells a target of numbers when it is correlated with it almost perfectly.
+
+Index = NDArray[np.int64]
+
+SUSPICIOUS_CORRELATION = 0.999
+# rows looked at first; a feature they clear is cleared
+_SCREENED_ROWS = 10_000
+# fewer rows than this correlate perfectly by chance, and so do categories with fewer rows each
+_LEAST_ROWS = 10
+_LEAST_ROWS_PER_CATEGORY = 5
+
+
+class PerfectPredictors:
+    """Says of one feature after another whether it alone tells the target.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+        float64 values, or int64 class indices 0..n_classes-1, each of which occurs.
+    """
+
+    def __init__(self, y: Floats | Index) -> None:
+        self._y = y
+        self._by_class = bool(np.issubdtype(y.dtype, np.integer))
+        labels = y.astype(np.int64) if self._by_class else np.zeros(len(y), dtype=np.int64)
+        self._all = np.argsort(labels, kind="stable")
+        sizes = np.bincount(labels)
+        share = max(2, _SCREENED_ROWS // len(sizes))
+        starts = np.cumsum(sizes) - sizes
+        self._sample = np.concatenate(
+            [
+                self._all[start + np.unique(np.linspace(0, size - 1, share).astype(np.int64))]
+                for start, size in zip(starts, sizes, strict=True)
+            ]
+        )
+
+    def tells(self, values: Floats, n_categories: int) -> bool:
+        """Return whether a feature alone tells the target, or one of its classes."""
+        if n_categories * _LEAST_ROWS_PER_CATEGORY > len(values):
+            return False
+        return all(
+            self._tells(values[rows], self._y[rows], n_categories)
+            for rows in (self._sample, self._all)
+        )
+
+    def _tells(self, values: Floats, y: Floats | Index, n_categories: int) -> bool:
+        if not self._by_class:
+            if n_categories:
+                values = _means(np.nan_to_num(values, nan=n_categories).astype(np.int64), y)
+            return abs(_correlation(values, y)) > SUSPICIOUS_CORRELATION
+        if n_categories:
+            codes = np.nan_to_num(values, nan=n_categories).astype(np.int64)
+            class_of = np.zeros(n_categories + 1, dtype=np.int64)
+            class_of[codes] = y
+            return bool((class_of[codes] == y).all())
+        starts = np.flatnonzero(np.diff(y, prepend=-1))
+        # a missing value may lie below all others or above them
+        fills = (-np.inf, np.inf) if np.isnan(values).any() else (0.0,)
+        return any(_sets_a_class_apart(np.nan_to_num(values, nan=fill), starts) for fill in fills)
+
+
+def _sets_a_class_apart(values: Floats, starts: Index) -> bool:
+    """Return whether one run of values lies all above or all below the others."""
+    lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    lowest, highest = np.sort(lows), np.sort(highs)
+    top, bottom = np.argmax(highs), np.argmin(lows)
+    return bool(lows[top] > highest[-2] or highs[bottom] < lowest[1])
+
+
+def _means(codes: Index, y: Floats | Index) -> Floats:
+    """Return for each row the mean target of its category."""
+    counts = np.bincount(codes)
+    return np.asarray((np.bincount(codes, weights=y) / counts.clip(min=1))[codes])
+
+
+def _correlation(values: Floats, y: Floats | Index) -> float:
+    """Return Pearson's correlation over the rows with a value; 0 where there is none."""
+    present = ~np.isnan(values)
+    if present.sum() < _LEAST_ROWS:
+        return 0.0
+    values, y = values[present], y[present]
+    # scaled first, so that squares of large values stay finite
+    values = values / max(np.abs(values).max(), np.finfo(float).tiny)
+    y = y / max(np.abs(y).max(), np.finfo(float).tiny)
+    values, y = values - values.mean(), y - y.mean()
+    spread = np.sqrt((values @ values) * (y @ y))
+    return float(values @ y / spread) if spread > 0 else 0.0
+
+
+_WHOLE, _CODE = re.compile(r"\s*[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
+_MUCH_MISSING = 0.5
+_NEARLY_ALL = 0.9
+_FILLING_GAPS = ("linear", "mlp")  # by the mean; trees see them, and of others one cannot say
+_RARE_CLASS = 0.01
+# sets of equal features that get a sentence each
+_NAMED = 5
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WITH_UNIT = re.compile(r"[$€£]?\s*[+-]?[$€£]?\d[\d,]*(\.\d+)?\s*[%$€£]?", re.ASCII)
+_IDENTIFIER_NAME = re.compile(r"(?i:(^|[^a-z])(id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
+# an odd number, so that multiplying by it loses no bit of a hash
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Findings:
+    """Collects what is found while the features pass by, and never holds one.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+        float64 values, or int64 class indices.
+    classes : tuple of str
+        Names of the classes; empty for regression.
+    settings : SelectionSettings
+        Names the target, and the columns that are categorical.
+    """
+
+    def __init__(
+        self,
+        y: NDArray[np.float64] | NDArray[np.int64],
+        classes: tuple[str, ...],
+        settings: SelectionSettings,
+    ) -> None:
+        from pandas.util import hash_array
+
+        self._hash_array: Callable[[Floats], NDArray[np.uint64]] = hash_array
+        self._predictors = PerfectPredictors(y)
+        self._made = _made_by(settings)  # of earlier rows, so that they are known before
+        self._model, history = settings.model.name, settings.history
+        self._fills_across_series = (
+            history is not None
+            and history.series is not None
+            and history.scale == "none"
+            and self._model in _FILLING_GAPS
+        )
+        self._has_made = False
+        can_be_scaled = not classes and _takes_scale(settings)
+        self._other_filling = (
+            "bring the series to one scale, by --scale series"
+            if can_be_scaled
+            else "take a model that sees what is missing, such as lightgbm"
+        )
+        self._rows = self._hash(y.astype(np.float64))
+        self._columns: dict[bytes, list[str]] = {}
+        self._telling: list[str] = []
+        self._identifiers: list[str] = []
+        self._nearly_all_different: list[str] = []
+        self._much_missing: list[str] = []
+        self._rare_classes: list[str] = []
+        self._categorical = settings.columns.categorical
+        self._zeros_remedy = unless_given(
+            settings.method,
+            "name as numeric what is a quantity, and as categorical what is not",
+            "take the zeros away from what is a quantity",
+        )
+        self._with_zeros: list[str] = []
+        self._mostly_numbers: list[str] = []
+        self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
+        self._badly_seen: list[str] = []
+        self._badly_seen_target: str | None = None
+        if classes:
+            shares = np.bincount(y.astype(np.int64)) / len(y)
+            self._rare_classes = [
+                name for name, share in zip(classes, shares, strict=True) if share < _RARE_CLASS
+            ]
+
+    def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> None:
+        """Look at a feature."""
+        self._rows = self._rows * _ODD + self._hash(numbers)
+        content = hashlib.sha256(repr(categories).encode())
+        content.update((numbers + 0.0).data)
+        self._columns.setdefault(content.digest(), []).append(row.name)
+        self._has_made = self._has_made or row.name in self._made
+        if row.name not in self._made and self._predictors.tells(numbers, len(categories)):
+            self._telling.append(row.name)
+        if categories and (row.distinct or 0) > _NEARLY_ALL * (row.rows - row.missing):
+            self._nearly_all_different.append(row.name)
+        if row.missing > _MUCH_MISSING * row.rows:
+            self._much_missing.append(row.name)
+        if _looks_like_identifier(row):
+            self._identifiers.append(row.name)
+        if badly_seen(row):
+            self._badly_seen.append(row.name)
+        if row.name not in self._categorical and _are_codes(categories):
+            self._with_zeros.append(row.name)
+        other = _other_than_numbers(numbers, categories)
+        if row.name not in self._categorical and other is not None:
+            self._mostly_numbers.append(f"{row.name!r} ({other!r})")
+        if _differ_in_blanks(categories):
+            self._but_for_blanks.append(row.name)
+
+    def add_target(self, row: ColumnProfile) -> None:
+        """Look at the target of a regression."""
+        if badly_seen(row):
+            self._badly_seen_target = (
+                f"target {row.name!r} has the standard deviation {row.standard_deviation:.3g} and "
+                f"the mean {row.mean:.3g}, of which models that compute in 32 bits see little: "
+                "subtract the mean and divide by the standard deviation"
+            )
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what was found, the gravest first."""
+        found = []
+        if self._telling:
+            found.append(
+                f"{_count(self._telling, 'feature tells', 'features tell')} the target, or one of "
+                f"its classes, without the others: {quoted(self._telling)}; make sure that this "
+                "is known before the target is"
+            )
+        if self._badly_seen_target:
+            found.append(self._badly_seen_target)
+        if self._fills_across_series and self._has_made:
+            found.append(
+                "in the first rows of each series the features made of earlier ones are missing, "
+                f"and the model {self._model} takes the mean over all series for them; "
+                f"{self._other_filling}"
+            )
+        n_rows = len(self._rows)
+        duplicates = n_rows - len(np.unique(self._rows))
+        if duplicates:
+            found.append(
+                f"{duplicates} of {n_rows} rows equal an earlier row in the target and every "
+                "feature; equal rows can stand in training and test at once"
+            )
+        equal = [names for names in self._columns.values() if len(names) > 1]
+        found += [f"features {quoted(names)} are equal in every row" for names in equal[:_NAMED]]
+        if equal[_NAMED:]:
+            found.append(f"{len(equal) - _NAMED} more sets of features are equal in every row")
+        if self._identifiers:
+            found.append(
+                f"{_count(self._identifiers, 'feature looks', 'features look')} like an "
+                f"identifier: {quoted(self._identifiers)}; drop what only numbers the rows"
+            )
+        if self._nearly_all_different:
+            found.append(
+                f"{_count(self._nearly_all_different, 'feature has', 'features have')} another "
+                f"category in nearly every row: {quoted(self._nearly_all_different)}; drop what "
+                "only names the rows"
+            )
+        if self._much_missing:
+            found.append(
+                f"{_count(self._much_missing, 'feature is', 'features are')} missing in more than "
+                f"half of the rows: {quoted(self._much_missing)}"
+            )
+        if self._rare_classes:
+            found.append(
+                f"{_count(self._rare_classes, 'class has', 'classes have')} less than 1 % of the "
+                f"rows: {quoted(self._rare_classes)}"
+            )
+        if self._badly_seen:
+            found.append(
+                f"{_count(self._badly_seen, 'feature varies', 'features vary')} too little, or too "
+                "little for such large numbers, for models that compute in 32 bits: "
+                f"{quoted(self._badly_seen)}; subtract the mean and divide by the standard "
+                "deviation"
+            )
+        if self._with_zeros:
+            found.append(
+                f"{_count(self._with_zeros, 'feature is', 'features are')} taken as categories for "
+                f"the leading zeros of the whole numbers: {quoted(self._with_zeros)}; "
+                f"{self._zeros_remedy}"
+            )
+        if self._mostly_numbers:
+            named = ", ".join(self._mostly_numbers[:_NAMED])
+            found.append(
+                f"{_count(self._mostly_numbers, 'feature is', 'features are')} taken as categories "
+                f"though most rows hold numbers; here with the most frequent other text: {named}; "
+                "make such text missing, or name as categorical what is no quantity"
+            )
+        if self._but_for_blanks:
+            found.append(
+                "there are categories that differ only in the blanks around them: in "
+                f"{quoted(self._but_for_blanks)}; take the blanks away if they are the same"
+            )
+        return tuple(found)
+
+    def _hash(self, numbers: Floats) -> NDArray[np.uint64]:
+        # adding 0.0 makes -0.0 and 0.0 one
+        return self._hash_array(numbers + 0.0)
+
+
+def _looks_like_identifier(row: ColumnProfile) -> bool:
+    if row.type != "int64" or row.distinct != row.rows - row.missing:
+        return False
+    if row.distinct is None or row.minimum is None or row.maximum is None:
+        return False
+    sequential = row.maximum - row.minimum == row.distinct - 1
+    return sequential or _IDENTIFIER_NAME.search(row.name) is not None
+
+
+def _are_codes(categories: tuple[str, ...]) -> bool:
+    """Return whether leading zeros alone are why these are categories and no numbers."""
+    has_zero = any(map(_CODE.fullmatch, categories))
+    return has_zero and all(map(_WHOLE.fullmatch, categories))
+
+
+def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | None:
+    """Return the most frequent text that is no number, where most rows hold numbers.
+
+    Percentages and amounts with a currency's sign count as numbers that are not written as such.
+    """
+    is_plain = np.array([_PLAIN.fullmatch(text.strip()) is not None for text in categories], bool)
+    if is_plain.all():
+        return None
+    has_unit = [_WITH_UNIT.fullmatch(text.strip()) is not None for text in categories]
+    counts = np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=len(categories))
+    if 2 * counts[is_plain | has_unit].sum() <= counts.sum():
+        return None
+    return categories[int(np.argmax(np.where(is_plain, 0, counts)))]
+
+
+def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
+    return len({category.strip() for category in categories}) < len(categories)
+
+
+def _count(names: list[str], one: str, several: str) -> str:
+    return f"{len(names)} {one if len(names) == 1 else several}"
+
+
+def _takes_scale(settings: SelectionSettings) -> bool:
+    """Return whether the series of a history could be scaled, by what their columns are for."""
+    history = settings.history
+    if history is None or isinstance(settings.method, Reselect):
+        return False
+    others = {name for _, name in roles_beside_scale(history, settings.columns)}
+    return others.isdisjoint({*history.columns, settings.target})
+
+
+def _made_by(settings: SelectionSettings) -> frozenset[str]:
+    """Return the features that the run itself makes of earlier rows."""
+    history = settings.history
+    if history is None:
+        return frozenset()
+    columns = history.columns or (settings.target,)
+    return frozenset(name for column in columns for name in made_names(column, history))

@@ -1,0 +1,410 @@
+"""A table that someone hands over with a model: as the matrix that engines read, and back again.
+
+Numbers stay numbers. A column of categories or text becomes codes, and goes back to what it was
+before the model's own library sees it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.data.matrix import baseline_values
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
+from chaffinch.tasks.selection.input_checks import (
+    asks_for_classes,
+    check_finite,
+    check_no_mask,
+    check_same_order,
+    check_target,
+    check_tensor,
+    not_of_rows,
+    target_array,
+    without_order,
+)
+
+_LARGEST_WHOLE = 2.0**53  # up to here float64 holds every whole number
+_NOT_YET_ARRAYS = {"sparse matrix": "toarray", "lazy frame": "collect"}
+COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
+
+# of a column by what pandas finds in it
+_REMEDIES = dict.fromkeys(
+    ("integer", "floating", "mixed-integer-float", "decimal"), "give it as astype(float)"
+) | {"boolean": "give it as astype('boolean')"}
+
+
+@dataclass(frozen=True)
+class GivenTable:
+    """A table of K rows and M features.
+
+    Attributes
+    ----------
+    matrix : ndarray of float64, shape (K, M)
+        Numbers, codes of categories, NaN for missing.
+    names : tuple of str, length M
+        Of the features, for messages.
+    categories : tuple of (sequence or None), length M
+        Of a column of categories, those that the codes stand for.
+    frame : pandas.DataFrame or None
+        What was given, if it was a frame.
+    """
+
+    matrix: Floats
+    names: tuple[str, ...]
+    categories: tuple[Sequence[Any] | None, ...]
+    frame: pd.DataFrame | None
+
+    def as_given(self, matrix: Floats) -> Any:
+        """Return a matrix (n, M) as a table of the kind, names and types that was given.
+
+        It is a copy: a model may change what it is given.
+        """
+        matrix = matrix.copy(order="K")
+        if self.frame is None:
+            return matrix
+        columns = [
+            _column_as_given(matrix[:, j], dtype, categories)
+            for j, (dtype, categories) in enumerate(
+                zip(self.frame.dtypes, self.categories, strict=True)
+            )
+        ]
+        table = pd.concat(columns, axis=1)
+        table.columns = self.frame.columns
+        return table
+
+    def baseline(self, asked: Any, rows: Rows) -> Floats:
+        """Return what each feature is set to when it is masked, shape (M,)."""
+        sizes = tuple(0 if known is None else len(known) for known in self.categories)
+        schema = Schema(self.names, sizes)
+        if isinstance(asked, str):
+            if asked not in ("mean", "median", "zero"):
+                raise InputError(f"baseline must be zero, mean, median or values but is {asked!r}")
+            values = baseline_values(rows, schema, asked)  # type: ignore[arg-type]
+            wrong = np.flatnonzero(~np.isfinite(values) & np.isinf(rows.X).any(axis=0))
+            if len(wrong):
+                raise InputError(
+                    f"baseline {asked!r} of {self.names[wrong[0]]!r} is {values[wrong[0]]}, for "
+                    "the column holds infinite values; give it a value of its own, or mend them"
+                )
+            return values
+        if isinstance(asked, Mapping) or self._has_names(asked):
+            values = baseline_values(rows, schema, "mean")
+            for name, value in asked.items():
+                if str(name) not in self.names:
+                    raise InputError(
+                        f"baseline names {name!r}, which is no feature of X"
+                        f"{nearest(str(name), self.names)}"
+                    )
+                position = self.names.index(str(name))
+                values[position] = self._value(position, value)
+            return values
+        given = list(asked) if np.ndim(asked) == 1 else []
+        if len(given) != len(self.names):
+            raise InputError(
+                f"baseline must have one value for each of the {len(self.names)} features but has "
+                f"shape {np.shape(asked)}"
+            )
+        return np.array([self._value(j, value) for j, value in enumerate(given)])
+
+    def _has_names(self, asked: Any) -> bool:
+        """Return whether a baseline is a Series with an index that is more than 0, 1, 2, ..."""
+        if not isinstance(asked, pd.Series):
+            return False
+        twice = asked.index[asked.index.duplicated()]
+        if len(twice):
+            raise InputError(
+                f"baseline must name a feature once but names {twice[0]!r} twice; drop one"
+            )
+        is_numbered = asked.index.equals(pd.RangeIndex(len(asked)))
+        return not is_numbered or any(str(name) in self.names for name in asked.index)
+
+    def _value(self, position: int, value: Any) -> float:
+        known = self.categories[position]
+        if known is not None:
+            if value not in list(known):
+                raise InputError(
+                    f"baseline of {self.names[position]!r} must be one of its categories, "
+                    f"{', '.join(map(repr, list(known)[:10]))}, but is {value!r}"
+                )
+            return float(list(known).index(value))
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not np.isfinite(number):
+            raise InputError(
+                f"baseline of {self.names[position]!r} must be a finite number but is {value!r}"
+            )
+        return number
+
+
+def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> GivenTable:
+    """Read a table, of which a copy is kept."""
+    if isinstance(X, pd.DataFrame):
+        return _read_frame(X, categories)
+    with said_to_the_user():
+        check_no_mask("X", X, "leave them out, or give X.astype(float).filled(numpy.nan)")
+    matrix = as_real_numbers(X, "X", "be an array of numbers or a pandas frame")
+    if matrix.ndim != 2 or not matrix.size:
+        raise InputError(f"X must have rows and features, (K, M), but has shape {matrix.shape}")
+    names = tuple(f"x{j}" for j in range(matrix.shape[1]))
+    return GivenTable(matrix, names, (None,) * matrix.shape[1], None)
+
+
+def as_real_numbers(values: Any, name: str, must: str) -> Floats:
+    """Return an array as float64, a copy, of which nothing is lost without a word."""
+    _check_kind(values, name)
+    with said_to_the_user():
+        check_tensor(values, name)
+        check_no_mask(name, values, "give a value for each row, as by its method filled(1.0)")
+    try:
+        plain = np.asarray(values)
+        source = values if plain.dtype == object else plain  # of a tensor numpy copies no other way
+        matrix = None if plain.dtype.kind in "USc" else np.array(source, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must {must}: {error}") from error
+    if plain.dtype.kind == "c":
+        raise InputError(COMPLEX.format(name))
+    if plain.dtype.kind in "mM":
+        raise InputError(
+            f"{name} must {must} but holds {plain.dtype}; give numbers, as seconds since a start"
+        )
+    if matrix is None or (plain.dtype == object and any(isinstance(v, str) for v in plain.flat)):
+        raise InputError(f"{name} must {must} but holds text; give numbers, as astype(float) does")
+    if plain.dtype.kind in "iu":
+        _check_whole(plain, matrix, name)
+    return matrix
+
+
+def _check_kind(values: Any, name: str) -> None:
+    """Raise InputError for what holds numbers, but becomes an array by a call of its own only."""
+    for kind, method in _NOT_YET_ARRAYS.items():
+        if hasattr(values, method):
+            raise InputError(f"{name} must be no {kind}; give {name}.{method}()")
+
+
+def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> GivenTable:
+    if not X.size:
+        raise InputError(f"X must have rows and features, (K, M), but has shape {X.shape}")
+    frame = X.reset_index(drop=True).copy()
+    names = tuple(str(name) for name in frame.columns)
+    if len(set(names)) < len(names):
+        twice = next(name for name, n_times in Counter(names).items() if n_times > 1)
+        raise InputError(f"X must have names that differ but has {twice!r} twice; rename a column")
+    is_categorical = [isinstance(dtype, pd.CategoricalDtype) for dtype in frame.dtypes]
+    if trained is not None and sum(is_categorical) != len(trained):
+        raise InputError(
+            f"X must have {len(trained)} categorical columns, as many as the model was trained "
+            f"on, but has {sum(is_categorical)}"
+        )
+    waiting = iter(trained or ())
+    matrix, categories = np.empty(frame.shape), []
+    for j, name in enumerate(names):
+        column = frame.iloc[:, j]
+        known = next(waiting, None) if is_categorical[j] else None
+        matrix[:, j], found = codes_or_numbers(column, name, known)
+        categories.append(found)
+    return GivenTable(matrix, names, tuple(categories), frame)
+
+
+def codes_or_numbers(
+    column: Any, name: str, known: Sequence[Any] | None
+) -> tuple[Floats, Sequence[Any] | None]:
+    """Return a column of a frame as float64, and the categories if these are codes.
+
+    By default those that the column has are taken. InputError if it holds anything else.
+    """
+    if pd.api.types.is_complex_dtype(column.dtype):
+        raise InputError(COMPLEX.format(f"column {name!r} of X"))
+    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+        numbers: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        if pd.api.types.is_integer_dtype(column.dtype):
+            _check_whole(column.array, numbers, f"column {name!r} of X")
+        return numbers, None
+    if known is None and isinstance(column.dtype, pd.CategoricalDtype):
+        known = list(column.cat.categories)
+    elif known is None:
+        values = column.dropna()
+        if not all(isinstance(value, str) for value in values):
+            kind = pd.api.types.infer_dtype(values)
+            raise InputError(
+                f"column {name!r} of X must hold numbers, categories or text but is "
+                f"{column.dtype}; {_REMEDIES.get(kind, 'make all its values numbers, or text')}"
+            )
+        known = sorted(values.unique())
+    codes = pd.Index(known).get_indexer(column.to_numpy(dtype=object, na_value=np.nan))
+    return np.where(codes < 0, np.nan, codes), known
+
+
+def _check_whole(given: Any, values: Floats, what: str) -> None:
+    """Raise InputError for a whole number that is another one as float64."""
+    for i in np.argwhere(np.abs(values) >= _LARGEST_WHOLE).tolist():
+        number = int(given[tuple(i)])
+        if number != int(values[tuple(i)]):
+            raise InputError(
+                f"{what} must hold whole numbers that float64 has, as all up to 2^53, but holds "
+                f"{number}; round them with astype(float) if the model may see them so"
+            )
+
+
+def _column_as_given(values: Floats, dtype: Any, categories: Sequence[Any] | None) -> Any:
+    """Return a column in the type that it had, or in float64 if that cannot hold its values."""
+    if categories is not None:
+        missing = np.isnan(values)
+        codes = np.where(missing, -1, values).astype(np.int64)
+        if isinstance(dtype, pd.CategoricalDtype):
+            known = pd.CategoricalDtype(list(categories), dtype.ordered)
+            return pd.Series(pd.Categorical.from_codes(codes, dtype=known))
+        labels = np.array([*categories, np.nan], dtype=object)
+        return pd.Series(labels[codes], dtype=dtype)
+    column = pd.Series(values)
+    if dtype == np.float64:
+        return column
+    try:
+        typed = column.astype(dtype)
+    except (TypeError, ValueError):  # a number that the type has not
+        return column
+    same = typed.to_numpy(dtype=np.float64, na_value=np.nan)
+    return typed if np.array_equal(same, values, equal_nan=True) else column
+
+
+_FEWEST_ROWS = 3
+
+
+def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
+    """Return a table and its target as rows, and what their columns mean.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M) or pandas.DataFrame
+        Rows; text and categories become codes.
+    y : array, shape (K,)
+        Numbers or classes.
+    task : "classification" or "regression", optional
+        By default what `asks_for_classes` says.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
+    with said_to_the_user():
+        check_same_order(X, y)
+    return rows_of(read_rows(X), y, task)
+
+
+def read_rows(X: Any) -> GivenTable:
+    """Return a table that is given without a model; InputError if it is none.
+
+    Parameters
+    ----------
+    X : array of numbers (K, M) or pandas.DataFrame
+        Its columns of objects may be true and false.
+    """
+    return read_given_table(with_truths(X) if isinstance(X, pd.DataFrame) else X, None)
+
+
+def with_truths(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with pandas' own type in columns of objects that are all true or false.
+
+    Such a column is what becomes of true and false where some are missing.
+    """
+    typed = frame.copy(deep=False)
+    for j, dtype in enumerate(frame.dtypes):
+        if pd.api.types.is_object_dtype(dtype):
+            column = frame.iloc[:, j]
+            if pd.api.types.infer_dtype(column) == "boolean":
+                typed.isetitem(j, column.astype("boolean").array)
+    return typed
+
+
+def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]:
+    """Do the same with a table that was read."""
+    with said_to_the_user():
+        truth = target_array(y)
+    if truth.shape != (len(table.matrix),):
+        raise InputError(not_of_rows("y", truth.shape, len(table.matrix)))
+    sizes = tuple(0 if known is None else len(known) for known in table.categories)
+    check_table_finite(table.matrix, table.names)
+    with said_to_the_user():
+        is_classes = asks_for_classes(truth, task)
+    if is_classes:
+        with said_to_the_user():
+            check_target(truth)
+        try:
+            labels, positions = np.unique(truth, return_inverse=True)
+        except TypeError as error:  # they have no order
+            raise InputError(without_order(truth)) from error
+        rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
+    else:
+        rows, n_classes = Rows(table.matrix, target_numbers(y, truth, "hold numbers")), 0
+    if len(rows) < _FEWEST_ROWS:
+        raise InputError(f"X must have at least {_FEWEST_ROWS} rows but has {len(rows)}")
+    if n_classes >= len(rows):
+        numbers = "" if truth.dtype.kind in "biuf" else "give its numbers and "
+        raise InputError(
+            f"y must have fewer classes than rows but has {n_classes} classes in {len(rows)} rows; "
+            f"if it is a quantity, {numbers}ask for the task regression"
+        )
+    return rows, Schema(table.names, sizes, n_classes)
+
+
+def target_numbers(y: Any, truth: NDArray[Any], must: str) -> Floats:
+    """Return a target of numbers as float64, a copy."""
+    with said_to_the_user():
+        check_target(truth)
+    numbers = as_real_numbers(y, "y", must)
+    with said_to_the_user():
+        check_finite(numbers)
+    return numbers
+
+
+def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:
+    """Refuse infinite numbers in the columns of a matrix (K, M), by name; InputError."""
+    infinite = np.flatnonzero(np.isinf(matrix).any(axis=0))
+    if len(infinite):
+        raise InputError(f"X must be finite but feature {names[infinite[0]]!r} is not; clip it")
+
+
+_MOST_SHOWN = 10
+
+
+def check_columns(model: Any, name: str, columns: Sequence[str]) -> None:
+    """Refuse columns that are others, or stand in another order, than those of the training."""
+    trained = _names_of(model)
+    if trained is None or _plain(trained) == _plain(columns):
+        return
+    shown = ", ".join(trained[:_MOST_SHOWN])
+    more = f" and {len(trained) - _MOST_SHOWN} more" if len(trained) > _MOST_SHOWN else ""
+    is_order = sorted(_plain(trained)) == sorted(_plain(columns))
+    wrong = "the same in another order" if is_order else "others"
+    raise InputError(
+        f"X must have the columns that {name} was trained on, {shown}{more}, but has {wrong}; give "
+        "it those columns, in that order"
+    )
+
+
+def _names_of(model: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns a model was trained on; None if it knows none."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = getattr(model, "feature_names", None)  # XGBoost's Booster
+    if names is None and callable(getattr(model, "feature_name", None)):  # LightGBM's
+        names = model.feature_name()
+        if list(names) == [f"Column_{place}" for place in range(len(names))]:
+            names = None  # its own, for want of others
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def _plain(names: Sequence[str]) -> list[str]:
+    """Return names as LightGBM keeps them, which puts underscores in place of blanks."""
+    return ["_".join(name.split(" ")) for name in names]

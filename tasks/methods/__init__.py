@@ -1,0 +1,1 @@
+"""The methods of selection, one file each, from settings to what was found."""

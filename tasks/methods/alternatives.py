@@ -1,0 +1,348 @@
+"""What a set of features is worth in the search for alternatives, by name.
+
+The names are those of `chaffinch.qualities`; the rows are those that a run may look at. How
+features depend on each other takes long to measure, whatever is then searched for: it is kept in
+the store for other runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.methods.inputs import Material
+from chaffinch.tasks.methods.rankings import scores_of
+from chaffinch.tasks.selection.alternatives.constraints import Constraints, largest_overlap
+from chaffinch.tasks.selection.alternatives.find import bounds_in_place, find_alternatives
+from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
+from chaffinch.tasks.selection.alternatives.result import Alternatives, Solved
+from chaffinch.tasks.selection.baselines.columns import (
+    binned_information,
+    binned_information_of_pairs,
+)
+from chaffinch.tasks.selection.baselines.filters import mutual_information_with, uncertainties
+from chaffinch.tasks.selection.baselines.importances import select_from_model
+from chaffinch.tasks.selection.baselines.names import RankingName
+from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
+from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityName
+from chaffinch.tasks.settings.identity import digest, versions
+
+# The rankings whose scores are qualities of single features.
+_RANKINGS: dict[QualityName, RankingName] = {
+    "mutual_information": "mutual_information",
+    "relieff": "relieff",
+    "permutation": "permutation",
+}
+
+MODEL_GAIN = "quality model_gain"  # as it is named where a model is refused
+
+_OF_PAIRS: dict[QualityName, type[MRMR] | type[FCBF] | type[CFS]] = {
+    "mrmr": MRMR,
+    "binned_mrmr": MRMR,
+    "fcbf": FCBF,
+    "cfs": CFS,
+}
+_MEASURES: dict[QualityName, str] = {
+    "mrmr": "mutual information",
+    "binned_mrmr": "binned mutual information",
+    "fcbf": "symmetrical uncertainty",
+    "cfs": "symmetrical uncertainty",
+}
+
+
+def quality_of(name: QualityName, material: Material, store: Store | None = None) -> Quality:
+    """Return the quality of that name, of the rows that a search may look at."""
+    names = material.schema.features
+    if name == "model_gain":
+        return Univariate(select_from_model(material.model, MODEL_GAIN), names)
+    if name in _RANKINGS:
+        return Univariate(scores_of(_RANKINGS[name], material), names)
+    if name == "masked_loss":
+        return MaskedLossQuality(_engine(material), names=names)
+    if name == "masked_loss_importance":
+        engine = _engine(material)
+        return Univariate(engine.without_each() - engine.loss, names)
+    if name == "binned_mutual_information":
+        return Univariate(binned_information(material.rows("train"), material.schema), names)
+    relevance, redundancy = _dependencies(name, material, store)
+    return _OF_PAIRS[name](relevance, redundancy, names)
+
+
+def _dependencies(
+    name: QualityName, material: Material, store: Store | None
+) -> tuple[Floats, Floats]:
+    """Return how features depend on the target (d,) and on each other (d, d)."""
+    measure = _MEASURES[name]
+    rows = material.rows("train")
+    if store is None:
+        return _measured(measure, rows, material)
+    key, kept = _key(measure, rows, material), store.dependencies
+    record = kept.finished(key, key)
+    if record is None:
+        with kept.stage(key, key) as writer:
+            content = io.BytesIO()
+            np.save(content, np.vstack(_measured(measure, rows, material)), allow_pickle=False)
+            writer.write(f"{key}.npy", content.getvalue())
+        record = writer.record
+    matrix: Floats = np.load(io.BytesIO(record.read(f"{key}.npy")), allow_pickle=False)
+    return matrix[0], matrix[1:]
+
+
+def _measured(measure: str, rows: Rows, material: Material) -> tuple[Floats, Floats]:
+    if measure == "symmetrical uncertainty":
+        return uncertainties(rows, material.schema)
+    if measure == "binned mutual information":
+        of_pairs = binned_information_of_pairs(rows, material.schema)
+        return binned_information(rows, material.schema), of_pairs
+    # one column beside those of all pairs, whose progress is told: it would count twice
+    unheard = replace(material, on_progress=lambda done, total: None)
+    relevance = scores_of("mutual_information", unheard)
+    return relevance, _information_of_pairs(rows, material)
+
+
+def _key(measure: str, rows: Rows, material: Material) -> str:
+    """Return the digest of all that the dependencies of features follow from."""
+    schema = material.schema
+    parts = [np.ascontiguousarray(part).data for part in (rows.X, rows.y)]
+    hashes = [hashlib.sha256(part).hexdigest() for part in parts]
+    return digest(
+        {
+            "measure": measure,
+            "rows": hashes,
+            "shape": list(rows.X.shape),
+            "categories": list(schema.n_categories),
+            "classes": schema.n_classes,
+            "seed": material.seed,
+            "versions": versions(),
+        }
+    )
+
+
+def _engine(material: Material) -> MaskedLoss:
+    return material.workers.masked_loss(
+        material.model, material.rows("mask_validation"), material.loss, material.baseline
+    )
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """What the columns of the matrix of all pairs have in common."""
+
+    rows: Rows
+    schema: Schema
+    seed: int
+
+
+def _information_of_pairs(rows: Rows, material: Material) -> Floats:
+    """Return the mutual information of features with each other, shape (d, d), by the workers."""
+    pairs = _Pairs(rows, material.schema, material.seed)
+    features = range(len(material.schema.features))
+    columns = material.workers.map(_information_with, pairs, features, material.on_progress)
+    matrix = np.stack(columns, axis=1)
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+def _information_with(pairs: _Pairs, feature: int) -> Floats:
+    return mutual_information_with(pairs.rows, pairs.schema, pairs.seed, feature)
+
+
+# Why no more sets are possible; each is proven.
+Reason = Literal["tau", "at_once", "redundant", "all_features", "all_kept", "no_more"]
+# What would make room for more; each has been tried, or is known to.
+Remedy = Literal[
+    "lower_tau",
+    "fewer_alternatives",
+    "sequential",
+    "fewer_kept",
+    "fewer_features",
+    "another_quality",
+]
+
+_LEAST_TAU = 1e-9  # at which sets are only not the same
+
+
+class Missing(TypedDict):
+    """Why there are fewer sets than were asked for, and what would make room."""
+
+    reason: Reason
+    remedies: list[Remedy]
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for sets besides the chosen one, at any tau.
+
+    Attributes
+    ----------
+    quality : Quality
+        Over n features.
+    asked : AlternativeSettings
+    chosen, keep : tuple of int
+        The chosen set, and what is in every set.
+    """
+
+    quality: Quality
+    asked: AlternativeSettings
+    chosen: tuple[int, ...]
+    keep: tuple[int, ...]
+
+    def sets(self, tau: float) -> Alternatives:
+        """Return the sets that there are, at most as many as are asked for."""
+        asked = self.asked
+        options: dict[str, Any] = {}
+        if asked.aggregate is not None:
+            options["aggregate"] = asked.aggregate
+        return find_alternatives(
+            self.quality,
+            k=len(self.chosen),
+            n_alternatives=asked.number - 1,
+            tau=tau,
+            dissimilarity=asked.dissimilarity,
+            search=asked.search,
+            constraints=Constraints(must_include=self.keep),
+            previous=[self.chosen],
+            time_limit=asked.time_limit,
+            **options,
+        )
+
+    def one_by_one(self, number: int) -> Search:
+        """Return the same search for a number of sets, one after the other."""
+        alone = {"number": number, "search": "sequential", "aggregate": None}
+        return replace(self, asked=self.asked.model_copy(update=alone))
+
+    def by_no_pairs(self) -> Search:
+        """Return the same search where no two features are too much for one set."""
+        return replace(self, quality=Univariate(np.zeros(self.quality.n_features)))
+
+
+def missing_of(
+    search: Search, found: Alternatives, prices: Sequence[Mapping[str, Any]]
+) -> Missing | None:
+    """Return why there are fewer sets than were asked for, if it is proven that there are."""
+    if found.status != "infeasible":
+        return None
+    tau, n_found = search.asked.tau, len(found)
+
+    def finds_more(other: Search, at: float) -> bool:
+        return len(other.sets(at)) > n_found
+
+    remedies: list[Remedy] = []
+    is_there_room_below = any(
+        price["tau"] < tau and len(price["qualities"]) > n_found for price in prices
+    )
+    if is_there_room_below or finds_more(search, _LEAST_TAU):
+        remedies.append("lower_tau")
+    is_at_once = search.asked.search == "simultaneous" and search.asked.number > 1
+    is_one_there = is_at_once and finds_more(search.one_by_one(1), tau)
+    if is_one_there:
+        remedies += ["fewer_alternatives", "sequential"]
+    if search.keep and finds_more(replace(search, keep=()), tau):
+        remedies.append("fewer_kept")
+    if _have_smaller_sets_room(search):
+        remedies.append("fewer_features")
+    if isinstance(search.quality, FCBF) and finds_more(search.by_no_pairs(), tau):
+        remedies.append("another_quality")
+    return {"reason": _reason(search, n_found, is_one_there=is_one_there), "remedies": remedies}
+
+
+def _reason(search: Search, n_found: int, *, is_one_there: bool) -> Reason:
+    """Return the nearest reason that is proven."""
+    if len(search.chosen) == search.quality.n_features:
+        return "all_features"
+    if len(search.keep) == len(search.chosen):
+        return "all_kept"
+    if is_one_there:
+        return "at_once"
+    one_more = search.one_by_one(n_found + 1)
+    if one_more.sets(_LEAST_TAU).status != "infeasible":
+        return "tau"
+    is_by_pairs = isinstance(search.quality, FCBF)
+    if is_by_pairs and one_more.by_no_pairs().sets(_LEAST_TAU).status != "infeasible":
+        return "redundant"
+    return "no_more"
+
+
+def _have_smaller_sets_room(search: Search) -> bool:
+    """Return whether there are as many sets of what is kept and one feature more, each its own."""
+    n_kept, asked = len(search.keep), search.asked
+    size = n_kept + 1
+    if size >= len(search.chosen) or (n_kept and isinstance(search.quality, FCBF)):
+        return False
+    overlap = largest_overlap(size, size, asked.tau, asked.dissimilarity)
+    return overlap >= n_kept and search.quality.n_features - size >= asked.number
+
+
+# What it costs to differ: what one search finds at each tau, no worse than at a higher one.
+#
+# Sets that differ by a tau differ by every lower one. A search that ends without a proof may yet
+# find worse ones there; then those of the higher tau are the best that is known.
+
+TAUS = tuple(tenths / 10 for tenths in range(1, 11))
+
+
+def best_known(
+    found: Mapping[float, Alternatives], n_sets: int, search: Literal["sequential", "simultaneous"]
+) -> dict[float, Alternatives]:
+    """Return what is known of each tau, once what was found at higher ones is looked at.
+
+    Where sets are all there, without a proof, and those of a higher tau are worth more in all,
+    these take their place. Whatever is proven stays as it is, and so do fewer sets.
+    """
+    known: dict[float, Alternatives] = {}
+    best: Alternatives | None = None
+    for tau in sorted(found, reverse=True):
+        sets = found[tau]
+        if best is not None and sets.status == "feasible" and best.total > sets.total:
+            sets = _in_place_of(sets, best, search)
+        if len(sets) == n_sets and (best is None or sets.total > best.total):
+            best = sets
+        known[tau] = sets
+    return {tau: known[tau] for tau in found}
+
+
+def price_of(tau: float, sets: Alternatives) -> dict[str, Any]:
+    """Return what a price curve has of the sets at a tau; a bound that is not known is None."""
+    return {
+        "tau": tau,
+        "qualities": [one.quality for one in sets],
+        "bounds": [if_known(one.bound) for one in sets],
+        "statuses": [one.status for one in sets],
+        "bound": if_known(sets.bound),
+        "status": sets.status,
+    }
+
+
+def if_known(value: float) -> float | None:
+    """Return a number, or None for an infinite one: a set that is not allowed, or no bound."""
+    return value if math.isfinite(value) else None
+
+
+def _in_place_of(
+    sets: Alternatives, better: Alternatives, search: Literal["sequential", "simultaneous"]
+) -> Alternatives:
+    """Return better sets of a higher tau, with what the search at the lower one says of them."""
+    worths = [one.quality for one in better]
+    if search == "sequential":
+        # what bounds the first, beside the chosen set alone, bounds each
+        bounds = [max(worth, sets[0].bound) for worth in worths]
+        bound = math.fsum(bounds)
+    else:
+        bound = max(better.total, sets.bound)
+        solved = Solved(None, better.total, bound, complete=False)
+        # by the smallest, the highest bound of a set is one of any set
+        highest = max(one.bound for one in sets) if sets.aggregate == "min" else math.inf
+        bounds = bounds_in_place(worths, solved, len(worths), sets.aggregate, highest)
+    each = tuple(
+        replace(one, bound=known, status="feasible", seconds=old.seconds)
+        for one, old, known in zip(better, sets, bounds, strict=True)
+    )
+    return replace(sets, sets=each, total=better.total, bound=bound)

@@ -1,0 +1,256 @@
+"""How a model is fitted and tuned on any rows and columns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import StorageError
+from chaffinch.storage.files import FORMAT_VERSION, is_sealed, parse_json, sealed
+from chaffinch.storage.memory import give_back
+from chaffinch.storage.runs.stages import Checkpoints
+from chaffinch.tasks.data.matrix import baseline_values
+from chaffinch.tasks.data.table_check import TableDescription
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.selection import models
+from chaffinch.tasks.selection.core import FittedModel, Floats, Rows, Schema
+from chaffinch.tasks.selection.losses import Loss, resolve_loss
+from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.workers.interface import InProcess, OnDone, Workers
+
+logger = logging.getLogger(__name__)
+
+_FITS = "fits.json"
+_SHARE = 0.05  # of the time that keeping the losses of fits may take
+
+# The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
+_MOST_CANDIDATES = 20
+
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to fit the model, whatever the rows and columns.
+
+    Attributes
+    ----------
+    name : str
+        The model's name in the registry.
+    parameters : mapping
+        Hyper-parameters by the library's own names.
+    seed : int
+        Of everything random in the fit.
+    estimator : object, optional
+        An unfitted scikit-learn estimator that is fitted instead.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    seed: int
+    estimator: Any = None
+
+    def fit(self, rows: Rows, schema: Schema) -> FittedModel:
+        """Fit on all of `rows`."""
+        with said_to_the_user(f"model {self.name} cannot be fitted, try another: "):
+            model: FittedModel
+            if self.estimator is not None:
+                model = models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
+            else:
+                model = models.fit(self.name, rows, schema, self.parameters, seed=self.seed)
+        give_back()  # a fit leaves behind up to twice the rows
+        return model
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning chose.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        With the hyper-parameters of the best candidate.
+    candidates : list of dict
+        What was to choose from.
+    losses : list of float, or None
+        Mean held-out loss of each candidate; None if there was no choice.
+    """
+
+    recipe: Recipe
+    candidates: list[dict[str, Any]]
+    losses: list[float] | None
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Chooses hyper-parameters in this process, whatever the columns.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        With the hyper-parameters that are fixed.
+    settings : SelectionSettings
+        Says what to try.
+    """
+
+    recipe: Recipe
+    settings: SelectionSettings
+
+    def recipe_for(self, rows: Rows, schema: Schema, folds: Sequence[Fold]) -> Recipe:
+        """Return the recipe with the hyper-parameters that do best over the folds of `rows`."""
+        return tune(
+            self.recipe, self.settings, rows, schema, lambda: list(folds), InProcess()
+        ).recipe
+
+
+@dataclass(frozen=True)
+class _CrossValidation:
+    """What every candidate and fold has in common."""
+
+    rows: Rows
+    schema: Schema
+    folds: tuple[Fold, ...]
+    loss: Loss
+    recipe: Recipe
+
+
+def tune(
+    recipe: Recipe,
+    settings: SelectionSettings,
+    rows: Rows,
+    schema: Schema,
+    folds: Callable[[], list[Fold]],
+    workers: Workers,
+    on_done: OnDone | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Tuned:
+    """Choose the hyper-parameters by cross-validation, where there is a choice."""
+    candidates = tuning_candidates(recipe, settings, schema, len(rows))
+    losses: list[float] | None = None
+    if len(candidates) > 1:
+        loss = loss_of(settings, schema)
+        shared = _CrossValidation(rows, schema, tuple(folds()), loss, recipe)
+        losses = _cross_validate(workers, shared, candidates, on_done, checkpoints)
+    best = 0 if losses is None else int(np.argmin(losses))
+    chosen = replace(recipe, parameters={**recipe.parameters, **candidates[best]})
+    return Tuned(chosen, candidates, losses)
+
+
+def baseline_of(settings: SelectionSettings, rows: Rows, description: TableDescription) -> Floats:
+    """Return what each feature is set to when it is masked, shape (d,), from the training part."""
+    asked = settings.baseline
+    if isinstance(asked, str):
+        return baseline_values(rows, description.schema, asked)
+    values = baseline_values(rows, description.schema, "mean")
+    for name, value in asked.items():
+        if name not in description.features:
+            continue  # of a former run, and gone since
+        known = description.categories.get(name)
+        position = description.features.index(name)
+        values[position] = float(value) if known is None else known.index(str(value))
+    return values
+
+
+def loss_of(settings: SelectionSettings, schema: Schema) -> Loss:
+    """Return the loss that the settings ask for."""
+    return resolve_loss(settings.loss, schema, weighted=settings.columns.weight is not None)
+
+
+def recipe_of(settings: SelectionSettings, estimator: Any = None) -> Recipe:
+    """Return the recipe with the hyper-parameters that the settings fix."""
+    return Recipe(settings.model.name, settings.model.parameters, settings.seed, estimator)
+
+
+def tuning_candidates(
+    recipe: Recipe, settings: SelectionSettings, schema: Schema, n_rows: int
+) -> list[dict[str, Any]]:
+    """Return the hyper-parameters to choose from; those that are fixed take part in none."""
+    if recipe.estimator is not None:
+        return [{}]
+    grid = models.parameter_grid(recipe.name, settings.model.tuning, schema.task, n_rows)
+    free = [{k: v for k, v in c.items() if k not in recipe.parameters} for c in grid]
+    distinct = [c for i, c in enumerate(free) if c not in free[:i]]
+    if len(distinct) <= _MOST_CANDIDATES:
+        return distinct
+    drawn = np.random.default_rng(settings.seed).choice(
+        len(distinct), _MOST_CANDIDATES, replace=False
+    )
+    return [distinct[i] for i in sorted(drawn)]
+
+
+def _cross_validate(
+    workers: Workers,
+    shared: _CrossValidation,
+    candidates: list[dict[str, Any]],
+    on_done: OnDone | None,
+    checkpoints: Checkpoints | None,
+) -> list[float]:
+    """Return each candidate's mean loss over the folds."""
+    n_folds = len(shared.folds)
+    items = [(candidate, fold) for candidate in candidates for fold in range(n_folds)]
+    losses = {} if checkpoints is None else _losses_kept(checkpoints)
+    if losses:
+        logger.info("%d of %d fits were made before", len(losses), len(items))
+        if on_done is not None:
+            on_done(len(losses), len(items))
+    left = [number for number in range(len(items)) if number not in losses]
+    began, spent = monotonic(), 0.0
+
+    def keep() -> None:
+        nonlocal spent
+        if checkpoints is not None:
+            asked = monotonic()
+            checkpoints.keep(_FITS, lambda: _as_bytes(losses))
+            spent += monotonic() - asked
+
+    try:
+        with closing(workers.as_done(_fold_loss, shared, [items[i] for i in left])) as results:
+            for position, loss in results:
+                losses[left[position]] = loss
+                if spent <= _SHARE * (monotonic() - began):
+                    keep()
+                if on_done is not None:
+                    on_done(len(losses), len(items))
+    finally:
+        keep()
+    table = np.reshape([losses[i] for i in range(len(items))], (len(candidates), n_folds))
+    return [float(mean) for mean in table.mean(axis=1)]
+
+
+def _as_bytes(losses: Mapping[int, float]) -> bytes:
+    """Return losses by the number of the fit; as text, since one may be infinite or NaN."""
+    exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
+    return sealed({"format_version": FORMAT_VERSION, "losses": exact})
+
+
+def _losses_kept(checkpoints: Checkpoints) -> dict[int, float]:
+    """Return the losses of the fits that were made before a stop."""
+    checkpoints.begin()
+    content = checkpoints.read(_FITS)
+    if content is None:
+        return {}
+    try:
+        kept = parse_json(content, checkpoints.folder / _FITS, {"losses": dict})
+        is_whole = is_sealed(kept)
+    except StorageError:
+        is_whole = False
+    if not is_whole:
+        checkpoints.discard(_FITS, "it is damaged")
+        return {}
+    return {int(number): float(loss) for number, loss in kept["losses"].items()}
+
+
+def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> float:
+    candidate, fold = item
+    fitting, held_out_rows = shared.folds[fold]
+    recipe = replace(shared.recipe, parameters={**shared.recipe.parameters, **candidate})
+    model = recipe.fit(shared.rows.take(fitting), shared.schema)
+    held_out = shared.rows.take(held_out_rows)
+    return shared.loss(held_out.y, model.predict(held_out.X), held_out.weight)

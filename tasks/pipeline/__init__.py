@@ -1,0 +1,1 @@
+"""The stages of a run, and `run.py`, which chains them."""

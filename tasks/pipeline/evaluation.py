@@ -1,0 +1,467 @@
+"""The final models, and the one look at the test part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.storage.files import FORMAT_VERSION, to_json
+from chaffinch.storage.runs.stages import StageRecord, StageWriter
+from chaffinch.tasks.data.reselection_fit import why_gone
+from chaffinch.tasks.data.roles import target_type
+from chaffinch.tasks.data.split_requirements import PARTS
+from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.methods.fitting import loss_of
+from chaffinch.tasks.methods.path_files import PATH_FILE, step_of_each
+from chaffinch.tasks.methods.wrappers import Refit
+from chaffinch.tasks.pipeline.ingestion import description_of, part_roles, part_rows
+from chaffinch.tasks.pipeline.search import mask_of
+from chaffinch.tasks.pipeline.stage import Context, stage
+from chaffinch.tasks.pipeline.training import read_model, tuned_recipe, write_model
+from chaffinch.tasks.selection.core import Floats, Mask, Schema
+from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.settings.identity import versions
+from chaffinch.tasks.settings.methods import Reselect
+from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.statistics.bootstrap import (
+    Interval,
+    difference_of,
+    interval_in_words,
+    paired_interval,
+    resampling_units,
+    signed,
+)
+from chaffinch.tasks.statistics.verdict import (
+    compare,
+    constant_prediction,
+    is_decisive,
+    too_few_units,
+)
+
+_FITTED = ("train", "mask_validation")  # the parts that the final models are fitted on
+
+
+@stage
+def retrain(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    chosen: StageRecord,
+) -> None:
+    """Fit the final model on the kept features, and its rival on all of them.
+
+    Both on the training and mask-validation rows together: the published runs used the training
+    rows alone, but once the mask is fixed nothing stands against the larger part.
+    """
+    schema, mask = description_of(described).schema, mask_of(chosen)
+    rows = part_rows(context, described, divided, *_FITTED)
+    recipe = tuned_recipe(context, trained)
+    write_model(writer, "all_features_model", recipe.fit(rows, schema))
+    context.on_progress("retrain", 1, 2)
+    rows = rows.select(mask)  # the last that is asked of the other columns
+    write_model(writer, "model", recipe.fit(rows, schema.select(mask)))
+    writer.result = {"kind": trained.result["kind"], "rows": len(rows)}
+
+
+@stage
+def evaluate(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    eliminated: StageRecord,
+    chosen: StageRecord,
+    retrained: StageRecord,
+) -> None:
+    """Score both final models on every part, compare them on the test part, write the contract.
+
+    The only stage that reads the test rows, and it reads them once.
+    """
+    schema, mask = description_of(described).schema, mask_of(chosen)
+    kind, loss = retrained.result["kind"], loss_of(context.settings, schema)
+    selected = read_model(context, retrained, "model", kind, schema.select(mask))
+    everything = read_model(context, retrained, "all_features_model", kind, schema)
+    losses: dict[str, dict[str, float]] = {}
+    fitted: list[tuple[NDArray[Any], Floats | None]] = []  # targets and weights, for a constant
+    for done, part in enumerate(PARTS):
+        rows = part_rows(context, described, divided, part)
+        before = everything.predict(rows.X)
+        after = selected.predict(rows.X[:, mask])
+        losses[part] = {
+            "all_features": loss(rows.y, before, rows.weight),
+            "selected": loss(rows.y, after, rows.weight),
+        }
+        if part == "test":
+            roles = part_roles(context, described, divided, part)
+            units = resampling_units(len(rows), groups=roles.groups, times=roles.times)
+            constant = _constant(loss, fitted, len(rows), schema.n_classes)
+            seed = context.settings.seed
+            comparison = compare(loss, rows, before, after, constant, mask, units, seed=seed)
+        elif part in _FITTED:
+            fitted.append((rows.y, rows.weight))
+        context.on_progress("evaluate", done + 1, len(PARTS))
+    contract = _contract(context, described, divided, trained, eliminated, chosen)
+    contract["losses"] = losses
+    contract["comparison"] = asdict(comparison)
+    writer.write("selection.json", to_json(contract))
+    metrics = {
+        "losses": losses,
+        "comparison": asdict(comparison),
+        "mask_validation_loss_unmasked": eliminated.result["unmasked_loss"],
+        "candidates": chosen.result["candidates"],
+        "tuning": trained.result["candidates"],
+        "seconds": {
+            record.stage: record.seconds
+            for record in (described, divided, trained, eliminated, chosen, retrained)
+        },
+    }
+    writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **metrics}))
+    writer.result = {"losses": losses, "comparison": asdict(comparison)}
+
+
+def _constant(
+    loss: Loss, fitted: Sequence[tuple[NDArray[Any], Floats | None]], n_rows: int, n_classes: int
+) -> Floats:
+    """Return a constant made of the targets and weights of some parts, for rows of another."""
+    y = np.concatenate([of_part for of_part, _ in fitted])
+    weights = [weight for _, weight in fitted if weight is not None]
+    weight = np.concatenate(weights) if weights else None
+    return constant_prediction(loss, y, weight, n_rows, n_classes)
+
+
+def _contract(
+    context: Context,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    eliminated: StageRecord,
+    chosen: StageRecord,
+) -> dict[str, Any]:
+    """Return what a reader of the feature contract needs, but for the losses."""
+    description, mask = description_of(described), mask_of(chosen)
+    schema = description.schema
+    settings, dataset = context.settings, context.dataset
+    step_of = step_of_each(eliminated.read_table(PATH_FILE))
+    kept = [j for j in range(len(mask)) if mask[j]]
+    method = settings.method.kind
+    dropped: list[dict[str, Any]] = [
+        {"name": name, "reason": f"removed by {method}", "step": step_of[name]}
+        if name in step_of
+        else {"name": name, "reason": f"not chosen by {method}"}
+        for j, name in enumerate(schema.features)
+        if not mask[j]
+    ]
+    dropped += [{"name": n, "reason": why} for n, why in description.excluded.items()]
+    dropped += [{"name": name, "reason": "left out as asked"} for name in settings.columns.drop]
+    return {
+        "format_version": FORMAT_VERSION,
+        "format": "chaffinch feature contract",
+        "dataset": {
+            "hash": dataset.hash,
+            "rows": dataset.n_rows,
+            "rows_by_part": divided.result["rows"],
+        },
+        "target": {
+            "name": settings.target,
+            "task": schema.task,
+            "type": target_type(dataset.columns[settings.target]),
+            "classes": list(description.classes),
+        },
+        "features": [
+            _feature(
+                schema,
+                j,
+                dataset.columns[schema.features[j]],
+                description.categories,
+                trained,
+                step_of.get(schema.features[j]),
+            )
+            for j in kept
+        ],
+        "dropped": dropped,
+        "candidates": list(schema.features),
+        "model": {
+            "kind": trained.result["kind"],
+            "name": settings.model.name,
+            "parameters": trained.result["parameters"],
+        },
+        "loss": trained.result["loss"],
+        "warnings": list(description.warnings),
+        **_scales(context),
+        "settings": settings.model_dump(mode="json"),
+        "seed": settings.seed,
+        "versions": versions(),
+    }
+
+
+def _scales(context: Context) -> dict[str, Any]:
+    """Return the scales of the table's series, where they were scaled."""
+    history = context.settings.history
+    if history is None or history.scale == "none":
+        return {}
+    return {"scales": context.run.description["scales"]}
+
+
+def _feature(
+    schema: Schema,
+    j: int,
+    kind: str,
+    categories: dict[str, tuple[str, ...]],
+    trained: StageRecord,
+    step: int | None,
+) -> dict[str, Any]:
+    name, value = schema.features[j], trained.result["baseline"][j]
+    if not schema.n_categories[j]:
+        return {
+            "name": name,
+            "type": "number",
+            "values": "boolean" if kind == "bool" else "number",
+            "baseline": value,
+            "step": step,
+        }
+    known = list(categories[name])
+    return {
+        "name": name,
+        "type": "category",
+        "baseline": known[int(value)],
+        "step": step,
+        "categories": known,
+    }
+
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges predictions of the test rows.
+
+    Attributes
+    ----------
+    refit : Refit
+        Fits on the training and mask-validation rows, holds out the test rows.
+    units : ndarray of int, shape (n,)
+        From `resampling_units`, of the n test rows.
+    seed : int
+        Of the resampling.
+    """
+
+    refit: Refit
+    units: Index
+    seed: int
+
+    @property
+    def n_units(self) -> int:
+        """How many rows, groups or blocks of time there are."""
+        return int(self.units.max()) + 1
+
+    def loss(self, prediction: Floats) -> float:
+        """Return the test loss."""
+        rows = self.refit.held_out
+        return self.refit.loss(rows.y, prediction, rows.weight)
+
+    def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
+        """Return how much lower or higher the first loss is, with its interval if there is one.
+
+        What is rounding alone is 0.
+        """
+        interval: Interval | None = paired_interval(
+            self.refit.loss,
+            self.refit.held_out,
+            other,
+            prediction,
+            self.units,
+            confidence=CONFIDENCE,
+            seed=self.seed,
+        )
+        difference = difference_of(self.loss(prediction), self.loss(other))
+        return {"difference": difference, "interval": interval}
+
+
+def judge_of(
+    context: Context, described: StageRecord, divided: StageRecord, trained: StageRecord
+) -> Judge:
+    """Return the judge of a run, who fits with the hyper-parameters that its tuning chose."""
+    schema = description_of(described).schema
+    test = part_rows(context, described, divided, "test")
+    roles = part_roles(context, described, divided, "test")
+    refit = Refit(
+        part_rows(context, described, divided, "train", "mask_validation"),
+        test,
+        schema,
+        tuned_recipe(context, trained),
+        loss_of(context.settings, schema),
+    )
+    units = resampling_units(len(test), groups=roles.groups, times=roles.times)
+    return Judge(refit, units, context.settings.seed)
+
+
+def predicted(refit: Refit, mask: Mask) -> Floats:
+    """Return what a model fitted on the features of a mask (d,) alone makes of the test rows."""
+    return refit.model(mask).predict(refit.held_out.X[:, mask])
+
+
+# What a reselection changed, and whether the test rows say that it should.
+#
+# Everything is chosen by now, so that a look at the test rows chooses nothing. All sets are
+# refitted on the newer rows, the training and mask-validation parts, so that the sets alone differ.
+
+CHANGES_FILE = "changes.json"
+
+ChangeVerdict = Literal["change", "keep the former set", "cannot tell"]
+
+
+@stage
+def judge_changes(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    eliminated: StageRecord,
+    chosen: StageRecord,
+    retrained: StageRecord,
+) -> None:
+    """Compare the former set, the new one and all features on the test rows, and each change."""
+    description, new = description_of(described), mask_of(chosen)
+    schema, method = description.schema, former_of(context.settings)
+    former = np.isin(schema.features, list(method.former))
+    judge = judge_of(context, described, divided, trained)
+    kind, X = retrained.result["kind"], judge.refit.held_out.X
+    everything = read_model(context, retrained, "all_features_model", kind, schema)
+    selected = read_model(context, retrained, "model", kind, schema.select(new))
+    predictions = {"all": everything.predict(X), "new": selected.predict(X[:, new])}
+    changed = np.flatnonzero(former != new).tolist()
+    undone = [_undone(new, j) for j in changed]
+    fitted = context.workers.map(
+        predicted,
+        judge.refit,
+        [former, *(mask for mask in undone if mask.any())],
+        lambda done, total: context.on_progress("judge_changes", done, total),
+    )
+    predictions["former"] = fitted.pop(0) if len(changed) else predictions["new"]
+    made = {trial["feature"]: trial for trial in eliminated.result["trials"] if trial["is_made"]}
+    changes = []
+    for j, mask in zip(changed, undone, strict=True):
+        name = schema.features[j]
+        without = fitted.pop(0) if mask.any() else None
+        changes.append(
+            {
+                "feature": name,
+                "change": _kind_of_change(name, method),
+                "difference": None,
+                "interval": None,
+                **({} if without is None else judge.difference(predictions["new"], without)),
+                "mask_validation": _reason(made.get(name)),
+            }
+        )
+    against = judge.difference(predictions["new"], predictions["former"])
+    verdict = _verdict(against["interval"], judge.n_units, is_same=not len(changed))
+    sets = {"former": former, "new": new, "all": np.ones_like(new)}
+    scores = {
+        name: {"n_features": int(mask.sum()), "test_loss": judge.loss(predictions[name])}
+        for name, mask in sets.items()
+    }
+    gone = why_gone(method, context.settings, description.features, description.excluded)
+    content = {
+        "format_version": FORMAT_VERSION,
+        "format": "chaffinch changes",
+        "former_run": method.former_run,
+        "former": list(method.former),
+        "features": [name for name, kept in zip(schema.features, new, strict=True) if kept],
+        "gone": [{"feature": name, "reason": reason} for name, reason in gone.items()],
+        "changes": changes,
+        "n_tried": len(eliminated.result["trials"]),
+        "sets": scores,
+        "comparisons": [
+            {"set": one, "against": other, **judge.difference(predictions[one], predictions[other])}
+            for one, other in (("new", "former"), ("new", "all"), ("former", "all"))
+        ],
+        "confidence": CONFIDENCE,
+        "units": judge.n_units,
+        "verdict": verdict,
+        "sentence": _sentence(verdict, scores, against, judge, len(gone), is_same=not len(changed)),
+    }
+    writer.write(CHANGES_FILE, to_json(content))
+    writer.result = content
+
+
+def former_of(settings: SelectionSettings) -> Reselect:
+    """Return what a reselection begins with."""
+    if not isinstance(settings.method, Reselect):
+        raise ValueError(f"method {settings.method.kind} begins with no former set")
+    return settings.method
+
+
+def _undone(mask: Mask, feature: int) -> Mask:
+    other = mask.copy()
+    other[feature] = not other[feature]
+    return other
+
+
+def _kind_of_change(name: str, method: Reselect) -> str:
+    if name in method.former:
+        return "left"
+    return "returned" if name in method.known else "new"
+
+
+def _reason(trial: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what decided on the mask-validation rows; None of what is kept as asked."""
+    return trial and {"difference": trial["difference"], "highest": trial["highest"]}
+
+
+def _verdict(interval: Interval | None, n_units: int, *, is_same: bool) -> ChangeVerdict:
+    if is_same:
+        return "keep the former set"
+    if interval is None or not is_decisive(interval, n_units):
+        return "cannot tell"
+    return "change" if interval[1] < 0 else "keep the former set"
+
+
+def _sentence(
+    verdict: ChangeVerdict,
+    scores: dict[str, dict[str, Any]],
+    against: dict[str, Any],
+    judge: Judge,
+    n_gone: int,
+    *,
+    is_same: bool,
+) -> str:
+    new, former = scores["new"], scores["former"]
+    n_left = former["n_features"]
+    keep, its = "Keep the former set", f"its {_counted(n_left)}"
+    the_former = f"the former {n_left}"
+    if n_gone:
+        n_all = n_left + n_gone
+        keep, its = "Keep what is left of the former set", f"the {n_left} left of its {n_all}"
+        the_former = f"the {n_left} left of the former {n_all}"
+    if is_same:
+        return (
+            f"{keep}: of all that was tried on the newer rows, nothing was shown to be better than "
+            f"{its}."
+        )
+    interval = interval_in_words(against["interval"], CONFIDENCE)
+    measured = (
+        f"with the new {_counted(new['n_features'])} the test loss "
+        f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "
+        f"{former['test_loss']:.4g} with {the_former}; difference "
+        f"{signed(against['difference'])}, {interval}."
+    )
+    if lacking := too_few_units(judge.n_units):
+        return f"{lacking}, so that no verdict is possible: {measured}"
+    return {
+        "change": f"Change to the new set: {measured}",
+        "keep the former set": f"{keep}, the new one is worse: {measured}",
+        "cannot tell": f"This test part cannot tell which set is better: {measured}",
+    }[verdict]
+
+
+def _counted(number: int) -> str:
+    return "1 feature" if number == 1 else f"{number} features"

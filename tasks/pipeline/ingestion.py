@@ -1,0 +1,196 @@
+"""From a source to a described, split dataset: the first steps of every run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import TypeAdapter
+
+from chaffinch.storage.datasets import dataset
+from chaffinch.storage.datasets.column_names import check_known
+from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.runs.stages import StageRecord, StageWriter
+from chaffinch.storage.sources import is_elsewhere, read_source
+from chaffinch.storage.sources.addresses import S3Address, place_of
+from chaffinch.storage.sources.column_info import column_names
+from chaffinch.tasks.data.lag_features import prepared
+from chaffinch.tasks.data.matrix import Roles, load_roles, load_rows
+from chaffinch.tasks.data.outer_folds import OuterFolds
+from chaffinch.tasks.data.reselection_fit import (
+    check_columns_fit,
+    may_lack,
+    odd_since,
+    within_reach,
+)
+from chaffinch.tasks.data.roles import roles_of, said_in_role
+from chaffinch.tasks.data.split_requirements import PARTS
+from chaffinch.tasks.data.splits import split_rows
+from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.table_check import TableDescription, check_names, describe_table
+from chaffinch.tasks.pipeline.stage import Context, stage
+from chaffinch.tasks.selection.core import Rows
+from chaffinch.tasks.settings.methods import Reselect
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+_DESCRIPTION = TypeAdapter(TableDescription)
+_read_before: ContextVar[dict[str, Dataset] | None] = ContextVar("read_before", default=None)
+
+
+@contextmanager
+def each_read_once() -> Iterator[None]:
+    """Ask nobody elsewhere twice for the same table inside: a check comes before its run."""
+    before = _read_before.set({})
+    try:
+        yield
+    finally:
+        _read_before.reset(before)
+
+
+def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
+    """Bring a table into typed, content-hashed, hash-shuffled Parquet."""
+    before = _read_before.get()
+    if before is None or not is_elsewhere(source):
+        return _ingested(source, settings, datasets)
+    asked = f"{source} {settings.model_dump_json()}"
+    if asked not in before:
+        before[asked] = _ingested(source, settings, datasets)
+    return before[asked]
+
+
+def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
+    columns = settings.columns
+    _check_header(source, settings)
+    source = _with_history(source, settings)
+    with (
+        _fit_for_the_former_run(source, settings),
+        within_reach(settings),
+        said_in_role(roles_of(settings)),
+    ):
+        return dataset.ingest(
+            source,
+            datasets,
+            categorical=columns.categorical,
+            numeric=columns.numeric,
+            drop=columns.drop,
+            labels=None if settings.task == "regression" else settings.target,
+            may_lack=may_lack(settings),
+        )
+
+
+def _check_header(source: Any, settings: SelectionSettings) -> None:
+    """Refuse a file that lacks a column before its rows are read, which may take long."""
+    is_file = isinstance(place_of(source), Path | S3Address)
+    if is_file and settings.history is None:  # which may name columns that it makes
+        names = column_names(source)
+        known = may_lack(settings)
+        check_known([name for name in settings.columns.drop if name not in known], names)
+        check_names(pa.schema([(name, pa.null()) for name in names]), settings)
+
+
+@contextmanager
+def _fit_for_the_former_run(source: Any, settings: SelectionSettings) -> Iterator[None]:
+    """Let an error inside name all that newer rows lack of what a former run kept.
+
+    Costs nothing unless there is an error: only then is the source read once more.
+    """
+    try:
+        yield
+    except InputError:
+        if isinstance(settings.method, Reselect):
+            names = read_source(source, drop=settings.columns.drop).column_names
+            check_columns_fit(settings.method, names, settings.columns.drop)
+        raise
+
+
+def _with_history(source: Any, settings: SelectionSettings) -> Any:
+    """Return the source, with the features that are made of its past if any are asked for."""
+    return source if settings.history is None else prepared(source, settings)[0]
+
+
+@contextmanager
+def rows_counted_in_the_source(
+    source: Any, settings: SelectionSettings, outer_folds: OuterFolds | None = None
+) -> Iterator[None]:
+    """Let an error inside name rows as the source has them, not as the shuffled dataset has.
+
+    Costs nothing unless there is an error: only then is the source read once more.
+    """
+    try:
+        yield
+    except InputError:
+        columns = settings.columns
+        table = read_source(_with_history(source, settings), columns.categorical, drop=columns.drop)
+        there = set(table.column_names)  # of what is named, all but what a reselection passes over
+        typed = dataset.type_columns(
+            table.drop_columns([name for name in columns.drop if name in there]),
+            categorical=there.intersection(columns.categorical),
+            numeric=there.intersection(columns.numeric),
+            has_others=True,
+        )
+        describe_table(typed, settings, outer_folds)
+        raise
+
+
+@stage
+def describe(context: Context, writer: StageWriter) -> None:
+    """Check the table against the settings and profile its columns."""
+    description = describe_table(context.dataset.read(), context.settings)
+    method = context.settings.method
+    if isinstance(method, Reselect):
+        odd = odd_since(method, description.classes, context.dataset.hash)
+        description = replace(description, warnings=(*odd, *description.warnings))
+    writer.write("profile.json", _DESCRIPTION.dump_json(description, indent=2))
+
+
+@stage
+def split(context: Context, writer: StageWriter, described: StageRecord) -> None:
+    """Deal the rows out to the four parts."""
+    description = description_of(described)
+    roles = load_roles(context.dataset, context.settings, description)
+    splits = split_rows(
+        roles.y,
+        context.settings,
+        groups=roles.groups,
+        times=roles.times,
+        classes=description.classes,
+    )
+    part = np.empty(len(roles.y), dtype=np.int8)
+    for code, name in enumerate(PARTS):
+        part[getattr(splits, name)] = code
+    column = pa.table({"part": pa.DictionaryArray.from_arrays(part, list(PARTS))})
+    writer.write_with("splits.parquet", lambda path: pq.write_table(column, path))
+    writer.result = {"rows": {name: len(getattr(splits, name)) for name in PARTS}}
+
+
+def description_of(described: StageRecord) -> TableDescription:
+    """Return the description that `describe` recorded."""
+    return _DESCRIPTION.validate_json(described.read("profile.json"))
+
+
+def part_index(divided: StageRecord, parts: Collection[str]) -> Index:
+    """Return the positions of the rows in any of `parts`, in the dataset's order."""
+    part = divided.read_table("splits.parquet")["part"].cast(pa.string())
+    return np.flatnonzero(np.isin(part.to_numpy(), list(parts)))
+
+
+def part_rows(context: Context, described: StageRecord, divided: StageRecord, *parts: str) -> Rows:
+    """Load the rows of some parts, and no others, as a model sees them."""
+    index = part_index(divided, parts)
+    return load_rows(context.dataset, context.settings, description_of(described), index)
+
+
+def part_roles(
+    context: Context, described: StageRecord, divided: StageRecord, *parts: str
+) -> Roles:
+    """Load target, weights, groups and times of the rows of some parts, as `part_rows` has them."""
+    roles = load_roles(context.dataset, context.settings, description_of(described))
+    return roles.take(part_index(divided, parts))

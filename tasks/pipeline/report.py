@@ -1,0 +1,113 @@
+"""The last stage: gather what the others recorded into the report, drawn now or when asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from chaffinch.storage.runs.stages import StageRecord, StageWriter
+from chaffinch.storage.runs.store import Run
+from chaffinch.tasks.methods.path_files import PATH_FILE, scores_of_result
+from chaffinch.tasks.pipeline.ingestion import description_of
+from chaffinch.tasks.pipeline.search import mask_of
+from chaffinch.tasks.pipeline.stage import Context, stage
+from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.page import elimination_chart_of, render_report
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+_PAGE, _CONTENT = "report.html", "report.json"
+
+
+@stage
+def write_report(
+    context: Context,
+    writer: StageWriter,
+    described: StageRecord,
+    divided: StageRecord,
+    trained: StageRecord,
+    eliminated: StageRecord,
+    chosen: StageRecord,
+    retrained: StageRecord,
+    evaluated: StageRecord,
+    *further: StageRecord,
+) -> None:
+    """Write ``report.html``; of a run that is not kept, only what it would say."""
+    records = (described, divided, trained, eliminated, chosen, retrained, evaluated, *further)
+    content = content_of(context.run.name, records)
+    if context.is_kept:
+        writer.write(_PAGE, render_report(content))
+    else:
+        writer.write(_CONTENT, content.to_json())
+
+
+def report_of(written: StageRecord) -> bytes | ReportContent:
+    """Return the page of a finished run, or what it says where it was not drawn."""
+    if _PAGE in written.files:
+        return written.read(_PAGE)
+    return ReportContent.from_json(written.read(_CONTENT))
+
+
+def content_of(title: str, records: Sequence[StageRecord]) -> ReportContent:
+    """Return what the report of a run is made from."""
+    stages = {record.stage: record for record in records}
+    found = {record.stage: record.result for record in records}
+    description, eliminated = description_of(stages["describe"]), found["optimise_mask"]
+    table = stages["optimise_mask"].read_table(PATH_FILE)
+    steps = table.to_pydict()
+    has_rounds, has_searches = "round" in steps, "probabilities" in steps
+    has_masks = "features" in steps and not has_rounds and not has_searches
+    numbers, left = steps["step"], steps["features_left"]
+    losses = steps.get("loss", [None] * len(numbers))  # a ranking has scores instead
+    features = steps.get("feature")  # whole masks have several
+    return ReportContent(
+        title=title,
+        contract=json.loads(stages["evaluate"].read("selection.json")),
+        unmasked_loss=eliminated["unmasked_loss"],
+        path=[] if features is None else list(zip(numbers, features, losses, left, strict=True)),
+        masks=list(zip(numbers, left, losses, strict=True)) if has_masks else None,
+        rounds=table.to_pylist() if has_rounds else None,
+        searches=_searches(table, eliminated["searches"]) if has_searches else None,
+        candidates=found["choose_mask"]["candidates"],
+        tuning=found["train_base_model"]["candidates"],
+        warnings=description.warnings,
+        profile=description.profile,
+        seconds={record.stage: record.seconds for record in records},
+        alternatives=found.get("score_alternatives"),
+        changes=found.get("judge_changes"),
+        trials=eliminated.get("trials"),
+        scores=scores_of_result(
+            table, eliminated, description.features, mask_of(stages["choose_mask"]).tolist()
+        ),
+        sizes=eliminated.get("sizes"),
+    )
+
+
+def _searches(table: pa.Table, said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return each search with its curves."""
+    of_each: list[dict[str, Any]] = [
+        {**one, "iteration": [], "entropy": [], "stability": [], "features_left": []}
+        for one in said
+    ]
+    curves = ("iteration", "entropy", "stability", "features_left")
+    for row in table.select(["search", *curves]).to_pylist():
+        for name in curves:
+            of_each[row["search"] - 1][name].append(row[name])
+    return of_each
+
+
+def elimination_image(run: Run) -> bytes | None:
+    """Return the report's elimination curve as SVG; None where the method measures none."""
+    drawn: Markup | None = elimination_chart_of(content_of(run.name, run.records()))
+    return None if drawn is None else standing_alone(drawn)
+
+
+def overlap_image(sets: Mapping[str, Collection[str]]) -> bytes | None:
+    """Return which features sets have in common as SVG; None where there is one set at most."""
+    return standing_alone(overlap_chart(sets)) if len(sets) > 1 and any(sets.values()) else None

@@ -1,0 +1,243 @@
+"""The whole story, told once: a table in, the features worth keeping and a retrained model out.
+
+`chaffinch.select` runs it as plain functions; the Prefect flow hands in a `through` that makes a
+task of each step. Neither knows more of it than this file says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.runs.stages import StageRecord
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources import check_source, is_elsewhere, read_source, source_name
+from chaffinch.tasks.data.lag_features import prepared
+from chaffinch.tasks.data.reselection_fit import within_reach
+from chaffinch.tasks.errors import refuse_warnings, said_to_the_user
+from chaffinch.tasks.methods.alternatives import MODEL_GAIN
+from chaffinch.tasks.methods.fitting import loss_of, recipe_of
+from chaffinch.tasks.pipeline.alternatives import score_alternatives, search_alternatives
+from chaffinch.tasks.pipeline.evaluation import evaluate, judge_changes, retrain
+from chaffinch.tasks.pipeline.ingestion import (
+    describe,
+    description_of,
+    ingest,
+    rows_counted_in_the_source,
+    split,
+)
+from chaffinch.tasks.pipeline.report import write_report
+from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
+from chaffinch.tasks.pipeline.stage import Context, OnProgress, tell_nobody
+from chaffinch.tasks.pipeline.training import train_base_model
+from chaffinch.tasks.selection import models
+from chaffinch.tasks.selection.baselines.importances import check_importances, check_tree_shap
+from chaffinch.tasks.selection.baselines.names import BY_IMPORTANCE
+from chaffinch.tasks.selection.core import Schema
+from chaffinch.tasks.selection.losses import check_loss
+from chaffinch.tasks.settings.identity import identity, versions
+from chaffinch.tasks.settings.methods import Pefs, Reselect
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.workers.dask_cluster import open_workers
+from chaffinch.tasks.workers.logging import logging_about
+
+Through = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def select_features(
+    source: Any,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    *,
+    through: Through = lambda step: step,
+    on_progress: OnProgress = tell_nobody,
+    estimator: Any = None,
+    is_kept: bool = True,
+) -> Run:
+    """Run the story, or what is left of it, and return the finished run.
+
+    Parameters
+    ----------
+    source : path or address, or pandas, polars or Arrow table
+        The table.
+    settings : SelectionSettings
+        Everything that can change the result.
+    execution : ExecutionSettings
+        Store, cluster and workers.
+    through : callable, optional
+        Takes each step to the callable that is called in its place.
+    on_progress : callable, optional
+        Called with a step's name, its items done, and their number in all.
+    estimator : object, optional
+        An unfitted scikit-learn estimator in place of a model by name.
+    is_kept : bool
+        Whether the store outlives the call; if not, the report is not drawn.
+
+    Raises
+    ------
+    InputError
+        If the table, the settings or the store cannot be used.
+    StorageError
+        If the store fails on the way, such as a full disk.
+    WorkersError
+        If the workers die again and again.
+    """
+    begun = _begun(source, settings, execution, through, on_progress, estimator, is_kept=is_kept)
+    with begun as (context, described):
+        divided = through(split)(context, described)
+        trained = through(train_base_model)(context, described, divided)
+        eliminated = through(optimise_mask)(context, described, divided, trained)
+        chosen = through(choose_mask)(context, described, divided, trained, eliminated)
+        retrained = through(retrain)(context, described, divided, trained, chosen)
+        evaluated = through(evaluate)(
+            context, described, divided, trained, eliminated, chosen, retrained
+        )
+        told = [evaluated]
+        if isinstance(settings.method, Reselect):
+            told += [
+                through(judge_changes)(
+                    context, described, divided, trained, eliminated, chosen, retrained
+                )
+            ]
+        if settings.alternatives is not None:
+            found = through(search_alternatives)(context, described, divided, trained, chosen)
+            scored = through(score_alternatives)(
+                context, described, divided, trained, chosen, retrained, found
+            )
+            told += [found, scored]
+        through(write_report)(
+            context, described, divided, trained, eliminated, chosen, retrained, *told
+        )
+    return context.run
+
+
+def check(
+    source: Any,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    *,
+    on_progress: OnProgress = tell_nobody,
+) -> tuple[str, ...]:
+    """Refuse whatever can be refused before anything is trained, and return what is odd.
+
+    Runs the first two steps, ingestion and description, which the run itself then finds done.
+
+    Returns
+    -------
+    tuple of str
+        What is worth a second look, one sentence each.
+
+    Raises
+    ------
+    InputError
+        See `select_features`.
+    """
+    with _begun(source, settings, execution, _plainly, on_progress, None) as (_, described):
+        return description_of(described).warnings
+
+
+@contextmanager
+def _begun(
+    source: Any,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    through: Through,
+    on_progress: OnProgress,
+    estimator: Any,
+    *,
+    is_kept: bool = True,
+) -> Iterator[tuple[Context, StageRecord]]:
+    """Open the run of a table that has been read, typed and found fit."""
+    check_source(source)
+    check_settings(settings, estimator)
+    store = Store.open(execution.store)
+    on_progress("ingest", 0, 1)
+    # rows that may change meanwhile are read once, where scales and made features must fit them
+    once = settings.history is not None and is_elsewhere(source)
+    rows = read_source(source, settings.columns.categorical) if once else source
+    dataset = through(ingest)(rows, settings, store.datasets)
+    on_progress("ingest", 1, 1)
+    run = store.run(run_name(source, settings, dataset, estimator))
+    with (
+        logging_about(run=run.name, dataset=dataset.hash[:16]),
+        run.lock(),
+        open_workers(execution.cluster, execution.workers) as workers,
+    ):
+        context = Context(dataset, run, settings, workers, on_progress, estimator, store, is_kept)
+        with rows_counted_in_the_source(rows, settings):
+            described = through(describe)(context)
+        description = description_of(described)
+        check_fit(settings, description.schema, estimator)
+        refuse_warnings(description.warnings, strict=execution.strict)
+        if not run.exists:
+            run.describe(
+                {
+                    "source": source_name(source),
+                    "dataset": dataset.hash,
+                    "settings": settings.model_dump(mode="json"),
+                    "versions": versions(),
+                    **_scales(rows, settings),
+                }
+            )
+        yield context, described
+
+
+def _scales(source: Any, settings: SelectionSettings) -> dict[str, Any]:
+    """Return the scales of a table's series, for whoever wants to come back from them."""
+    if settings.history is None or settings.history.scale == "none":
+        return {}
+    return {"scales": prepared(source, settings)[1]}
+
+
+def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Call a step as it is."""
+    return step
+
+
+def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
+    """Refuse what is wrong with model, loss or method whatever the table; InputError."""
+    if isinstance(settings.method, Pefs):
+        settings.method.check_memory()
+    model, task = settings.model, None if settings.task == "auto" else settings.task
+    with said_to_the_user():
+        check_loss(settings.loss)
+        if estimator is not None:
+            models.check_estimator(estimator, task)
+            return
+        models.check_model(model.name, task, model.parameters)
+        models.check_tuning(model.name, model.tuning)
+
+
+def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None) -> None:
+    """Refuse a model or a loss that does not fit target, weights or method; InputError."""
+    model, weighted = settings.model, settings.columns.weight is not None
+    with within_reach(settings), said_to_the_user():
+        loss_of(settings, schema)
+        if estimator is not None:
+            models.check_estimator(estimator, schema.task, weighted=weighted)
+        else:
+            models.check_model(model.name, schema.task, model.parameters, weighted=weighted)
+        kind = settings.method.kind
+        if kind in ("select_from_model", *BY_IMPORTANCE):
+            fit = recipe_of(settings, estimator).fit
+            check_importances(model.name, schema.n_classes, fit, kind)
+        if settings.alternatives is not None and settings.alternatives.quality == "model_gain":
+            fit = recipe_of(settings, estimator).fit
+            check_importances(model.name, schema.n_classes, fit, MODEL_GAIN)
+        if kind == "tree_shap":
+            check_tree_shap(model.name, model.parameters)
+
+
+def run_name(
+    source: Any, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
+) -> str:
+    """Return the name of the run: what a person recognises, then what makes it this run.
+
+    Equal rows, settings and versions have the same name, which is how a killed run is found again.
+    """
+    words = [source_name(source).split(".")[0], settings.method.kind, settings.model.name]
+    readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
+    return f"{readable}-{identity(settings, dataset.hash, estimator)[:10]}"

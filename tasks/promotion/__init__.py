@@ -1,0 +1,1 @@
+"""Differences between runs, the gate, and promotion."""

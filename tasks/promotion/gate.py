@@ -1,0 +1,129 @@
+"""The gate: whether a new contract takes the place of the promoted one, or a person decides.
+
+A set is promoted without a person if it is worth it and harmless. Worth it: its test loss is shown
+to be lower (the whole interval lies below zero), or it has fewer features and its loss is shown to
+be hardly higher (the interval ends below the tolerance). Harmless: few features change, none was
+gained that alone tells the target, and nobody has just gone back from a promotion.
+
+What is not worth it is not asked about either: the promoted set stays, whatever noise made another
+win this time. So sets do not flap, and a person is only asked where there is something to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.runs.promotions import Promotion
+from chaffinch.tasks.promotion.difference import Difference
+from chaffinch.tasks.promotion.kept_run import LossDifference
+from chaffinch.tasks.reporting.text import interval, number, share
+from chaffinch.tasks.settings.execution import PromotionSettings
+from chaffinch.tasks.statistics.bootstrap import Interval
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
+
+Outcome = Literal["promote", "keep", "wait"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the gate says of a run.
+
+    Attributes
+    ----------
+    outcome : "promote", "keep" or "wait"
+        The new contract is promoted; the promoted one stays; a person decides.
+    reason : str
+        Why, in a sentence.
+    """
+
+    outcome: Outcome
+    reason: str
+
+
+def decide(
+    difference: Difference | None, last: Promotion | None, settings: PromotionSettings
+) -> Decision:
+    """Return whether the new contract of a difference takes the place of the promoted one.
+
+    Notes
+    -----
+    The first contract is for a person: every later one is measured against it, and a set with a
+    column that is not known in time would have a loss that no honest set ever comes below.
+    """
+    if last is None:
+        return Decision(
+            "wait",
+            "nothing was promoted yet, and all later contracts are measured against the first.",
+        )
+    if difference is None:
+        return Decision("wait", f"the promoted contract, of {last.run}, cannot be read.")
+    if difference.gone:
+        return Decision(
+            "wait",
+            f"the newer rows lack {quoted(list(difference.gone))} of the promoted set.",
+        )
+    if difference.is_same:
+        return Decision("keep", "the run keeps the same features.")
+    loss = difference.loss
+    if loss is None:
+        return Decision("wait", f"the loss cannot be compared: {difference.why_no_loss}.")
+    if loss.interval is None or loss.units < FEWEST_UNITS:
+        return Decision(
+            "wait",
+            f"{loss.units} test rows, groups or blocks of time decide nothing; {FEWEST_UNITS} are "
+            "needed.",
+        )
+    worth = _worth(difference, loss, loss.interval, settings)
+    if worth.outcome == "keep":
+        return worth
+    harms = list(_harms(difference, last, settings))
+    return Decision("wait", f"{harms[0]}; else it would pass: {worth.reason}") if harms else worth
+
+
+def _worth(
+    difference: Difference, loss: LossDifference, ends: Interval, settings: PromotionSettings
+) -> Decision:
+    """Return whether the new set is worth a change, harmless or not."""
+    low, high = ends
+    measured = (
+        f"difference {number(loss.difference, '+')}, "
+        f"{loss.confidence:.0%} interval {interval(ends)}"
+    )
+    if high < 0:
+        return Decision("promote", f"its test loss is lower: {measured}.")
+    if low > 0:
+        return Decision("keep", f"the new set's test loss is higher: {measured}.")
+    if difference.n_after >= difference.n_before:
+        return Decision("keep", f"nothing shows that the new set is better: {measured}.")
+    most = settings.tolerance * abs(loss.before)
+    if high <= most:
+        return Decision(
+            "promote",
+            f"with fewer features its test loss is at most {number(high, '+')} higher, of "
+            f"{number(most)} tolerated.",
+        )
+    return Decision(
+        "keep",
+        f"nothing shows that the new set, though smaller, is as good: its test loss may be "
+        f"{number(high, '+')} higher, of {number(most)} tolerated.",
+    )
+
+
+def _harms(difference: Difference, last: Promotion, settings: PromotionSettings) -> Iterator[str]:
+    """Yield what speaks against a change without a person."""
+    if difference.telling:
+        one = len(difference.telling) == 1
+        yield (
+            f"{quoted(difference.telling)} alone {'tells' if one else 'tell'} the target, and may "
+            "not be known before it is"
+        )
+    if difference.share_changed > settings.most_changed:
+        yield (
+            f"{share(round(difference.share_changed, 3))} of the features change, of "
+            f"{share(settings.most_changed)} that may"
+        )
+    if last.how == "rollback":
+        yield "the last promotion was taken back, and nobody has promoted since"

@@ -1,0 +1,430 @@
+"""The report's tables and chart of the alternatives to the chosen features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, PAPER, figure_of, markup
+from chaffinch.tasks.reporting.tables import Kind, Table
+from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
+from chaffinch.tasks.settings.alternatives import CLIMBED
+from chaffinch.tasks.statistics.verdict import too_few_units
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+_CURVES = 6  # more are not to be told apart
+_ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set called optimal
+
+
+def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
+    """Return the sets side by side, the chosen one first."""
+    chosen = alternatives["chosen"]
+    rows = [
+        ("chosen", number(chosen["quality"]), NOTHING, number(chosen_loss), NOTHING, NOTHING),
+    ]
+    rows += [
+        (
+            number(place),
+            number(one["quality"]),
+            proof(alternatives, one) or NOTHING,
+            number(one["test_loss"]),
+            number(one["difference"], "+"),
+            interval(one["interval"]),
+        )
+        for place, one in enumerate(alternatives["sets"], start=1)
+    ]
+    columns: dict[str, Kind] = {
+        "Set": "text",
+        "Quality": "number",
+        "Proof": "text",
+        "Test loss": "number",
+        "Less the chosen set's": "number",
+        f"{alternatives['confidence']:.0%} interval": "number",
+    }
+    return Table("The sets", columns, rows, 0)
+
+
+def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
+    """Return every feature of each set, the chosen one first."""
+    sets = features_of_each(alternatives)
+    rows = [(name, ", ".join(features)) for name, features in sets.items()]
+    return Table("Features of each set", {"Set": "text", "Features": "name"}, rows)
+
+
+def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+    """Return what is known of how good a set is; nothing where the worst of all counts."""
+    if _is_smallest_counted(alternatives):
+        return ""
+    is_proven, best = one["status"] == "optimal", "the best"
+    if _is_found_at_once(alternatives):
+        best = "the best beside the others"  # there may be better ones beside the chosen set alone
+    elif is_proven:
+        best = "the best there is"
+    return best if is_proven else _unproven(one["quality"], one["bound"], best)
+
+
+def proof_of_all(alternatives: Mapping[str, Any]) -> str:
+    """Return what is known of the sets together, where they are found at once; or nothing."""
+    if not alternatives["sets"]:
+        return ""
+    is_proven, bound = alternatives["status"] == "optimal", alternatives.get("bound")
+    qualities = [one["quality"] for one in alternatives["sets"]]
+    if _is_smallest_counted(alternatives):
+        if is_proven:
+            return "The worst of them is the best that it can be: proven"
+        return f"The worst of them is {_unproven(min(qualities), bound, 'the best it can be')}"
+    if not _is_found_at_once(alternatives):
+        return ""
+    if is_proven:
+        return "No other such sets are worth more in all: proven"
+    known = _unproven(math.fsum(qualities), bound, "the best there can be")
+    return f"All together they are {known}"
+
+
+def why_undecided(alternatives: Mapping[str, Any], n_units: int) -> str:
+    """Return that the test part is too small for the intervals; nothing where it is not."""
+    lacking = too_few_units(n_units)
+    if not (lacking and alternatives["sets"]):
+        return ""
+    # of one unit there is no interval
+    has_intervals = any(one["interval"] is not None for one in alternatives["sets"])
+    what = "intervals" if has_intervals else "differences"
+    return f"{lacking}, so that these {what} decide nothing"
+
+
+def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
+    return bool(alternatives["settings"]["aggregate"] == "min")
+
+
+def _is_found_at_once(alternatives: Mapping[str, Any]) -> bool:
+    asked = alternatives["settings"]
+    return bool(asked.get("search") == "simultaneous" and asked["number"] > 1)
+
+
+def _unproven(quality: float, bound: float | None, best: str) -> str:
+    """Return how much better than a quality the best can be, by a bound that is no lower."""
+    if bound is None:
+        return "not proven best"
+    if _is_reached(quality, bound):
+        return f"{best}, but for rounding"
+    if quality >= 0 and bound > 0:
+        return f"at most {share((bound - quality) / bound)} short of {best}"
+    return f"at most {number(bound - quality)} short of {best}"
+
+
+def _is_reached(quality: float, bound: float | None) -> bool:
+    """Return whether nothing is better than a quality, but for rounding."""
+    return bound is not None and bound - quality <= _ROUNDING * abs(bound)
+
+
+def why_worthless(alternatives: Mapping[str, Any]) -> str:
+    """Return why the chosen set has no quality; nothing where it has one."""
+    if alternatives["chosen"]["quality"] is not None:
+        return ""
+    quality = alternatives["settings"]["quality"]
+    if quality == "fcbf":
+        return (
+            "By fcbf the chosen set has no quality: one of its features makes another redundant, "
+            "which it allows in no set"
+        )
+    return f"By {quality} the chosen set has no quality: it is one that it does not allow"
+
+
+def features_of_each(alternatives: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the features of each set by what it is called, the chosen one first."""
+    chosen = {"chosen": alternatives["chosen"]["features"]}
+    others = enumerate(alternatives["sets"], start=1)
+    return chosen | {number(place): one["features"] for place, one in others}
+
+
+def overlaps(alternatives: Mapping[str, Any]) -> Table:
+    """Return how many features each two sets have in common."""
+    sets = {name: set(features) for name, features in features_of_each(alternatives).items()}
+    rows = [
+        (name, *(number(len(features & other)) for other in sets.values()))
+        for name, features in sets.items()
+    ]
+    columns: dict[str, Kind] = {"Set": "text", **dict.fromkeys(sets, "number")}
+    return Table("Features in common", columns, rows)
+
+
+def price_caption(alternatives: Mapping[str, Any]) -> str:
+    """Return what the chart of prices shows, which points are not proven, and why curves end."""
+    prices, asked = alternatives["prices"], alternatives["settings"]
+    most = max(len(price["qualities"]) for price in prices)
+    each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
+    said = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
+    said += "The line marks the tau asked for."
+    taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
+    if taus:
+        said += f" An open point, as at a tau of {listed(taus)}, is "
+        if asked["quality"] in CLIMBED:
+            said += "where the search stopped, there or at a higher tau: no exchange of features "
+            said += "that it tried was better, or time was over. It is not proven best."
+        else:
+            said += "the best that was found, there or at a higher tau, before the search stopped, "
+            said += "and not proven best."
+    drawn = min(asked["number"], _CURVES)
+    ends = [price for price in prices if len(price["qualities"]) < drawn]
+    # of runs from before the status was kept, nothing is known
+    if any(price.get("status") == "infeasible" for price in ends):
+        is_at_once = asked["search"] == "simultaneous" and asked["number"] > 1
+        none = (
+            f"are no {number(asked['number'])} such sets at once"
+            if is_at_once
+            else "is no such set"
+        )
+        said += f" A curve ends where it is proven that there {none}."
+    unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
+    if unproven:
+        said += f" At a tau of {listed(unproven)} the search ended before it had all sets, which "
+        said += "proves nothing."
+    return said
+
+
+def _are_open(asked: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
+    """Return whether each set drawn at a tau may be bettered; at once, all of them or none may.
+
+    As in the table, it may not where rounding alone is between it and its bound.
+    """
+    qualities = price["qualities"]
+    n_drawn = min(len(qualities), _CURVES)
+    # runs from before bounds were kept have none
+    if asked["search"] == "simultaneous":
+        if price.get("status") != "feasible":
+            return [False] * n_drawn
+        in_all = min(qualities) if asked["aggregate"] == "min" else math.fsum(qualities)
+        return [not _is_reached(in_all, price.get("bound"))] * n_drawn
+    bounds = price.get("bounds", [None] * len(qualities))
+    each = zip(price["statuses"][:n_drawn], qualities, bounds, strict=False)
+    return [status == "feasible" and not _is_reached(*known) for status, *known in each]
+
+
+def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
+    """Draw what each alternative is worth by tau, open where it is not proven; None without any."""
+    prices: Sequence[Mapping[str, Any]] = alternatives["prices"]
+    most = max(len(price["qualities"]) for price in prices)
+    if not most:
+        return None
+    chosen, asked = alternatives["chosen"]["quality"], alternatives["settings"]["tau"]
+    label = (
+        f"Quality of each alternative against tau, from {number(prices[0]['tau'])} to "
+        f"{number(prices[-1]['tau'])}; the chosen set "
+        f"{'has none' if chosen is None else f'has {number(chosen)}'}."
+    )
+    with figure_of("price", 9.0, 3.6) as figure:
+        axes = figure.add_subplot()
+        if chosen is not None:
+            axes.axhline(
+                chosen,
+                color=INK,
+                linewidth=1,
+                linestyle=(0, (4, 3)),
+                label=f"chosen set: {number(chosen)}",
+            )
+        for place in range(min(most, _CURVES)):
+            there = [price for price in prices if len(price["qualities"]) > place]
+            taus = [price["tau"] for price in there]
+            worths = [price["qualities"][place] for price in there]
+            are_open = [_are_open(alternatives["settings"], price)[place] for price in there]
+            alpha = 1 - 0.8 * place / _CURVES
+            axes.plot(
+                taus,
+                worths,
+                "o-",
+                color=ACCENT,
+                alpha=alpha,
+                markersize=4,
+                markevery=[not is_open for is_open in are_open],
+                label=f"set {place + 1}",
+            )
+            axes.plot(
+                list(compress(taus, are_open)),
+                list(compress(worths, are_open)),
+                "o",
+                markersize=5,
+                markerfacecolor=PAPER,
+                markeredgecolor=(ACCENT, alpha),
+            )
+        axes.axvline(asked, color=MUTED, linewidth=1, alpha=0.6)
+        axes.set_xlim(0.05, 1.05)
+        axes.set_xticks([price["tau"] for price in prices])
+        axes.set_xlabel("tau, how far apart the sets are at least")
+        axes.set_ylabel("quality")
+        axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        axes.grid(axis="y")
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=7, handlelength=1.8)
+        return markup(figure, label)
+
+
+_CAME = {"left": "Left", "returned": "Returned", "new": "New"}
+
+
+def lines_of_changes(changes: Mapping[str, Any]) -> list[str]:
+    """Return what changed in lines of plain text, the verdict first."""
+    lines = [changes["sentence"]]
+    lines += [f"  Left: {one['feature']} ({one['reason']})" for one in changes["gone"]]
+    for one in changes["changes"]:
+        said = f"  {_CAME[one['change']]}: {one['feature']}"
+        if one["difference"] is not None:
+            said += f", which changes the test loss by {_measured(one)}"
+        lines.append(said)
+    return lines
+
+
+def each_change(changes: Mapping[str, Any]) -> Table:
+    """Return a row for each feature that left or came in."""
+    rows = [(one["feature"], "left", one["reason"], *[NOTHING] * 3) for one in changes["gone"]]
+    for one in changes["changes"]:
+        seen = one["mask_validation"]
+        rows.append(
+            (
+                one["feature"],
+                one["change"],
+                "kept as asked" if seen is None else number(seen["difference"], "+"),
+                NOTHING if seen is None else number(seen["highest"], "+"),
+                number(one["difference"], "+") if one["difference"] is not None else NOTHING,
+                interval(one["interval"]),
+            )
+        )
+    columns: dict[str, Kind] = {
+        "Feature": "name",
+        "Change": "text",
+        "Mask-validation difference": "number",
+        "At most": "number",
+        "Test difference": "number",
+        f"{changes['confidence']:.0%} interval": "number",
+    }
+    return Table("What changed", columns, rows)
+
+
+def each_set(changes: Mapping[str, Any]) -> Table:
+    """Return the former set, the new one and all features, refitted on the newer rows."""
+    against = {one["set"]: one for one in changes["comparisons"] if one["against"] == "all"}
+    between = changes["comparisons"][0]
+    rows = [
+        (
+            {"all": "all features"}.get(name, name),
+            number(one["n_features"]),
+            number(one["test_loss"]),
+            _measured(between) if name == "new" else NOTHING,
+            NOTHING if name == "all" else _measured(against[name]),
+        )
+        for name, one in changes["sets"].items()
+    ]
+    columns: dict[str, Kind] = {
+        "Set": "text",
+        "Features": "number",
+        "Test loss": "number",
+        "Less the former set's": "number",
+        "Less that of all features": "number",
+    }
+    return Table("The sets, each refitted on the newer rows", columns, rows, 1)
+
+
+def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
+    """Return all that a reselection tried, in its order."""
+    rows = [
+        (
+            one["feature"],
+            one["change"],
+            number(one["difference"], "+"),
+            number(one["highest"], "+"),
+            "yes" if one["is_made"] else "no",
+        )
+        for one in tried
+    ]
+    columns: dict[str, Kind] = {
+        "Feature": "name",
+        "To": "text",
+        "Mask-validation difference": "number",
+        "At most": "number",
+        "Done": "text",
+    }
+    return Table("What was tried", columns, rows)
+
+
+def _measured(one: Mapping[str, Any]) -> str:
+    difference = number(one["difference"], "+")
+    return difference if one["interval"] is None else f"{difference} {interval(one['interval'])}"
+
+
+_REMEDIES = {
+    "lower_tau": "a lower tau",
+    "fewer_alternatives": "fewer alternatives",
+    "sequential": "the sequential search",
+    "fewer_kept": "fewer features to keep in every set",
+    "fewer_features": "fewer chosen features",
+    "another_quality": "another quality",
+}
+_LONGER = (
+    "That proves nothing; give it a longer time limit: --alternatives-time-limit, or time_limit of "
+    "AlternativeSettings."
+)
+
+
+def why_missing(alternatives: Mapping[str, Any]) -> str:
+    """Return why there are fewer sets than were asked for."""
+    if alternatives["status"] == "infeasible":
+        return _proven(alternatives)
+    which = "no further one" if alternatives["sets"] else "none"
+    if alternatives["settings"]["quality"] in CLIMBED:
+        return f"{which} was found before the time was over, or on the way of the climb"
+    return f"{which} was found before the time was over"
+
+
+def what_makes_room(alternatives: Mapping[str, Any]) -> str:
+    """Return in a sentence what would make room for more sets; nothing where nothing is known."""
+    if alternatives["status"] != "infeasible":
+        return _LONGER
+    remedies = [_REMEDIES[remedy] for remedy in _missing(alternatives)["remedies"]]
+    if not remedies:
+        return ""
+    *others, last = remedies
+    said = f"{', '.join(others)} or {last}" if others else last
+    return f"{said[0].upper()}{said[1:]} makes room."
+
+
+def nothing_found(alternatives: Mapping[str, Any]) -> str:
+    """Return the sentences that stand for the sets where there is none."""
+    size, tau = len(alternatives["chosen"]["features"]), number(alternatives["settings"]["tau"])
+    different = f"differs from the chosen one by a tau of {tau}"
+    if alternatives["status"] != "infeasible":
+        said = f"No set of {counted(size, 'feature')} was found that {different}: "
+        said += f"{why_missing(alternatives)}."
+    elif _missing(alternatives)["reason"] == "tau":
+        said = f"There is no set of {counted(size, 'feature')} that {different}."
+    else:
+        said = f"There are no alternatives: {why_missing(alternatives)}."
+    return f"{said} {what_makes_room(alternatives)}".strip()
+
+
+def _proven(alternatives: Mapping[str, Any]) -> str:
+    """Return why it is proven that there are no more sets."""
+    is_first, size = not alternatives["sets"], len(alternatives["chosen"]["features"])
+    other = f"no {'other' if is_first else 'further'} possible set of {counted(size, 'feature')}"
+    reasons = {
+        "tau": "no set differs that much from the chosen one"
+        if is_first
+        else "no further set differs that much from all before it",
+        "at_once": f"there are no {number(alternatives['settings']['number'])} sets at once that "
+        "differ that much from the chosen one and each other",
+        "redundant": f"{other} is free of redundant pairs, which fcbf asks for",
+        "all_features": "the chosen set has all features",
+        "all_kept": "all chosen features are to be kept in every set",
+        "no_more": f"there is {other}",
+    }
+    return reasons[_missing(alternatives)["reason"]]
+
+
+def _missing(alternatives: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return reason and remedies; of runs from before these were kept, what is true of any."""
+    asked = alternatives["settings"]
+    is_at_once = asked["search"] == "simultaneous" and asked["number"] > 1
+    plain: dict[str, Any] = {"reason": "at_once" if is_at_once else "tau", "remedies": []}
+    return alternatives.get("missing") or plain

@@ -1,0 +1,217 @@
+"""How numbers, settings and losses are put into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from chaffinch.tasks.data.lag_features import made_names
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.selection.baselines.names import MASKING, OF_ROWS_HELD_OUT, REFITTING
+from chaffinch.tasks.selection.reselection import RESELECT
+from chaffinch.tasks.settings.columns import HistorySettings
+
+NOTHING = "\N{EN DASH}"
+_LONGEST_LIST = 30
+# Control characters would be lost or break a name; their pictures show that they are there.
+_PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
+
+
+def number(value: float | None, sign: str = "") -> str:
+    """Return a number to four significant digits, thousands separated."""
+    if value is None:
+        return NOTHING
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return f"{value:{sign}}"
+    if isinstance(value, int) or 999.95 <= abs(value) < 1e15:
+        return f"{value:{sign},.0f}"
+    return f"{value:{sign}.4g}"
+
+
+def counted(amount: int, thing: str) -> str:
+    """Return how many there are of a thing whose plural takes an s."""
+    return f"{number(amount)} {thing}" if amount == 1 else f"{number(amount)} {thing}s"
+
+
+def interval(ends: Iterable[float] | None) -> str:
+    """Return an interval of signed numbers; a dash where there is none, as of one unit."""
+    if ends is None:
+        return NOTHING
+    return f"[{', '.join(number(end, '+') for end in ends)}]"
+
+
+def share(value: float) -> str:
+    """Return a number in 0..1 as per cent."""
+    return f"{number(round(100 * value, 10))} %"
+
+
+def plain(value: Any) -> str:
+    """Return any setting, figure or label as text."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return listed(f"{key} = {plain(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return listed(plain(item) for item in value)
+    return str(value)
+
+
+def listed(texts: Iterable[str], longest: int = _LONGEST_LIST) -> str:
+    """Return texts with commas between them; of a long list, the start and how many follow."""
+    items = list(texts)
+    if not items:
+        return "none"
+    more = len(items) - longest
+    shown = ", ".join(items[:longest])
+    return f"{shown} and {number(more)} more" if more > 0 else shown
+
+
+def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield nested settings as dotted names and text."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from flattened(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", plain(value)
+
+
+def visible(text: str) -> str:
+    """Return a text with pictures in place of its control characters."""
+    return text.translate(_PICTURES)
+
+
+def as_used(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings with the columns that history was made of, where none were named."""
+    history = settings.get("history")
+    if history is None or history["columns"]:
+        return settings
+    return {**settings, "history": {**history, "columns": [settings["target"]]}}
+
+
+def made_of_earlier_rows(settings: Mapping[str, Any]) -> str | None:
+    """Return which features the run itself made; None where it made none."""
+    history = as_used(settings).get("history")
+    if history is None:
+        return None
+    asked = HistorySettings(**history)
+    names = [name for column in asked.columns for name in made_names(column, asked)]
+    return f"Made of earlier rows of {listed(asked.columns)}: {listed(names)}."
+
+
+def on_scales(settings: Mapping[str, Any]) -> str | None:
+    """Return what is on the scale of its series, the losses too; None where nothing is."""
+    history = as_used(settings).get("history")
+    if history is None or history.get("scale", "none") == "none":
+        return None
+    target = settings["target"]
+    others = [name for name in history["columns"] if name != target]
+    scaled = f"{target} and {listed(others)} are" if others else f"{target} is"
+    return (
+        f"The target {scaled} on each series' own scale, and so are the losses and "
+        "predictions: less the mean that the series has in the training part, and divided by how "
+        "far it reaches from that there."
+    )
+
+
+_SEVERAL = {"slack": "slacks", "penalty": "penalties", "size": "sizes asked for"}
+
+
+def not_searched(content: ReportContent) -> str | None:
+    """Return why PEFS made no search, or not each; None where it made all that were asked for."""
+    left_out = [one for one in content.searches or () if one not in content.searches_made]
+    if not left_out:
+        return None
+    sizes = sorted({one["n_features"] for one in left_out if "n_features" in one})
+    said = "Nothing was searched, and no network trained"
+    if content.searches_made:
+        figures = [*map(number, sizes[:-1]), counted(sizes[-1], "feature")]
+        said = f"For {' and '.join(figures)} nothing was searched"
+    return f"{said}: {_why_one_set_is_left(content, sizes)}."
+
+
+def _why_one_set_is_left(content: ReportContent, sizes: list[int]) -> str:
+    kept = set(content.contract["settings"].get("columns", {}).get("keep", ()))
+    n_listed = len(kept & set(content.contract["candidates"]))
+    if content.n_candidates == 1:
+        return "there is one feature, and nothing to choose from"
+    if n_listed == content.n_candidates:
+        return "all features are on the keep list"
+    reasons = {
+        content.n_candidates: "as many were asked for as there are",
+        n_listed: "no more were asked for than are on the keep list",
+    }
+    return ", or ".join(reasons[size] for size in sizes)
+
+
+def why_one_candidate(content: ReportContent) -> str | None:
+    """Return why one set alone stood for choice; None where there were several."""
+    if not content.has_one_candidate:
+        return None
+    method, asked = content.contract["settings"]["method"], content.candidates[0]["settings"]
+    is_slack, is_penalty = content.method in ("gbmo", "afs_bm"), method.get("penalties") is not None
+    what = "slack" if is_slack else "penalty" if is_penalty else "size"
+    if content.searches is not None and not content.searches_made and is_penalty:
+        return "there was one set alone"
+    if len(asked) == 1:
+        return f"one {what} was asked for"
+    return f"all {_SEVERAL[what]} led to the same features"
+
+
+_PURPOSE = {
+    "train": "tuning, fitting, the baseline",
+    "mask_validation": "which feature to mask next; then fitting",
+    "model_validation": "how many features to keep",
+    "test": "the verdict; nothing is chosen by it",
+}
+_PURPOSE_IN_A_RANKING = {
+    "train": "tuning, fitting, the ranking",
+    "mask_validation": "fitting alone",
+}
+_PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT = {
+    "train": "tuning, fitting",
+    "mask_validation": "the ranking; then fitting",
+}
+_PURPOSE_IN_REFITS = {
+    "train": "tuning, fitting",
+    "mask_validation": "the losses of the refits; then fitting",
+}
+_PURPOSE_IN_FOLDS = {
+    "train": "tuning, the folds of the search, fitting",
+    "mask_validation": "the folds of the search; then fitting",
+}
+_PURPOSE_IN_SEARCHES_BY_PROBABILITIES = {
+    "train": "tuning, fitting, the baseline, the probabilities",
+    "mask_validation": "the losses of the networks; then fitting",
+}
+_PURPOSE_WITHOUT_A_SEARCH = {"mask_validation": "fitting alone"}
+_PURPOSE_BESIDE_A_LOWEST_SCORE = {"model_validation": "nothing: the lowest score set the size"}
+_PURPOSE_OF_A_SIZE_THAT_STANDS = {"model_validation": "the loss of the one candidate"}
+
+
+def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
+    """Return what each part was used for by the method."""
+    purpose = _PURPOSE
+    if content.method in OF_ROWS_HELD_OUT:
+        purpose = _PURPOSE | _PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT
+    elif content.method in MASKING:
+        purpose = _PURPOSE | _PURPOSE_IN_FOLDS
+    elif content.searches_made:
+        purpose = _PURPOSE | _PURPOSE_IN_SEARCHES_BY_PROBABILITIES
+    elif content.searches is not None:
+        purpose = _PURPOSE | _PURPOSE_WITHOUT_A_SEARCH
+    elif content.scores is not None:
+        purpose = _PURPOSE | _PURPOSE_IN_A_RANKING
+    elif content.method in (*REFITTING, RESELECT):
+        purpose = _PURPOSE | _PURPOSE_IN_REFITS
+    if content.contract["settings"]["method"].get("min_score") is not None:
+        return purpose | _PURPOSE_BESIDE_A_LOWEST_SCORE
+    if content.is_sized or content.has_one_candidate:
+        return purpose | _PURPOSE_OF_A_SIZE_THAT_STANDS
+    return purpose

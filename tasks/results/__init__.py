@@ -1,0 +1,1 @@
+"""What a run gives: its contract, fitted model and result."""

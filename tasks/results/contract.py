@@ -1,0 +1,289 @@
+"""The feature contract as an ETL job meets it: what it must read, and whether rows still fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import parse_json
+from chaffinch.storage.sources import read_source
+from chaffinch.storage.sources.column_info import column_bytes
+from chaffinch.tasks.data.arrow import as_numbers
+from chaffinch.tasks.data.column_profile import check_largest
+from chaffinch.tasks.data.lag_features import made_names
+from chaffinch.tasks.data.matrix import feature_matrix
+from chaffinch.tasks.data.roles import TargetType, labels_of
+from chaffinch.tasks.results.model import typed_feature
+from chaffinch.tasks.settings.columns import HistorySettings
+from chaffinch.tasks.settings.methods import FeatureKind
+
+_MOST_NAMES = 10  # of one message
+
+
+class _Part(BaseModel):
+    """A part of a contract, which may have been written by hand; what is not known is let be."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Feature(_Part):
+    name: str
+    type: FeatureKind
+    categories: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _category_has_categories(self) -> Self:
+        if self.type == "category" and self.categories is None:
+            raise ValueError("a category must have categories")
+        return self
+
+
+class _Target(_Part):
+    name: str
+    task: Literal["regression", "classification"]
+    classes: list[str]
+    type: TargetType = "text"
+
+    @model_validator(mode="after")
+    def _classes_are_of_the_type(self) -> Self:
+        labels_of(self.classes, self.type)
+        return self
+
+
+class _LeftOut(_Part):
+    name: str
+    reason: str = "left out"
+
+
+class _Dataset(_Part):
+    hash: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
+
+
+class _Comparison(_Part):
+    verdict: str
+    sentence: str
+    units: int
+
+
+class _Columns(_Part):
+    weight: str | None
+    group: str | None
+    time: str | None
+
+
+class _Settings(_Part):
+    columns: _Columns
+    history: HistorySettings | None = None
+
+
+def _each_once(names: list[str]) -> list[str]:
+    counted = Counter(names).most_common(1)
+    if counted and counted[0][1] > 1:
+        raise ValueError(f"{counted[0][0]!r} is named twice")
+    return names
+
+
+def _each_feature_once(features: list[_Feature]) -> list[_Feature]:
+    _each_once([feature.name for feature in features])
+    return features
+
+
+class _Contract(_Part):
+    target: _Target
+    features: Annotated[list[_Feature], Field(min_length=1), AfterValidator(_each_feature_once)]
+    candidates: Annotated[list[str], AfterValidator(_each_once)]
+    dropped: list[_LeftOut] = []
+    dataset: _Dataset = _Dataset()
+    settings: _Settings
+    model: dict[str, Any]
+    seed: int
+    versions: dict[str, Any]
+    losses: dict[str, Any]
+    comparison: _Comparison
+    warnings: list[str]
+
+
+def check_contract(content: bytes) -> None:
+    """Raise ValueError with the first thing that is wrong with the JSON of a contract."""
+    try:
+        _Contract.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        found = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}".removeprefix(": ")
+        raise ValueError(f"{found:.300}") from error
+
+
+def parse_contract(content: bytes, path: Path) -> dict[str, Any]:
+    """Return the contract in the bytes of a ``selection.json``, which lies at `path`."""
+    contract = parse_json(content, path, {})
+    try:
+        check_contract(content)
+    except ValueError as error:
+        raise StorageError(f"{path} is damaged ({error}); remove it and run again") from error
+    return contract
+
+
+@dataclass(frozen=True)
+class BytesRead:
+    """What reading the columns of a contract takes of a source.
+
+    Attributes
+    ----------
+    kept, all : int
+        Bytes of the contract's columns, and of all.
+    """
+
+    kept: int
+    all: int
+
+    @property
+    def share_saved(self) -> float:
+        """What need not be read, in 0..1; 0 of a source that takes no bytes."""
+        return 1 - self.kept / self.all if self.all else 0.0
+
+
+class FeatureContract(dict[str, Any]):
+    """The whole of ``selection.json``, as a dictionary that also knows what it asks of a table."""
+
+    @property
+    def features(self) -> list[str]:
+        """Kept features, in the table's order."""
+        return [feature["name"] for feature in self["features"]]
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of a source that the kept features are, or are made of, in the features' order.
+
+        Features made of earlier rows ask for the column that they are made of, and for the time,
+        which comes after all features; last comes the series, where there are some. The series is
+        asked for as well where it was scaled, as predictions are on its scale.
+        """
+        history, order = self._history(), self["settings"]["columns"]["time"]
+        features = self.features
+        if history is None:
+            return features
+        made = {c: made_names(c, history) for c in history.columns or (self["target"]["name"],)}
+        origin = {name: column for column, names in made.items() for name in names}
+        asked = [origin.get(name, name) for name in features]
+        needs_order = not origin.keys().isdisjoint(features)
+        needs_series = needs_order or history.scale == "series"
+        roles = [order if needs_order else None, history.series if needs_series else None]
+        return list(dict.fromkeys([*asked, *(role for role in roles if role is not None)]))
+
+    def validate(self, table: Any) -> None:
+        """Refuse a table that no longer holds what the contract was made from.
+
+        Parameters
+        ----------
+        table : path or address, or pandas, polars or Arrow table
+            Newer rows, with the `columns` of the contract; others are not looked at.
+
+        Raises
+        ------
+        InputError
+            If a column is missing, or a kept feature holds another type: text, or true and false,
+            where there were numbers, or numbers where there was text; or if a number is beyond
+            1e30. Of what features are made of, that it is there counts.
+
+        Notes
+        -----
+        Stricter than a prediction, which reads numbers out of text where it can. A column without
+        any value fits all the same: of a few rows it may well have none, it is of no type, and the
+        model was made to predict without it. So do 0 and 1 where there was true and false, which
+        many databases write so.
+        """
+        categories = {
+            feature["name"]: tuple(feature["categories"])
+            for feature in self["features"]
+            if feature["type"] == "category"
+        }
+        source, columns = read_source(table, categories, may_be_empty=True), self.columns
+        missing = [name for name in columns if name not in source.column_names]
+        if missing:
+            raise InputError(
+                f"the table lacks {quoted(missing[:_MOST_NAMES])}, {len(missing)} of the "
+                f"{len(columns)} columns that the contract needs; bring them back, or select anew"
+            )
+        for feature in self["features"]:
+            name = feature["name"]
+            if name in source.column_names:
+                _check_type(source, name, categories.get(name), feature.get("values"))
+
+    def bytes_in(self, source: Any) -> BytesRead:
+        """Return what reading the contract's columns takes of a source, and all of it.
+
+        Parameters
+        ----------
+        source : path or address, or pandas, polars or Arrow table
+            Of Parquet the compressed columns count, of delimited text its fields, of a table in
+            memory its buffers.
+
+        Raises
+        ------
+        InputError
+            If the source cannot be read, or lacks one of the columns.
+        """
+        found, columns = column_bytes(source), self.columns
+        missing = [name for name in columns if name not in found]
+        if missing:
+            raise InputError(
+                f"the source lacks {quoted(missing[:_MOST_NAMES])}; name the one that the contract "
+                "was made from"
+            )
+        return BytesRead(sum(found[name] for name in columns), sum(found.values()))
+
+    def _history(self) -> HistorySettings | None:
+        history = self["settings"].get("history")
+        return None if history is None else HistorySettings(**history)
+
+
+def _check_type(
+    source: pa.Table, name: str, categories: tuple[str, ...] | None, values: str | None
+) -> None:
+    """Refuse a column that is of another kind than the contract says."""
+    held = source.column(name)
+    if held.null_count == len(held):
+        return
+    if categories is None:
+        if _is_text(held.type):
+            raise InputError(_changed(name, "text", "numbers", held))
+        if pa.types.is_boolean(held.type) and values == "number":
+            raise InputError(_changed(name, "true and false", "numbers", held))
+        numbers = as_numbers(typed_feature(source, name, is_category=False))
+        check_largest(f"column {name!r}", numbers, ", or leave it empty")
+        return
+    typed = typed_feature(source, name, is_category=True)
+    codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})
+    if not _is_text(held.type) and np.isnan(codes).all():
+        raise InputError(_changed(name, str(held.type), "text", held))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _changed(name: str, now: str, before: str, held: pa.ChunkedArray) -> str:
+    example = held.drop_null()[0].as_py()
+    return (
+        f"column {name!r} holds {now}, such as {example!r}, where the contract has {before}; bring "
+        "its type back, or select anew"
+    )

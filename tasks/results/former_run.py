@@ -1,0 +1,211 @@
+"""The former run that a reselection begins with: its contract, and the settings that follow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
+from chaffinch.storage.files import check_regular, parse_json, path_from
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources import reading
+from chaffinch.tasks.results.contract import FeatureContract, check_contract
+from chaffinch.tasks.results.result import CONTRACT_FILE, SelectionResult, load_result, load_run
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.methods import Reselect, ReselectionSettings
+from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
+
+_OURS = ("lightgbm", "xgboost", "mlp", "linear")
+_GIVE = f"give a run's name, its folder or its {CONTRACT_FILE}"
+
+
+@dataclass(frozen=True)
+class Former:
+    """What a reselection takes from a former run.
+
+    Attributes
+    ----------
+    run : str
+        Its name; empty where a contract came by itself.
+    contract : mapping
+        As in ``selection.json``.
+    folder : Path or None
+        Where the run is kept; None where it is not, or a contract came by itself.
+    """
+
+    run: str
+    contract: Mapping[str, Any]
+    folder: Path | None = None
+
+
+def read_former(given: SelectionResult | str | Path, store: str | Path) -> Former:
+    """Return what is known of a former run."""
+    if isinstance(given, SelectionResult):
+        return Former(given.run, given.contract, given.folder)
+    if not isinstance(given, str | PathLike):
+        raise InputError(
+            f"a former run must be a result, a name or a path but is {in_one_line(given)}; {_GIVE}"
+        )
+    path = path_from(given, "a run", _GIVE)
+    check_regular(path, "a run", _GIVE)
+    if path.is_dir():
+        home = path.absolute()
+        if not Run(home).exists:
+            raise InputError(f"folder {given} is no run; {_GIVE}")
+        result = load_result(Store.find(home.parent.parent).existing(home.name))
+    elif path.is_file():
+        return Former("", _read_contract(path))
+    else:
+        result = load_run(str(given), store=store)
+    return Former(result.run, result.contract, result.folder)
+
+
+def _read_contract(path: Path) -> dict[str, Any]:
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        with suppress(RecursionError):
+            json.loads(content)
+    except ValueError as error:
+        raise InputError(f"{path.name} is no feature contract (not JSON); {_GIVE}") from error
+    try:
+        contract = parse_json(content, path, {})
+        check_contract(content)
+    except LaterReleaseError:
+        raise
+    except (StorageError, ValueError) as error:
+        # the remedy after it is one for a store
+        found = str(error).rpartition("; ")[0] if isinstance(error, StorageError) else error
+        raise InputError(f"{path.name} is no feature contract ({found}); {_GIVE}") from error
+    return contract
+
+
+def load_contract(
+    given: SelectionResult | str | Path, *, store: str | Path = "chaffinch-store"
+) -> FeatureContract:
+    """Return the feature contract of a finished run.
+
+    Parameters
+    ----------
+    given : SelectionResult, str or Path
+        A result, the name of a run in the store, its folder, or a ``selection.json`` by itself.
+    store : path
+        The store that a name is looked up in.
+
+    Raises
+    ------
+    InputError
+        If there is no such run, it is not finished, or the file is no feature contract.
+    StorageError
+        If the run is damaged, or a later release wrote it.
+
+    Examples
+    --------
+    >>> contract = chaffinch.load_contract("selection.json")  # doctest: +SKIP
+    >>> contract.validate("newer.parquet")  # doctest: +SKIP
+    >>> pandas.read_parquet("newer.parquet", columns=contract.columns)  # doctest: +SKIP
+    """
+    return FeatureContract(read_former(given, store).contract)
+
+
+def settings_of(
+    former: Former, asked: ReselectionSettings, model: ModelSettings | None = None
+) -> SelectionSettings:
+    """Return the settings of a reselection: those of the former run, but for what is asked."""
+    before = SelectionSettings(**former.contract["settings"])
+    kinds = {feature["name"]: feature["type"] for feature in former.contract["features"]}
+    categories = {name for name, kind in kinds.items() if kind == "category"}
+    categorical = {*before.columns.categorical, *categories}
+    is_regression = former.contract["target"]["task"] == "regression"
+    _check_roles(before, asked, categorical if is_regression else set())
+    if model is None:
+        model = _model_of(before.model, asked.model)
+    target = before.target if asked.target is None else asked.target
+    is_same, history = target == before.target, before.history
+    if history is not None and not history.columns and not is_same:
+        # features that were made of the former target are made of it still
+        history = history.model_copy(update={"columns": (before.target,)})
+    columns = before.columns.model_dump()
+    columns["categorical"] = categorical
+    if asked.drop is not None:
+        columns["drop"] = asked.drop
+    for kind in ("categorical", "numeric"):  # what is dropped is of no kind
+        columns[kind] = set(columns[kind]) - set(columns["drop"])
+    return SelectionSettings(
+        **{
+            **before.model_dump(),
+            "target": target,
+            "task": former.contract["target"]["task"],
+            "method": Reselect(
+                former=kinds,
+                known=tuple(_known(former.contract, before).difference(kinds)),
+                former_run=former.run,
+                gain=asked.gain,
+                slack=asked.slack,
+                rejections=asked.rejections,
+                former_classes=tuple(former.contract["target"]["classes"]) if is_same else (),
+                former_rows=former.contract.get("dataset", {}).get("hash", ""),
+                former_drop=before.columns.drop,
+            ),
+            "model": model,
+            "history": history,
+            "columns": columns,
+            "alternatives": None,
+            "seed": before.seed if asked.seed is None else asked.seed,
+        }
+    )
+
+
+def _known(contract: Mapping[str, Any], settings: SelectionSettings) -> set[str]:
+    """Return the columns of the former run's table, whatever became of them."""
+    left_out = (column["name"] for column in contract.get("dropped", ()))
+    return {*contract["candidates"], *left_out, settings.target}
+
+
+def _check_roles(
+    before: SelectionSettings, asked: ReselectionSettings, no_target: Collection[str]
+) -> None:
+    """Refuse to drop, or to predict, what the former run was told to use otherwise."""
+    columns, history = before.columns, before.history
+    roles = dict.fromkeys(columns.keep, "one to keep")
+    for role in ("weight", "group", "time"):
+        if name := getattr(columns, role):
+            roles[name] = f"its {role}"
+    not_dropped = roles | ({before.target: "its target"} if asked.target is None else {})
+    not_target = roles | dict.fromkeys(columns.drop if asked.drop is None else (), "one to drop")
+    not_target |= dict.fromkeys(no_target, "categorical")
+    if history is not None and history.scale == "series" and history.series is not None:
+        not_target[history.series] = "its series"  # nothing is brought to a scale by itself
+    target = () if asked.target is None else (asked.target,)
+    for to_be, names, otherwise in (
+        ("dropped", asked.drop or (), not_dropped),
+        ("the target", target, not_target),
+    ):
+        for name in names:
+            if name in otherwise:
+                raise InputError(
+                    f"column {name!r} cannot be {to_be}, for the former run names it as "
+                    f"{otherwise[name]}; choose another, or select anew without a former run"
+                )
+
+
+def _model_of(before: ModelSettings, asked: str | None) -> ModelSettings:
+    """Return the model's settings; InputError if the contract leaves open what it was."""
+    if asked is not None:
+        return before if asked == before.name else ModelSettings(name=asked)
+    if may_be_ones_own(before):
+        raise InputError(
+            f"the former run's model {before.name} may have been an estimator of your own, which "
+            "a contract does not hold; give model, the estimator or its name"
+        )
+    return before
+
+
+def may_be_ones_own(model: ModelSettings) -> bool:
+    """Return whether the settings leave open if an estimator was given in place of a name."""
+    return model.tuning == "none" and model.name not in _OURS

@@ -1,0 +1,200 @@
+"""The retrained model as a user meets it: it predicts from tables, by their columns' names."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import read_source
+from chaffinch.tasks.data.column_profile import check_largest
+from chaffinch.tasks.data.matrix import feature_matrix
+from chaffinch.tasks.data.roles import Label, labels_of
+from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.selection import models
+from chaffinch.tasks.selection.core import FittedModel, Floats, Schema
+
+# More new values than this share of those present, and present at least so often, are no chance.
+_MOST_NEW, _FEWEST_TO_WARN_OF = 0.9, 10
+
+
+@dataclass(frozen=True)
+class SelectedModel:
+    """A model on the kept features.
+
+    Attributes
+    ----------
+    fitted : FittedModel
+        The model itself; reads matrices.
+    categories : dict of str to tuple of str
+        Of each categorical feature, its categories in the order of their codes.
+    classes : tuple of int, float, bool or str
+        Labels of the target's own type, in the order of the probabilities; empty for regression.
+    """
+
+    fitted: FittedModel
+    categories: dict[str, tuple[str, ...]]
+    classes: tuple[Label, ...]
+
+    @classmethod
+    def from_contract(
+        cls, contract: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str] = ()
+    ) -> Self:
+        """Rebuild the model that a feature contract describes from its native files."""
+        features, target = contract["features"], contract["target"]
+        categories = {
+            feature["name"]: tuple(feature["categories"])
+            for feature in features
+            if feature["type"] == "category"
+        }
+        names = tuple(feature["name"] for feature in features)
+        n_categories = tuple(len(categories.get(name, ())) for name in names)
+        schema = Schema(names, n_categories, len(target["classes"]))
+        with said_to_the_user():
+            fitted = models.load(contract["model"]["kind"], files, schema, trusted)
+        classes = labels_of(target["classes"], target.get("type", "text"))
+        return cls(fitted, categories, classes)
+
+    @property
+    def features(self) -> list[str]:
+        """The columns that a table must hold, a list of your own at every asking."""
+        return list(self.fitted.schema.features)
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """Predict every row: numbers for regression, labels for classification.
+
+        Parameters
+        ----------
+        table : path or address, or pandas, polars or Arrow table
+            Must hold every kept feature; other columns are not looked at. A category that was not
+            seen in training counts as missing, unless just one was that means the same, such as
+            00500 for the number 500.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            float64 for regression, also of whole numbers or true and false. For classification
+            the target's own type: int64, float64, bool or text. It is the type that the table was
+            read with: text like ``"01"`` stays text, and so does a target named as categorical.
+
+        Raises
+        ------
+        InputError
+            If a kept feature is missing or of another type, or a network would read a number
+            beyond -1e30..1e30.
+
+        Warns
+        -----
+        UserWarning
+            If nearly all the values of a category are new, as where it is written in another way.
+        """
+        prediction = self._predicted(table)
+        if not self.classes:
+            return prediction
+        return np.asarray(np.array(self.classes)[prediction.argmax(axis=1)])
+
+    def predict_proba(self, table: Any) -> Floats:
+        """Return class probabilities, shape (n, n_classes), in the order of `classes`.
+
+        Raises
+        ------
+        InputError
+            As `predict`, or if the model is a regression.
+
+        Warns
+        -----
+        UserWarning
+            As `predict`.
+        """
+        if not self.classes:
+            raise InputError("a regression model has no probabilities; call predict")
+        return self._predicted(table)
+
+    def _predicted(self, table: Any) -> Floats:
+        """Return values (n,) or probabilities (n, n_classes); of an empty table, none."""
+        matrix = self._matrix(table)
+        if len(matrix):
+            return self.fitted.predict(matrix)
+        return np.empty((0, len(self.classes)) if self.classes else 0)
+
+    def _matrix(self, table: Any) -> Floats:
+        source, features = read_source(table, self.categories, may_be_empty=True), self.features
+        check_there(features, source.column_names)
+        if not source.num_rows:
+            return np.empty((0, len(features)))
+        columns = [
+            typed_feature(source, name, is_category=name in self.categories) for name in features
+        ]
+        typed = pa.table(columns, names=features)
+        matrix = feature_matrix(typed, features, self.categories)
+        if self.fitted.kind == "mlp":  # whose sums would overflow, and their difference be NaN
+            check_all_within(matrix, features, self.categories, "column {!r}")
+        for position, name in enumerate(features):
+            if name in self.categories:
+                unread = np.isnan(matrix[:, position])
+                warn_if_new(name, typed.column(position), unread, self.categories[name])
+        return matrix
+
+
+def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse a table without one of the features that a model reads."""
+    there = set(columns)
+    missing = [name for name in features if name not in there]
+    if missing:
+        kind, them = ("a feature", "it") if len(missing) == 1 else ("features", "them")
+        raise InputError(
+            f"the table lacks {quoted(missing)}, {kind} that the model reads; give a table with "
+            f"{them}"
+        )
+
+
+def check_all_within(
+    matrix: Floats, features: Sequence[str], categorical: Collection[str], said: str
+) -> None:
+    """Refuse numbers that a network cannot compute with, as they are refused in training."""
+    for name, column in zip(features, matrix.T, strict=True):
+        if name not in categorical:
+            check_largest(said.format(name), column, ", or leave it empty")
+
+
+def warn_if_new(
+    name: str, column: pa.ChunkedArray, unread: NDArray[np.bool_], known: Sequence[str]
+) -> None:
+    """Warn, three calls up, if a categorical column holds hardly a value that was in training."""
+    is_new = unread & column.is_valid().to_numpy()
+    n_new, n_present = int(is_new.sum()), len(column) - column.null_count
+    if n_present < _FEWEST_TO_WARN_OF or n_new <= _MOST_NEW * n_present:
+        return
+    example = column[int(np.argmax(is_new))].as_py()
+    warnings.warn(
+        f"{n_new} of {n_present} values of {name!r} were never seen in training, such as "
+        f"{example!r} where {quoted(known)} are known, and count as missing; "
+        "write them as in training",
+        UserWarning,
+        stacklevel=5,  # where the user asked for predictions
+    )
+
+
+def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.ChunkedArray:
+    """Return one feature of a table as it was read, typed as it was in training."""
+    categorical, numeric = ([name], []) if is_category else ([], [name])
+    try:
+        return type_columns(source.select([name]), categorical=categorical, numeric=numeric).column(
+            0
+        )
+    except InputError as error:
+        # the remedy that follows the last semicolon is one for training
+        found, _, _ = str(error).rpartition("; ")
+        held = "text" if is_category else "numbers"
+        raise InputError(
+            f"{found}; the model learnt from {held} in {name!r}, so mend the value or leave it "
+            "empty"
+        ) from error

@@ -1,0 +1,339 @@
+"""What a selection gives back: one frozen record, whatever the method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chaffinch.storage.datasets.column_names import text_of_label
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.files import file_to_write, parse_json, path_from, write_file
+from chaffinch.storage.runs.stages import StageRecord
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.methods.path_files import PATH_FILE, scores_of_result, step_of_each
+from chaffinch.tasks.pipeline.report import report_of
+from chaffinch.tasks.pipeline.stage import steps_of
+from chaffinch.tasks.reporting import ReportContent, render_report
+from chaffinch.tasks.results.contract import FeatureContract, parse_contract
+from chaffinch.tasks.results.model import SelectedModel
+from chaffinch.tasks.selection.core import Mask
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return a run in one line of a catalog; what a run has not come to yet is None.
+
+    Reads the manifests alone, so that a store of many runs is listed quickly: a file that was
+    changed since is found when the run is read back. The state is "finished", "unfinished" (it
+    waits, failed or is at work: the store cannot tell) or "damaged" (a manifest is; reading the
+    run back says which).
+
+    """
+    stages, state = _readable(run)
+    to_do = None if state else next_stage(run, stages)
+    results = {name: record.result for name, record in stages.items()}
+    evaluated, chosen = results.get("evaluate"), results.get("choose_mask")
+    test = evaluated["losses"]["test"] if evaluated else {}
+    return {
+        "run": run.name,
+        "created": run.created,
+        "state": state or ("unfinished" if to_do else "finished"),
+        "next_stage": to_do,
+        "kept": sum(chosen["mask"]) if chosen else None,
+        "candidates": len(chosen["mask"]) if chosen else None,
+        "test_loss_all": test.get("all_features"),
+        "test_loss_selected": test.get("selected"),
+        "verdict": evaluated["comparison"]["verdict"] if evaluated else None,
+    }
+
+
+def is_unfinished_comparison(comparison: Run) -> bool:
+    """Return whether a comparison was begun and not concluded; a damaged one is none of these."""
+    stages, state = _readable(comparison)
+    return state is None and "conclude" not in stages
+
+
+def _readable(run: Run) -> tuple[dict[str, StageRecord], str | None]:
+    """Return the records of a run, or none and that it is damaged: a listing names every run."""
+    try:
+        _ = run.description
+        return {record.stage: record for record in run.records()}, None
+    except StorageError:
+        return {}, "damaged"
+
+
+def next_stage(run: Run, stages: Mapping[str, StageRecord]) -> str | None:
+    """Return the first stage of a run that is not recorded; None if the run is finished."""
+    settings = run.description["settings"]
+    steps = steps_of(
+        with_alternatives=settings.get("alternatives") is not None,
+        with_changes=settings["method"]["kind"] == "reselect",
+    )
+    # ingestion is no stage: the dataset is its record
+    return next((step for step in steps[1:] if step not in stages), None)
+
+
+_ALTERNATIVES, _CHANGES = "alternatives.json", "changes.json"
+CONTRACT_FILE = "selection.json"
+
+
+@dataclass(frozen=True, repr=False)
+class SelectionResult:
+    """The features worth keeping, the model retrained on them, and how we know.
+
+    Attributes
+    ----------
+    features : list of str
+        Kept features, in the table's order. A list of your own at every asking. After `select` and
+        `reselect` of a pandas table they are its own labels, numbers too; a run that is loaded,
+        and everything else but `candidates` and `scores`, names columns by text.
+    candidates : list of str, length d
+        All features that took part, in the table's order; likewise.
+    mask : ndarray of bool, shape (d,)
+        Which of `candidates` are kept.
+    steps : ndarray of int, shape (d,)
+        Step of the elimination path at which each candidate is removed, from 1; 0 for those that
+        outlast the path, and for all where none has one of its own. The later, the more
+        useful.
+    path : pandas.DataFrame
+        One row per step: step, feature, loss, features_left. A ranking masks nothing and has the
+        feature's score in place of the loss. A search that finds whole masks has one row per mask,
+        and in place of the feature all features of the mask. AFS-BM has one row per round, with
+        what was tried, put back and masked for good, and the losses; what a limit on the number of
+        features masks can be both. PEFS has one row per sweep of each search, with the probability
+        of every feature.
+    scores : dict or None
+        Score of each candidate, higher is better, where the method is a ranking; where it is PEFS,
+        its probability, unless nothing was searched.
+    losses : dict
+        Part -> ``{"all_features": loss, "selected": loss}``, of models fitted on the training and
+        mask-validation parts.
+    comparison : dict
+        Difference of the two test losses, its interval, and the verdict in a word and a sentence.
+    alternatives : dict or None
+        The whole of ``alternatives.json``, where alternatives were asked for: ``"sets"`` has for
+        each its features, quality, proof and test loss.
+    changes : dict or None
+        The whole of ``changes.json``, of a reselection: what left and what returned, by how much
+        that changed the test loss, and whether to change.
+    warnings : tuple of str
+        What is odd about the table, one sentence each: a feature that tells the target, rows that
+        occur twice.
+    seconds : float
+        Of the stages, whenever they ran.
+    seed : int
+        The seed of everything.
+    settings : dict
+        Everything that could have changed the result.
+    versions : dict
+        Of every library that computes.
+    contract : FeatureContract
+        The whole of ``selection.json``, a dictionary; says which columns a source must give, and
+        checks tables.
+    run : str
+        Name of the run.
+    folder : Path or None
+        Where the run is kept; None if no store was named.
+    """
+
+    mask: Mask
+    steps: np.ndarray[Any, np.dtype[np.int64]]
+    path: pd.DataFrame
+    scores: dict[str, float] | None
+    losses: dict[str, dict[str, float]]
+    comparison: dict[str, Any]
+    alternatives: dict[str, Any] | None
+    changes: dict[str, Any] | None
+    warnings: tuple[str, ...]
+    seconds: float
+    seed: int
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    contract: FeatureContract
+    run: str
+    folder: Path | None
+    _features: tuple[Any, ...]
+    _candidates: tuple[Any, ...]
+    _model_files: dict[str, bytes]
+    _report: bytes | ReportContent
+    _trusted: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"SelectionResult(run={self.run!r}, features={self.features!r}, "
+            f"verdict={self.verdict!r})"
+        )
+
+    # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
+    @property
+    def features(self) -> list[Any]:
+        """Kept features, in the table's order."""
+        return list(self._features)
+
+    @property
+    def candidates(self) -> list[Any]:
+        """All features that took part, in the table's order."""
+        return list(self._candidates)
+
+    @property
+    def verdict(self) -> str:
+        """Whether selection helps here, in a sentence with its figures."""
+        return str(self.comparison["sentence"])
+
+    @cached_property
+    def model(self) -> SelectedModel:
+        """The model retrained on the kept features; predicts from tables."""
+        return SelectedModel.from_contract(self.contract, self._model_files, self._trusted)
+
+    def transform(self, table: Any) -> Any:
+        """Return the kept columns of a table, in the table's own kind.
+
+        Parameters
+        ----------
+        table : pandas, polars or Arrow table
+            Must hold every kept feature; may hold others, which are left out.
+
+        Raises
+        ------
+        InputError
+            If a kept feature is missing, or the table is of another kind.
+        """
+        return kept_columns(table, tuple(map(text_of_label, self._features)))
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report, one self-contained HTML file, and return its path."""
+        destination, report = path_from(path, "the report"), self._report
+        file = file_to_write(destination, "the report")
+        write_file(file, report if isinstance(report, bytes) else render_report(report))
+        return destination
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one row per candidate feature: name, kept, step, and score if it was ranked."""
+        import pandas as pd
+
+        columns = {"feature": self.candidates, "kept": self.mask, "step": self.steps}
+        if self.scores is not None:
+            columns["score"] = [self.scores[name] for name in self.candidates]
+        return pd.DataFrame(columns)
+
+
+def _further(
+    stages: Mapping[str, StageRecord], stage: str, name: str, fields: Mapping[str, type]
+) -> dict[str, Any] | None:
+    """Return the file of a stage that not every run has; None in a run that does not."""
+    record = stages.get(stage)
+    return None if record is None else parse_json(record.read(name), record.path(name), fields)
+
+
+def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
+    """Return some columns of a pandas, polars or Arrow table, as the same kind of table."""
+    columns = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    if columns is None or not hasattr(table, "__getitem__"):
+        raise InputError(
+            f"a table must be a pandas, polars or Arrow one but is a {type(table).__name__}"
+        )
+    name_of = {text_of_label(name): name for name in columns}  # pandas has names that are no text
+    levels = [level for level in getattr(getattr(table, "index", None), "names", ()) if level]
+    if from_index := [level for level in levels if level in features and level not in name_of]:
+        table = table.reset_index(from_index)
+        name_of |= {level: level for level in from_index}
+    missing = [name for name in features if name not in name_of]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(
+            f"the table lacks the kept feature {missing[0]!r}{more}; "
+            "give one with the columns that the selection was made from"
+        )
+    names = [name_of[name] for name in features]
+    return table.select(names) if hasattr(table, "select") else table[names]
+
+
+def load_run(
+    name: str, *, store: str | Path = "chaffinch-store", trusted: Sequence[str] = ()
+) -> SelectionResult:
+    """Read a finished run back, whoever ran it.
+
+    Parameters
+    ----------
+    name : str
+        The run's name, as ``chaffinch runs`` lists it and `SelectionResult.run` says it.
+    store : path
+        The store it was run with; by default the command line's own.
+    trusted : sequence of str
+        Packages whose estimators the model may hold besides scikit-learn's. Name them only if
+        you know where the store comes from.
+
+    Raises
+    ------
+    InputError
+        If there is no such store or run, or the run is not finished.
+    StorageError
+        If a file that the result is read from is not as it was written, or a later release wrote
+        it. The line names the file and says how to mend it.
+    """
+    return load_result(Store.find(store).existing(name), trusted=trusted)
+
+
+def load_result(
+    run: Run,
+    *,
+    keep_folder: bool = True,
+    trusted: Sequence[str] = (),
+    labels: Mapping[str, Any] = MappingProxyType({}),
+) -> SelectionResult:
+    """Read a finished run back.
+
+    Notes
+    -----
+    Only files that a manifest names are read, each once, and taken only with the SHA-256 that
+    the manifest gives. The dataset is not looked at.
+    """
+    stages = {record.stage: record for record in run.records()}
+    if next_stage(run, stages):
+        raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
+    evaluated, retrained = stages["evaluate"], stages["retrain"]
+    contract = parse_contract(evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE))
+    eliminated = stages["optimise_mask"]
+    elimination = eliminated.read_table(PATH_FILE)
+    model_files = {
+        name.removeprefix("model/"): retrained.read(name)
+        for name in retrained.files
+        if name.startswith("model/")
+    }
+    features = tuple(feature["name"] for feature in contract["features"])
+    candidates = tuple(contract["candidates"])
+    step_of = step_of_each(elimination)
+    kept = set(features)
+    mask = np.array([name in kept for name in candidates])
+    scores = scores_of_result(elimination, eliminated.result, candidates, mask.tolist())
+    return SelectionResult(
+        mask=mask,
+        steps=np.array([step_of.get(name, 0) for name in candidates]),
+        path=elimination.to_pandas(),
+        scores=scores and {labels.get(name, name): score for name, score in scores.items()},
+        losses=contract["losses"],
+        comparison=contract["comparison"],
+        alternatives=_further(stages, "score_alternatives", _ALTERNATIVES, {"sets": list}),
+        changes=_further(stages, "judge_changes", _CHANGES, {"changes": list, "sets": dict}),
+        warnings=tuple(contract["warnings"]),
+        seconds=sum(record.seconds for record in stages.values()),
+        seed=contract["seed"],
+        settings=contract["settings"],
+        versions=contract["versions"],
+        contract=FeatureContract(contract),
+        run=run.name,
+        folder=run.folder if keep_folder else None,
+        _features=tuple(labels.get(name, name) for name in features),
+        _candidates=tuple(labels.get(name, name) for name in candidates),
+        _model_files=model_files,
+        _report=report_of(stages["write_report"]),
+        _trusted=tuple(trusted),
+    )

@@ -1,0 +1,1 @@
+"""Exact search for one feature set, by branch and bound."""

@@ -1,0 +1,211 @@
+"""Qualities that only a call can tell: hill climbing by swaps.
+
+Bach, arXiv 2307.11607v3, section 3.3.2, Algorithm 1 ("Greedy Wrapper"), for one set at a time.
+
+=====================================  =================
+paper                                  here
+=====================================  =================
+Algorithm 1                            `Wrapper.climb`
+the nearest set that allows a swap,    `_swapped`
+eq 15-16
+=====================================  =================
+
+Departs: the first set is the first as a word of sorted indices, or the best by `start`, where the
+paper takes what its solver comes up with; of sets that are equally near, the first as a word is
+taken. A set is scored once, whatever is searched for afterwards. What is found has no bound.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from chaffinch.tasks.selection.alternatives.branch_and_bound.problem import Limits
+from chaffinch.tasks.selection.alternatives.branch_and_bound.solve import Found, best_set
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.validation import (
+    LARGEST,
+    check_names,
+    check_numbers,
+    is_whole,
+)
+from chaffinch.tasks.selection.core import MaskedLoss
+
+Score = Callable[[tuple[int, ...]], float]
+
+_MOST_STEPS = 1000  # the paper's
+
+
+class Wrapper:
+    """A quality that is told by a call, such as the score of a model fitted on the set.
+
+    Parameters
+    ----------
+    score : callable
+        From sorted indices, a tuple of int, to what the set is worth; higher is better, and -inf
+        is for a set that is not to be there. Each set is asked about once.
+    n_features : int
+        n, how many features there are.
+    names : sequence of str, length n, optional
+    start : array of float, shape (n,), optional
+        The climb starts from the best set by these values, such as the features' importances.
+    max_steps : int, at least 1
+        How many swaps are tried for one set, the first included.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit each other.
+    """
+
+    def __init__(
+        self,
+        score: Score,
+        n_features: int,
+        *,
+        names: Sequence[str] | None = None,
+        start: ArrayLike | None = None,
+        max_steps: int = _MOST_STEPS,
+    ) -> None:
+        if not callable(score):
+            raise ValueError(f"score must be a function of a set's indices but is {score!r}")
+        for said, number in (("n_features", n_features), ("max_steps", max_steps)):
+            if not is_whole(number):
+                raise ValueError(f"{said} must be a whole number but is {number!r}")
+            if number < 1:
+                raise ValueError(f"{said} must be at least 1 but is {number}")
+        self.n_features = n_features = int(n_features)
+        self.names = check_names(names, n_features)
+        self.max_steps = int(max_steps)
+        self._start = np.zeros(n_features) if start is None else check_numbers("start", start)
+        self._score = score
+        self._known: dict[tuple[int, ...], float] = {}
+        if len(self._start) != n_features:
+            raise ValueError(f"start must be {n_features} numbers but is {len(self._start)}")
+
+    def value(self, features: Collection[int]) -> float:
+        """Return what a set of indices is worth.
+
+        Raises
+        ------
+        ValueError
+            If the score is no number, or too large a one.
+        """
+        indices = tuple(sorted(features))
+        if indices not in self._known:
+            self._known[indices] = _as_worth(self._score(indices), indices)
+        return self._known[indices]
+
+    def climb(
+        self,
+        k: int,
+        *,
+        limits: Limits,
+        constraints: Constraints,
+        deadline: float | None = None,
+    ) -> Found:
+        """Return a set of k features that no swap makes better, or that was found in time.
+
+        None, without a proof, where each set that it came to is worth -inf.
+
+        Parameters
+        ----------
+        k, limits, constraints, deadline
+            See `best_set`. At least one set is scored, however late it is.
+        """
+        form = Form(self._start)
+        first = best_set(form, k, limits=limits, constraints=constraints, deadline=deadline)
+        if first.indices is None:
+            bound = -math.inf if first.complete else math.inf
+            return Found(None, -math.inf, bound, first.complete)
+        best = first.indices
+        value = self.value(best)
+        swaps = combinations(range(self.n_features), 2)
+        for _ in range(self.max_steps - 1):
+            swap = next(swaps, None)
+            if swap is None or (deadline is not None and time.monotonic() >= deadline):
+                break
+            other = self._swapped(best, swap, k, limits, constraints)
+            if other is not None and self.value(other) > value:
+                best, value = other, self.value(other)
+                swaps = combinations(range(self.n_features), 2)
+        return Found(best if value > -math.inf else None, value, math.inf, complete=False)
+
+    def _swapped(
+        self,
+        best: tuple[int, ...],
+        swap: tuple[int, int],
+        k: int,
+        limits: Limits,
+        constraints: Constraints,
+    ) -> tuple[int, ...] | None:
+        """Return the nearest set with both features of a swap turned round; None if none may."""
+        added = [feature for feature in swap if feature not in best]
+        removed = [feature for feature in swap if feature in best]
+        if set(added) & set(constraints.excluded) or set(removed) & set(constraints.included):
+            return None
+        turned = replace(
+            constraints,
+            must_include=sorted({*constraints.included, *added}),
+            must_exclude=sorted({*constraints.excluded, *removed}),
+        )
+        if len(turned.must_include) > k or self.n_features - len(turned.must_exclude) < k:
+            return None
+        likeness = np.zeros(self.n_features)
+        likeness[list(best)] = 1.0
+        return best_set(Form(likeness), k, limits=limits, constraints=turned).indices
+
+
+def _as_worth(score: object, indices: tuple[int, ...]) -> float:
+    """Return a score as a float; ValueError if it is neither finite, nor -inf, nor small enough."""
+    try:
+        worth = math.nan if isinstance(score, str | bytes) else float(score)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        worth = math.nan
+    if not (abs(worth) <= LARGEST or worth == -math.inf):
+        raise ValueError(
+            f"score must be a number, at most {LARGEST:g} in size, or -inf for a set that is not "
+            f"to be, but is {score!r} for the features {indices}"
+        )
+    return worth
+
+
+class MaskedLossQuality(Wrapper):
+    """The quality of a set is less the loss of a trained model with all other features masked.
+
+    The model is never trained again.
+
+    Parameters
+    ----------
+    masked_loss : MaskedLoss
+        An engine over n features, such as `chaffinch.masked_loss` returns; its own mask is not
+        looked at.
+    names, max_steps
+        See `Wrapper`.
+    """
+
+    def __init__(
+        self,
+        masked_loss: MaskedLoss,
+        *,
+        names: Sequence[str] | None = None,
+        max_steps: int = _MOST_STEPS,
+    ) -> None:
+        n_features = len(masked_loss.mask)
+        every = np.ones((1, n_features), dtype=bool)
+
+        def score(indices: tuple[int, ...]) -> float:
+            mask = np.zeros((1, n_features), dtype=bool)
+            mask[0, list(indices)] = True
+            return -float(masked_loss(mask)[0])
+
+        masks = every & ~np.eye(n_features, dtype=bool)
+        start = masked_loss(masks) - masked_loss(every)[0]
+        super().__init__(score, n_features, names=names, start=start, max_steps=max_steps)

@@ -1,0 +1,1 @@
+"""Exact and heuristic search for several feature sets at once."""

@@ -1,0 +1,306 @@
+"""Features, groups and costs that constraints are given, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.input_checks import check_no_mask
+
+LARGEST = 1e300  # sums of as many as there may be are still finite
+_LONGEST = 60  # of a value in an error
+_MOST_BITS = 200
+
+
+def check_numbers(said: str, numbers: ArrayLike) -> Floats:
+    """Return one number for each feature, shape (n,), as a copy.
+
+    Raises
+    ------
+    ValueError
+        If they are no such numbers, not finite, or larger than `LARGEST`.
+    """
+    vector = as_floats(said, numbers)
+    if vector.ndim != 1 or not len(vector):
+        raise ValueError(
+            f"{said} must be one number for each feature but is {vector.shape} of them"
+        )
+    wrong = np.flatnonzero(~np.isfinite(vector))
+    if len(wrong):
+        raise ValueError(
+            f"{said} must be finite but is {vector[wrong[0]]} for feature {wrong[0]}; "
+            "leave such features out"
+        )
+    check_sizes(said, vector)
+    return vector
+
+
+def as_floats(said: str, numbers: ArrayLike) -> Floats:
+    """Return a copy as float64, of whatever shape.
+
+    Raises
+    ------
+    ValueError
+        If not all are real numbers, or any is masked.
+    """
+    check_no_mask(said, numbers, f"fill them with a value of yours, as by {said}.filled(0.0)")
+    with suppress(TypeError, ValueError, OverflowError):  # which one is wrong is told below
+        given = np.asarray(numbers)
+        if given.dtype.kind in "biufO":
+            return given.astype(np.float64)
+    entries = np.asarray(numbers, dtype=object).ravel().tolist()
+    wrong = next((entry for entry in entries if not isinstance(entry, Real)), numbers)
+    shown = " ".join(repr(wrong).split())[:_LONGEST]
+    raise ValueError(f"{said} must be real numbers but hold {shown}; give floats")
+
+
+def check_sizes(said: str, numbers: Floats) -> None:
+    """Refuse numbers, at least one, whose sums might be too large for float64.
+
+    Raises
+    ------
+    ValueError
+        If one is.
+    """
+    largest = numbers.flat[np.argmax(np.abs(numbers))]
+    if abs(largest) > LARGEST:
+        raise ValueError(
+            f"{said} must be at most {LARGEST:g} in size but is {largest:g}; divide all by the "
+            "same number"
+        )
+
+
+def check_fits(said: str, value: object) -> None:
+    """Refuse a number that is too large for float64, as whole numbers can be; no other value.
+
+    Raises
+    ------
+    ValueError
+        If it is.
+    """
+    try:
+        if isinstance(value, Real):
+            float(value)
+    except OverflowError as error:
+        raise ValueError(
+            f"{said} must be at most {LARGEST:g} in size but is {in_short(value)}"
+        ) from error
+
+
+def in_short(value: object) -> str:
+    """Return a value as an error shows it; of a huge whole number, how many digits it has."""
+    n_bits = int(value).bit_length() if isinstance(value, Integral) else 0
+    if n_bits > _MOST_BITS:
+        return f"a whole number of about {round(n_bits * math.log10(2))} digits"
+    return repr(value)
+
+
+def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+    """Return names, if there are any.
+
+    Raises
+    ------
+    ValueError
+        If they are not strings, not as many as features, or not distinct.
+    """
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ValueError(f"names must be one for each of {n_features} features but is {names!r}")
+    names = list(names)
+    wrong = next((name for name in names if not isinstance(name, str)), None)
+    if wrong is not None or None in names:
+        raise ValueError(f"names must be strings but hold {wrong!r}; name features by strings")
+    if len(names) != n_features or len(set(names)) != n_features:
+        raise ValueError(
+            f"names must be {n_features} different ones, one for each feature, but are "
+            f"{len(set(names))} different of {len(names)}"
+        )
+    return tuple(str(name) for name in names)
+
+
+Feature = int | str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Features of which a set has neither too few nor too many.
+
+    Attributes
+    ----------
+    features : sequence of int or str
+        Indices or names.
+    at_least : int, at least 0
+        A set has at least this many of them.
+    at_most : int, optional
+        A set has at most this many of them.
+    all_or_none : bool
+        A set has all of them or none.
+    """
+
+    features: Sequence[Feature]
+    at_least: int = 0
+    at_most: int | None = None
+    all_or_none: bool = False
+
+
+def indices_of(
+    features: Sequence[Feature], n_features: int, names: Sequence[str] | None, said: str
+) -> tuple[int, ...]:
+    """Return features given by index or by name as sorted indices.
+
+    Parameters
+    ----------
+    features : sequence of int or str
+    n_features : int
+        n, how many features there are.
+    names : sequence of str, length n, or None
+    said : str
+        What they are, to be named in an error.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not there.
+    """
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise ValueError(f"{said} must be a sequence of features but is {features!r}")
+    if isinstance(features, np.ndarray) and features.dtype == bool:
+        if features.shape != (n_features,):
+            raise ValueError(
+                f"{said} must be a mask of shape ({n_features},) but has {features.shape}"
+            )
+        return tuple(np.flatnonzero(features).tolist())
+    places = {name: index for index, name in enumerate(names or ())}
+    found = set()
+    for feature in features:
+        if isinstance(feature, str) and feature not in places:
+            raise ValueError(f"{said} must name features but names {feature!r}, which is none")
+        if isinstance(feature, bool) or not isinstance(feature, str | Integral):
+            raise ValueError(f"{said} must be indices or names of features but has {feature!r}")
+        index = places[feature] if isinstance(feature, str) else int(feature)
+        if not 0 <= index < n_features:
+            raise ValueError(f"{said} must have indices in 0..{n_features - 1} but has {index}")
+        found.add(index)
+    return tuple(sorted(found))
+
+
+def costs_of(
+    costs: Sequence[float] | Mapping[Feature, float] | None,
+    names: Sequence[str] | None,
+    n_features: int,
+) -> Sequence[float] | None:
+    """Return a cost for each feature, if there are any; ValueError if they do not fit."""
+    if costs is None:
+        return None
+    given: Sequence[object]
+    if isinstance(costs, Mapping):
+        given = [0.0] * n_features
+        known: dict[int, Feature] = {}
+        for feature, cost in costs.items():
+            (place,) = indices_of([feature], n_features, names, "costs")
+            if place in known:
+                raise ValueError(
+                    f"costs must name each feature once but {known[place]!r} and {feature!r} are "
+                    "the same one; leave one out"
+                )
+            known[place], given[place] = feature, cost
+    elif isinstance(costs, str) or not isinstance(costs, Iterable):
+        raise ValueError(f"costs must be one for each feature, or a mapping, but are {costs!r}")
+    else:
+        given = list(costs)
+    wrong = next((cost for cost in given if not is_number(cost)), None)
+    if wrong is not None or None in given:
+        raise ValueError(f"costs must be numbers but hold {wrong!r}; give one for each feature")
+    for one in given:
+        check_fits("costs", one)
+    of_each = np.array(given, dtype=np.float64)
+    if of_each.shape != (n_features,):
+        raise ValueError(f"costs must be {n_features}, one for each feature, but are {len(costs)}")
+    wrong = np.flatnonzero(~(of_each >= 0) | ~np.isfinite(of_each))
+    if len(wrong):
+        raise ValueError(
+            f"costs must be finite and at least 0 but that of feature {wrong[0]} is "
+            f"{of_each[wrong[0]]}"
+        )
+    if len(of_each):
+        check_sizes("costs", of_each)
+    return tuple(of_each.tolist())
+
+
+def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
+    """Return groups; ValueError if they are none, or hold what is of another kind."""
+    if isinstance(groups, str | Mapping) or not isinstance(groups, Iterable):
+        raise ValueError(f"groups must be a sequence of Group but is {groups!r}; give [Group(...)]")
+    found = tuple(groups)
+    for group in found:
+        if not isinstance(group, Group):
+            raise ValueError(f"groups must hold Group but hold {group!r}; give Group({group!r})")
+        for said, count in (("at_least", group.at_least), ("at_most", group.at_most)):
+            if not is_whole(count) and not (said == "at_most" and count is None):
+                raise ValueError(f"a group's {said} must be a whole number but is {count!r}")
+        if not isinstance(group.all_or_none, bool | np.bool_):
+            raise ValueError(
+                f"a group's all_or_none must be True or False but is {group.all_or_none!r}"
+            )
+    return found
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number; true and false are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a real number; true and false are none."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+_MOST = 1_000_000  # alternatives: each takes a search
+
+
+def sizes_of(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, ...]:
+    """Return the size of each set; of one set where there is no number of alternatives.
+
+    Parameters
+    ----------
+    k : int or sequence of int
+        One for all sets, or one for each.
+    n_alternatives : int or None
+        How many sets there are to be besides the first.
+
+    Raises
+    ------
+    ValueError
+        If they are no whole numbers, do not fit each other, or there are too many sets.
+    """
+    if n_alternatives is not None and not (is_whole(n_alternatives) and n_alternatives >= 0):
+        raise ValueError(
+            f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"
+        )
+    if n_alternatives is not None and n_alternatives > _MOST:
+        raise ValueError(
+            f"n_alternatives must be at most {_MOST} but is {in_short(n_alternatives)}; "
+            "alternatives_one_by_one goes on without end"
+        )
+    if isinstance(k, Integral) and is_whole(k):
+        return (int(k),) * (1 + (n_alternatives or 0))
+    if isinstance(k, str) or not isinstance(k, Iterable) or not np.ndim(k):
+        raise ValueError(f"k must be a whole number, or one for each set, but is {k!r}")
+    sizes = tuple(k)
+    if not sizes or n_alternatives not in (None, len(sizes) - 1):
+        raise ValueError(
+            f"k must be one size, or one for each of the {1 + (n_alternatives or 0)} sets, but is "
+            f"{len(sizes)} sizes"
+        )
+    wrong = next((size for size in sizes if not is_whole(size)), None)
+    if wrong is not None or None in sizes:
+        raise ValueError(f"k must be whole numbers, one for each set, but holds {wrong!r}")
+    return tuple(int(size) for size in sizes)

@@ -1,0 +1,537 @@
+"""Filters: each feature scored by itself against the target, without any model.
+
+A feature's score does not depend on the other features, so that features can be shared out.
+`columns.py` says how categories and missing values are scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.baselines.columns import (
+    Codes,
+    codes_of,
+    columns_of,
+    in_bins,
+    standardised,
+    without_gaps,
+)
+from chaffinch.tasks.selection.core import Floats, Rows, Schema
+from chaffinch.tasks.selection.models.runtime import single_thread
+
+_NEIGHBOURS = 3  # scikit-learn's default
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def correlation(rows: Rows, schema: Schema) -> Floats:
+    """Score by the absolute Pearson correlation with the target.
+
+    For classes, the greatest with any one class against the rest.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows; weights count.
+    schema : Schema
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        In 0..1; 0 for a constant feature.
+    """
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    share = weight / weight.sum()
+    if not schema.n_classes:
+        target = standardised(np.asarray(rows.y, dtype=np.float64), rows.weight)
+        if target is None:
+            return np.zeros(len(schema.features))
+        product = share * target
+        scores = _best_columns(rows, schema, lambda column: float(abs((product * column).sum())))
+        return np.minimum(scores, 1.0)
+    size = np.bincount(rows.y, weights=share, minlength=schema.n_classes)
+    varies = (size > 0) & (np.bincount(rows.y, minlength=schema.n_classes) < len(rows))
+    spread = np.sqrt(size[varies] * (1 - size[varies]))
+
+    def greatest(column: Floats) -> float:
+        sums = np.bincount(rows.y, weights=share * column, minlength=schema.n_classes)
+        return float(np.max(np.abs(sums[varies]) / spread, initial=0.0))
+
+    return np.minimum(_best_columns(rows, schema, greatest), 1.0)
+
+
+def anova_f(rows: Rows, schema: Schema) -> Floats:
+    """Score by scikit-learn's F statistic: `f_classif` for classes, `f_regression` for numbers.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows, more than there are classes, and at least 3.
+    schema : Schema
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0; 0 for a constant feature, the largest float for one that tells all.
+    """
+    return _best_columns(rows, schema, f_statistic(rows, schema))
+
+
+def f_statistic(rows: Rows, schema: Schema) -> Callable[[Floats], float]:
+    """Return what takes a standardised column (n,) to its F statistic against the target."""
+    from sklearn.feature_selection import f_classif, f_regression
+
+    target = rows.y if schema.n_classes else standardised(np.asarray(rows.y, dtype=np.float64))
+    if target is None:
+        return lambda column: 0.0
+    test = f_classif if schema.n_classes else f_regression
+
+    def statistic(column: Floats) -> float:
+        with single_thread(), np.errstate(divide="ignore", invalid="ignore"):
+            value = test(column[:, np.newaxis], target)[0][0]
+        # scikit-learn subtracts sums, so that no variance within classes can come out below 0
+        return _LARGEST if value < 0 else float(np.nan_to_num(value, nan=0.0, posinf=_LARGEST))
+
+    return statistic
+
+
+def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
+    """Score by scikit-learn's estimate of the mutual information with the target, in nats.
+
+    A category is discrete, a missing one a value of its own; numbers are continuous, standardised
+    and estimated from three nearest neighbours.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows, at least 3.
+    schema : Schema
+    seed : int
+        Of the noise that parts equal numbers; the same for every feature, whatever its place.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0.
+    """
+    from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
+
+    information = mutual_info_classif if schema.n_classes else mutual_info_regression
+    target = rows.y if schema.n_classes else standardised(np.asarray(rows.y, dtype=np.float64))
+    scores = np.zeros(len(schema.features))
+    for feature, n_categories in enumerate(schema.n_categories):
+        values = rows.X[:, feature]
+        column = codes_of(values) if n_categories else standardised(without_gaps(values))
+        if target is None or column is None or (n_categories and not _repeats(column)):
+            continue
+        with single_thread():
+            scores[feature] = information(
+                column[:, np.newaxis],
+                target,
+                discrete_features=bool(n_categories),
+                n_neighbors=min(_NEIGHBOURS, len(rows) - 1),
+                random_state=seed,
+            )[0]
+    return scores
+
+
+def mutual_information_of_pairs(
+    rows: Rows, schema: Schema, seed: int, *, processes: int = 1
+) -> Floats:
+    """Return the mutual information of features with each other, in nats.
+
+    Parameters
+    ----------
+    rows, schema, seed
+        See `mutual_information`.
+    processes : int, at least 1
+        How many features to look at together; changes no number. Threads would share Python's
+        filters of warnings, which scikit-learn clears for a moment in each of them.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, d)
+        Row i, column j: feature i's with feature j, in whose place the target stands. The estimate
+        is not symmetric. The diagonal is 0.
+
+    Notes
+    -----
+    Takes the time of d d estimates.
+    """
+    from joblib import Parallel, delayed
+
+    of_one = delayed(mutual_information_with)
+    features = range(len(schema.features))
+    columns = Parallel(n_jobs=processes)(of_one(rows, schema, seed, j) for j in features)
+    matrix = np.stack(columns, axis=1)
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+def mutual_information_with(rows: Rows, schema: Schema, seed: int, feature: int) -> Floats:
+    """Return the mutual information of each feature with one that stands in the target's place.
+
+    Parameters
+    ----------
+    rows, schema, seed
+        See `mutual_information`.
+    feature : int in 0..d-1
+        Which.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0.
+    """
+    target = rows.X[:, feature]
+    n_categories = schema.n_categories[feature]
+    if n_categories:
+        codes = np.unique(codes_of(target), return_inverse=True)[1].astype(np.int64)
+        with_target = Rows(rows.X, codes)
+    else:
+        with_target = Rows(rows.X, without_gaps(target))
+    return mutual_information(with_target, replace(schema, n_classes=n_categories), seed)
+
+
+def _repeats(codes: NDArray[Any]) -> bool:
+    """Return whether any category occurs twice; where none does they only name the rows."""
+    return len(np.unique(codes)) < len(codes)
+
+
+def _best_columns(rows: Rows, schema: Schema, statistic: Callable[[Floats], float]) -> Floats:
+    """Return the highest statistic of each feature's columns, shape (d,); 0 where it has none."""
+    return np.array(
+        [
+            max((statistic(column) for column in columns_of(rows, schema, feature)), default=0.0)
+            for feature in range(len(schema.features))
+        ]
+    )
+
+
+# The fast correlation-based filter.
+#
+# Yu and Liu, "Feature selection for high-dimensional data: a fast correlation-based filter
+# solution", Proceedings of the 20th International Conference on Machine Learning (2003), figure 2.
+#
+# Features are compared by their symmetrical uncertainty, twice their mutual information over the
+# sum of their entropies: 0 if neither tells anything of the other, 1 if each tells all. A feature
+# is predominant unless one that is predominant, and tells more of the target, tells as much of it
+# as the target does; that one makes it redundant.
+#
+# Numbers, a target of numbers too, are parted into bins of equal frequency, as many as the cube
+# root of the number of rows, 2 to 10; equal values share a bin. Categories are as they are.
+# Wherever a value is missing, that is a value of its own.
+
+
+def fcbf(rows: Rows, schema: Schema) -> Floats:
+    """Score by the symmetrical uncertainty with the target, less 1 for what is redundant.
+
+    So predominant features come first, each group in the order of the uncertainty, and a threshold
+    above 0 is the paper's delta.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows.
+    schema : Schema
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        In 0..1 for a predominant feature, -1..0 for a redundant one; -1 for one that tells
+        nothing, but 0 for all if none tells anything.
+
+    Notes
+    -----
+    Of equal features the one furthest right is predominant. Takes half the memory of the rows once
+    more, and for d features p of which are predominant the time of p d tables of two features.
+    """
+    codes, entropies, relevance = _read(rows, schema)
+    # Best first, of equals the highest index.
+    order = np.lexsort((-np.arange(len(codes)), -relevance))
+    left = [int(j) for j in order if relevance[j] > 0]
+    if not left:
+        return relevance
+    scores = relevance - 1
+    while left:
+        best, *others = left
+        scores[best] = relevance[best]
+        left = [
+            j
+            for j in others
+            if _uncertainty(codes[j], codes[best], entropies[j], entropies[best]) < relevance[j]
+        ]
+    return scores
+
+
+def uncertainties(rows: Rows, schema: Schema) -> tuple[Floats, Floats]:
+    """Return the symmetrical uncertainties of features with the target, and with each other.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows.
+    schema : Schema
+
+    Returns
+    -------
+    relevance : ndarray of float64, shape (d,)
+        In 0..1.
+    redundancy : ndarray of float64, shape (d, d)
+        In 0..1, symmetric, with a diagonal of 0.
+
+    Notes
+    -----
+    Takes the time of d d / 2 tables of two features.
+    """
+    codes, entropies, relevance = _read(rows, schema)
+    redundancy = np.zeros((len(codes), len(codes)))
+    for i in range(len(codes)):
+        for j in range(i):
+            of_pair = _uncertainty(codes[i], codes[j], entropies[i], entropies[j])
+            redundancy[i, j] = redundancy[j, i] = of_pair
+    return relevance, redundancy
+
+
+def _read(rows: Rows, schema: Schema) -> tuple[list[Codes], Floats, Floats]:
+    """Return the features' codes and entropies, and their uncertainties with the target."""
+    codes = [in_bins(rows.X[:, j], is_category=n > 0) for j, n in enumerate(schema.n_categories)]
+    target = in_bins(rows.y, is_category=schema.n_classes > 0)
+    entropies = np.array([_entropy(np.bincount(of_feature)) for of_feature in codes])
+    of_target = _entropy(np.bincount(target))
+    relevance = np.array(
+        [
+            _uncertainty(of_feature, target, entropy, of_target)
+            for of_feature, entropy in zip(codes, entropies, strict=True)
+        ]
+    )
+    return codes, entropies, relevance
+
+
+def _uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> float:
+    """Return the symmetrical uncertainty of two features, from their codes and entropies."""
+    if not entropy or not of_other:
+        return 0.0
+    n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
+    pairs = one.astype(np.int64) * n_other + other
+    if n_one * n_other <= len(pairs):
+        counts = np.bincount(pairs)
+    else:  # the table of all pairs could outgrow the rows
+        counts = np.unique(pairs, return_counts=True)[1]
+    together = _entropy(counts[counts > 0])
+    return float(np.clip(2 * (entropy + of_other - together) / (entropy + of_other), 0.0, 1.0))
+
+
+def _entropy(counts: NDArray[np.int64]) -> float:
+    """Return the entropy in nats of values that occur so many times each, all at least once."""
+    share = np.sort(counts) / counts.sum()  # in one order, whichever value is which
+    return float(-(share * np.log(share)).sum())
+
+
+# Minimum redundancy, maximum relevance.
+#
+# Peng, Long and Ding, "Feature selection based on mutual information: criteria of max-dependency,
+# max-relevance, and min-redundancy", IEEE Transactions on Pattern Analysis and Machine Intelligence
+# 27 (2005), equation 6: the next feature is the one with the greatest
+#
+#     relevance - mean redundancy with the features chosen before.
+#
+# For numbers, Ding and Peng (2005) take F for relevance and absolute correlation for redundancy. F
+# has no upper bound and would outweigh any correlation, so relevance is here the correlation ratio,
+# which ranks features as F does and lies in 0..1 as a correlation does:
+#
+#     sqrt( F / (F + degrees of freedom within / degrees of freedom between) ).
+#
+# A category stands in both by the most relevant of its columns; see `columns.py`.
+
+
+def mrmr(rows: Rows, schema: Schema) -> Floats:
+    """Score by the place in the greedy choice.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows, more than there are classes, and at least 3.
+    schema : Schema
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        d for the feature chosen first, d - 1 for the next; 0 for one without any relevance, which
+        is no candidate, though nothing is redundant with it.
+
+    Notes
+    -----
+    Takes the memory of the rows once more.
+    """
+    relevance, columns = _relevance(rows, schema)
+    n_features = len(relevance)
+    places, redundancy = np.zeros(n_features), np.zeros(n_features)
+    is_open = relevance > 0
+    for chosen in range(int(is_open.sum())):
+        merit = np.where(is_open, relevance - redundancy / max(chosen, 1), -np.inf)
+        best = n_features - 1 - int(np.argmax(merit[::-1]))  # of equals the highest index
+        places[best] = n_features - chosen
+        is_open[best] = False
+        # not by BLAS, in which the rounding depends on a column's place
+        redundancy += np.abs(np.einsum("ji,i->j", columns, columns[best])) / len(rows)
+    return places
+
+
+def _relevance(rows: Rows, schema: Schema) -> tuple[Floats, Floats]:
+    """Return each feature's relevance, shape (d,), and the column it is that of, shape (d, n)."""
+    statistic = f_statistic(rows, schema)
+    n_groups = len(np.unique(rows.y)) if schema.n_classes else 2
+    ratio = (len(rows) - n_groups) / (n_groups - 1)
+    relevance = np.zeros(len(schema.features))
+    columns = np.zeros((len(schema.features), len(rows)))
+    for feature in range(len(schema.features)):
+        for column in columns_of(rows, schema, feature):
+            value = statistic(column)
+            correlation_ratio = float(np.sqrt(value / (value + ratio)))
+            if correlation_ratio >= relevance[feature]:
+                relevance[feature], columns[feature] = correlation_ratio, column
+    return relevance, columns
+
+
+# ReliefF for classes, RReliefF for numbers.
+#
+# Robnik-Sikonja and Kononenko, "Theoretical and empirical analysis of ReliefF and RReliefF",
+# Machine Learning 53 (2003), figures 2 and 3, with the paper's own numbers of neighbours.
+#
+# A feature is good if it differs between near rows with unlike targets and agrees between near rows
+# with like ones. Near is judged by all features at once, so that features which tell something only
+# together are found; and so that many useless ones hide them.
+#
+# A number's difference is its distance in units of its range; a category's is 0 or 1. A missing
+# number is the mean, a missing category a value of its own. Since 1 is far, near rows mostly share
+# their categories, and among numbers a category is scored lower than it deserves: that is ReliefF.
+
+_MOST_SAMPLED = 250
+_NEIGHBOURS_OF_A_CLASS = 10
+_NEIGHBOURS_OF_RELIEFF, _DECAY = (
+    70,
+    20.0,
+)  # of a number: how many, and after how many influence falls to 1/e
+_CELLS_AT_ONCE = 1 << 21
+
+
+def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
+    """Score by how well each feature tells near rows apart.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows, at least 3.
+    schema : Schema
+    seed : int
+        Draws the rows whose neighbours are looked at, at most 250.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        In -1..1; about 0 for a feature that tells nothing.
+    """
+    n = len(rows)
+    is_category = np.array(schema.n_categories, dtype=bool)
+    values = np.empty((len(schema.features), n))
+    for feature in range(len(values)):
+        values[feature] = _unit_range(rows.X[:, feature], is_category=is_category[feature])
+    drawn = np.random.default_rng(seed).permutation(n)[:_MOST_SAMPLED]
+    row, neighbour, share = _pairs(values, is_category, drawn, rows.y if schema.n_classes else None)
+    target = _unit_range(rows.y.astype(np.float64), is_category=False)
+    unlike = np.abs(target[row] - target[neighbour])
+    scores = np.empty(len(values))
+    for feature, of_feature in enumerate(values):
+        difference = np.abs(of_feature[row] - of_feature[neighbour])
+        if is_category[feature]:
+            difference = (difference != 0).astype(np.float64)
+        scores[feature] = (
+            (share * difference).sum() / len(drawn)
+            if schema.n_classes
+            else _weight_of_a_number(share, difference, unlike, len(drawn))
+        )
+    return scores
+
+
+def _pairs(
+    values: Floats,
+    is_category: NDArray[np.bool_],
+    drawn: NDArray[np.int64],
+    labels: NDArray[Any] | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return each drawn row beside its nearest rows, and their shares: three arrays, shape (p,)."""
+    near: list[tuple[int, NDArray[np.int64], Floats]] = []
+    at_once = max(1, _CELLS_AT_ONCE // values.shape[1])
+    for start in range(0, len(drawn), at_once):
+        some = drawn[start : start + at_once]
+        for row, distance in zip(some, _distances(values, is_category, some), strict=True):
+            order = np.argsort(distance, kind="stable")
+            order = order[order != row]
+            found = (
+                _influence(order[:_NEIGHBOURS_OF_RELIEFF])
+                if labels is None
+                else _of_each_class(order, labels, int(row))
+            )
+            near.append((int(row), *found))
+    return (
+        np.repeat([row for row, _, _ in near], [len(index) for _, index, _ in near]),
+        np.concatenate([index for _, index, _ in near]),
+        np.concatenate([share for _, _, share in near]),
+    )
+
+
+def _unit_range(values: Floats, *, is_category: bool) -> Floats:
+    """Return numbers moved to 0..1, or categories as codes, shape (n,), without gaps."""
+    if is_category:
+        return codes_of(values).astype(np.float64)
+    filled = without_gaps(values)
+    low, high = float(filled.min()), float(filled.max())
+    return np.asarray((filled - low) / (high - low)) if high > low else np.zeros(len(filled))
+
+
+def _distances(
+    values: Floats, is_category: NDArray[np.bool_], sampled: NDArray[np.int64]
+) -> Floats:
+    """Return the distance of sampled rows from all, shape (m, n)."""
+    distances = np.zeros((len(sampled), values.shape[1]))
+    for of_feature, as_category in zip(values, is_category, strict=True):
+        difference = of_feature[sampled, np.newaxis] - of_feature
+        distances += difference != 0 if as_category else np.abs(difference)
+    return distances
+
+
+def _of_each_class(
+    order: NDArray[np.int64], y: NDArray[Any], row: int
+) -> tuple[NDArray[np.int64], Floats]:
+    """Return the nearest rows of each class with their shares: hits count against a feature."""
+    size = np.bincount(y) / len(y)
+    index, shares = [], []
+    for label in np.flatnonzero(size):
+        members = order[y[order] == label][:_NEIGHBOURS_OF_A_CLASS]
+        if not len(members):
+            continue
+        worth = -1.0 if label == y[row] else size[label] / (1 - size[y[row]])
+        index.append(members)
+        shares.append(np.full(len(members), worth / len(members)))
+    return np.concatenate(index), np.concatenate(shares)
+
+
+def _influence(order: NDArray[np.int64]) -> tuple[NDArray[np.int64], Floats]:
+    """Return the nearest rows with their influence, which sums to 1."""
+    influence = np.exp(-((np.arange(1, len(order) + 1) / _DECAY) ** 2))
+    return order, influence / influence.sum()
+
+
+def _weight_of_a_number(share: Floats, difference: Floats, unlike: Floats, n_drawn: int) -> float:
+    """Return RReliefF's weight of a feature; 0 where targets near each other are all the same."""
+    unlike_sum = (share * unlike).sum()
+    both = (share * unlike * difference).sum()
+    if not 0 < unlike_sum < n_drawn:
+        return 0.0
+    alone = (share * difference).sum() - both
+    return float(both / unlike_sum - alone / (n_drawn - unlike_sum))

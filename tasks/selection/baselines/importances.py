@@ -1,0 +1,308 @@
+"""Importances: features scored by the trained base model.
+
+A model has no importances of its own if it has neither trees with gains nor coefficients;
+permutation works for every model.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.core import FittedModel, Floats, Predictor, Rows, Schema
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
+from chaffinch.tasks.selection.models.scikit_learn import coefficients_of, feature_of_column
+
+_REPEATS = 5  # scikit-learn's default
+_ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
+_FEWEST_MADE_UP = 40
+
+
+def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -> Floats:
+    """Score as scikit-learn's SelectFromModel ranks.
+
+    LightGBM and XGBoost by the total gain of a feature's splits; an estimator by its
+    `feature_importances_`, or else its absolute `coef_`, summed over the classes and over the
+    columns that a category becomes.
+
+    Parameters
+    ----------
+    model : FittedModel
+        With d features.
+    asked_by : str
+        The method that asks, to be named should it be refused.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0.
+
+    Raises
+    ------
+    ValueError
+        If the model has no importances, or one that is not finite.
+    """
+    name = type(model.estimator).__name__ if isinstance(model, ScikitLearnModel) else model.kind
+    scores = importances_if_any(model)
+    if scores is None:
+        raise ValueError(_without_importances(name, asked_by))
+    check_finite(scores, name)
+    return scores
+
+
+def check_finite(scores: Floats, name: str) -> None:
+    """Raise ValueError if an importance (d,) of the model of that name is infinite or NaN.
+
+    Boosters keep gains in float32. They grow with the square of the target, and with the rows.
+    """
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"the importances of {name} must be finite but one is "
+            f"{scores[~np.isfinite(scores)][0]}, as where the target has very large values; divide "
+            "it by a constant, or use permutation"
+        )
+
+
+def importances_if_any(model: FittedModel) -> Floats | None:
+    """Return what `select_from_model` scores by, shape (d,), or None if the model has none.
+
+    Parameters
+    ----------
+    model : FittedModel
+        With d features.
+    """
+    if isinstance(model, LightGBMModel):
+        return np.asarray(model.booster.feature_importance("gain"), dtype=np.float64)
+    scores = np.zeros(len(model.schema.features))
+    if isinstance(model, XGBoostModel):
+        for name, gain in model.booster.get_score(importance_type="total_gain").items():
+            scores[int(name.removeprefix("f"))] = gain
+        return scores
+    if not isinstance(model, ScikitLearnModel):
+        return None
+    importances = importances_of(model.estimator)
+    features = feature_of_column(model.pipeline.named_steps["columns"], model.schema)
+    if importances is None or len(importances) != len(features):
+        return None
+    np.add.at(scores, features, importances)
+    return scores
+
+
+def check_importances(
+    name: str,
+    n_classes: int,
+    fit: Callable[[Rows, Schema], FittedModel],
+    asked_by: str = "select_from_model",
+) -> None:
+    """Say before any work what `select_from_model` would refuse after it.
+
+    Only a fitted estimator knows whether it has importances, so one is fitted to made-up rows;
+    where that fails there is nothing to say yet.
+
+    Parameters
+    ----------
+    name : str
+        The model's name in the registry, or its class.
+    n_classes : int
+        Of the target; 0 for regression.
+    fit : callable
+        Fits the model to rows of a schema.
+    asked_by : str
+        See `select_from_model`.
+
+    Raises
+    ------
+    ValueError
+        If the model has no importances.
+    """
+    if name in _ALWAYS:
+        return
+    if name in _NEVER:
+        raise ValueError(_without_importances(name, asked_by))
+    n_rows = max(_FEWEST_MADE_UP, 4 * n_classes)
+    X = np.random.default_rng(0).normal(size=(n_rows, 2))
+    y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of rows that nobody gave
+            model = fit(Rows(X, y), Schema(("a", "b"), (0, 0), n_classes))
+    except (ValueError, TypeError, ArithmeticError, LookupError):
+        return
+    select_from_model(model, asked_by)
+
+
+def permutation(
+    model: Predictor, rows: Rows, loss: Loss, features: Sequence[int], seed: int
+) -> Floats:
+    """Score by how much the loss rises when a feature's values are shuffled.
+
+    Breiman, "Random forests", Machine Learning 45 (2001), on rows held out, as scikit-learn's
+    `permutation_importance` does it. Every feature is shuffled in the same five ways, so that its
+    score does not depend on its place.
+
+    Parameters
+    ----------
+    model : FittedModel
+        With d features.
+    rows : Rows
+        Mask-validation rows; weights count.
+    loss : Loss
+        How predictions are judged.
+    features : sequence of int in 0..d-1
+        Those to score, m of them.
+    seed : int
+        Of the shuffles.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Mean rise of the loss; 0 for a feature that the model makes no use of.
+    """
+    unshuffled = loss(rows.y, model.predict(rows.X), rows.weight)
+    random = np.random.default_rng(seed)
+    shuffles = [random.permutation(len(rows)) for _ in range(_REPEATS)]
+    used, X = model.used_features, rows.X.copy(order="K")
+    scores = np.zeros(len(features))
+    for position, feature in enumerate(features):
+        if not used[feature]:
+            continue
+        losses = []
+        for shuffle in shuffles:
+            X[:, feature] = rows.X[shuffle, feature]
+            losses.append(loss(rows.y, model.predict(X), rows.weight))
+        X[:, feature] = rows.X[:, feature]
+        scores[position] = np.mean(losses) - unshuffled
+    return scores
+
+
+def _without_importances(model: str, asked_by: str) -> str:
+    """Return the sentence that refuses a model by its name."""
+    return (
+        f"{asked_by} needs a model with gains or coefficients but {model} has none; "
+        "use permutation, or another model such as lightgbm"
+    )
+
+
+def importances_of(estimator: object) -> Floats | None:
+    """Return the importance of each column an estimator was given; None if it has none."""
+    importances = getattr(estimator, "feature_importances_", None)
+    if importances is not None:
+        return np.asarray(importances, dtype=np.float64)
+    if getattr(estimator, "coef_", None) is None:
+        return None
+    return np.asarray(np.abs(np.atleast_2d(coefficients_of(estimator))).sum(axis=0))
+
+
+# Mean absolute SHAP values of boosted trees.
+#
+# Lundberg, Erion and Lee, "Consistent individualized feature attribution for tree ensembles", arXiv
+# 1802.03888 (2018): a prediction is shared out to the features by their Shapley values, where a
+# split on a feature that is not given is followed down both sides, by the share of training rows
+# that went there. LightGBM and XGBoost compute them exactly.
+
+_CELLS_AT_ONCE = 1 << 21
+_READABLE = ("lightgbm", "xgboost")
+
+
+def tree_shap(model: FittedModel, rows: Rows) -> Floats:
+    """Score by the mean absolute SHAP value of a feature.
+
+    Parameters
+    ----------
+    model : FittedModel
+        LightGBM's or XGBoost's, with d features.
+    rows : Rows
+        Mask-validation rows, at least one; weights count.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        At least 0, in the unit of the target; for classes in log odds, and with more than two the
+        sum over the classes. 0 for a feature that the model makes no use of.
+
+    Raises
+    ------
+    ValueError
+        If the model is of another kind, or has linear models in its leaves.
+    """
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    n_features = len(model.schema.features)
+    at_once = max(1, _CELLS_AT_ONCE // ((n_features + 1) * max(1, model.schema.n_classes)))
+    total = np.zeros(n_features)
+    for start in range(0, len(rows), at_once):
+        part = slice(start, start + at_once)
+        total += np.einsum("i,ikj->j", weight[part], np.abs(shap_values(model, rows.X[part])))
+    return np.asarray(total / weight.sum())
+
+
+def shap_values(model: FittedModel, X: Floats) -> Floats:
+    """Return the SHAP values of each row, shape (n, k, d).
+
+    Parameters
+    ----------
+    model : FittedModel
+        LightGBM's or XGBoost's, with d features and k outputs: 1, or as many as there are classes
+        where these are more than two.
+    X : ndarray of float64, shape (n, d)
+
+    Raises
+    ------
+    ValueError
+        As `tree_shap`.
+    """
+    if isinstance(model, LightGBMModel):
+        check_tree_shap("lightgbm", model.booster.params)
+        values = model.booster.predict(X, pred_contrib=True, num_threads=1)
+    elif isinstance(model, XGBoostModel):
+        values = _by_xgboost(model, X)
+    else:
+        raise ValueError(_unreadable(_name(model)))
+    by_output = np.reshape(values, (len(X), -1, len(model.schema.features) + 1))
+    return np.asarray(by_output[:, :, :-1], dtype=np.float64)  # the last is the mean prediction
+
+
+def check_tree_shap(name: str, parameters: Mapping[str, Any]) -> None:
+    """Say before any work what `tree_shap` would refuse after it.
+
+    Parameters
+    ----------
+    name : str
+        The model's name in the registry, or its class.
+    parameters : mapping
+        Its hyper-parameters.
+
+    Raises
+    ------
+    ValueError
+        As `tree_shap`.
+    """
+    if name not in _READABLE:
+        raise ValueError(_unreadable(name))
+    if parameters.get("linear_tree"):
+        raise ValueError(
+            "tree_shap needs leaves of one value but lightgbm parameter 'linear_tree' is True; "
+            "leave it out, or use permutation"
+        )
+
+
+def _name(model: FittedModel) -> str:
+    return type(model.estimator).__name__ if isinstance(model, ScikitLearnModel) else model.kind
+
+
+def _unreadable(model: str) -> str:
+    """Return the sentence that refuses a model by its name."""
+    return (
+        f"tree_shap needs the model lightgbm or xgboost but has {model}; use permutation, or one "
+        "of these two"
+    )
+
+
+def _by_xgboost(model: XGBoostModel, X: Floats) -> Floats:
+    from xgboost import DMatrix
+
+    types = ["c" if n else "q" for n in model.schema.n_categories]
+    table = DMatrix(X, feature_types=types, enable_categorical=True, nthread=1)
+    return np.asarray(model.booster.predict(table, pred_contribs=True, strict_shape=True))

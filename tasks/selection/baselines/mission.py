@@ -1,0 +1,326 @@
+"""The inner loop of MISSION, compiled: `mission.py` tells what it does.
+
+The heap holds the features with the largest weights, the smallest of them at the root; `place` says
+where in the heap a feature is, or -1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from chaffinch.tasks.selection.baselines.columns import one_table, standardised
+from chaffinch.tasks.selection.core import Floats, Rows, Schema
+from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
+
+
+@compiled
+def _cell(feature: int, salt: Any, width: int) -> tuple[Any, float]:
+    """Return the cell of a feature in a row of the sketch, and its sign: splitmix64."""
+    z = np.uint64(feature) + salt
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    sign = 1.0 if z & np.uint64(1) else -1.0
+    return np.int64((z >> np.uint64(1)) % np.uint64(width)), sign
+
+
+@compiled
+def _add(sketch: Any, salts: Any, feature: int, change: float) -> None:
+    if not len(salts):
+        sketch[0, feature] += change
+        return
+    for row in range(len(salts)):
+        cell, sign = _cell(feature, salts[row], sketch.shape[1])
+        sketch[row, cell] += sign * change
+
+
+@compiled
+def _read(sketch: Any, salts: Any, feature: int, room: Any) -> Any:
+    """Return the median of a feature's cells; without salts each feature has its own."""
+    if not len(salts):
+        return sketch[0, feature]
+    for row in range(len(salts)):
+        cell, sign = _cell(feature, salts[row], sketch.shape[1])
+        value, place = sign * sketch[row, cell], row
+        while place and room[place - 1] > value:
+            room[place] = room[place - 1]
+            place -= 1
+        room[place] = value
+    middle = len(salts) // 2
+    return room[middle] if len(salts) % 2 else (room[middle - 1] + room[middle]) / 2
+
+
+@compiled
+def _swap(heap: Any, weights: Any, place: Any, one: int, other: int) -> None:
+    heap[one], heap[other] = heap[other], heap[one]
+    weights[one], weights[other] = weights[other], weights[one]
+    place[heap[one]], place[heap[other]] = one, other
+
+
+@compiled
+def _is_less(weight: float, feature: int, other_weight: float, other: int) -> bool:
+    """Return whether a feature leaves before another: of equal weights the lowest index does."""
+    if abs(weight) != abs(other_weight):
+        return abs(weight) < abs(other_weight)
+    return feature < other
+
+
+@compiled
+def _sift(heap: Any, weights: Any, place: Any, size: int, node: int) -> None:
+    """Move what stands at a node to where it belongs."""
+    while node:
+        above = (node - 1) // 2
+        if not _is_less(weights[node], heap[node], weights[above], heap[above]):
+            break
+        _swap(heap, weights, place, node, above)
+        node = above
+    while 2 * node + 1 < size:
+        least = 2 * node + 1
+        right = least + 1
+        if right < size and _is_less(weights[right], heap[right], weights[least], heap[least]):
+            least = right
+        if not _is_less(weights[least], heap[least], weights[node], heap[node]):
+            break
+        _swap(heap, weights, place, node, least)
+        node = least
+
+
+@compiled
+def _learn(
+    features: Any, values: Any, target: float, rate: float, is_logistic: bool,
+    sketch: Any, salts: Any, room: Any, heap: Any, weights: Any, place: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Take one step down by one row; counts holds the size of the heap and the intercept."""
+    prediction = counts[1]
+    for j in range(len(features)):
+        if place[features[j]] >= 0:
+            prediction += values[j] * weights[place[features[j]]]
+    if is_logistic:
+        prediction = 1 / (1 + np.exp(-prediction))
+    step = rate * (target - prediction)
+    counts[1] += step
+    for j in range(len(features)):
+        if values[j] != 0:
+            _add(sketch, salts, features[j], step * values[j])
+    size = int(counts[0])
+    for j in range(len(features)):
+        node = place[features[j]]
+        if node >= 0 and values[j] != 0:
+            weights[node] = _read(sketch, salts, features[j], room)
+            _sift(heap, weights, place, size, node)
+    for j in range(len(features)):
+        if place[features[j]] >= 0 or values[j] == 0:
+            continue
+        weight = _read(sketch, salts, features[j], room)
+        if size < len(heap) and weight != 0:
+            node, size = size, size + 1
+        elif size == len(heap) and _is_less(weights[0], heap[0], weight, features[j]):
+            node = 0
+            place[heap[0]] = -1
+        else:
+            continue
+        heap[node], weights[node], place[features[j]] = features[j], weight, node
+        _sift(heap, weights, place, size, node)
+    counts[0] = size
+
+
+@compiled
+def learn_dense(
+    X: Any, rows: Any, y: Any, rate: float, is_logistic: bool,
+    sketch: Any, salts: Any, heap: Any, weights: Any, place: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Go through rows of a dense table (N, D), one step each.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (N, D)
+    rows : ndarray of int64, shape (n,)
+        In which order.
+    y : ndarray of float64, shape (N,)
+        Targets; 0 and 1 if logistic.
+    rate : float
+        Of a step.
+    is_logistic : bool
+        Log loss, or half the squared error.
+    sketch : ndarray of float64, shape (depth, width)
+    salts : ndarray of uint64, shape (depth,)
+        Of the hashes; none where each feature has a cell of its own.
+    heap, weights : ndarray, shape (k,)
+        The features that predict.
+    place : ndarray of int64, shape (D,)
+        Where in the heap each feature is, or -1.
+    counts : ndarray of float64, shape (2,)
+        How many are in the heap, and the intercept.
+    """
+    features, room = np.arange(X.shape[1]), np.empty(len(salts))
+    for n in rows:
+        _learn(
+            features, X[n], y[n], rate, is_logistic,
+            sketch, salts, room, heap, weights, place, counts,
+        )  # fmt: skip
+
+
+@compiled
+def learn_sparse(
+    starts: Any, indices: Any, values: Any, rows: Any, y: Any, rate: float, is_logistic: bool,
+    sketch: Any, salts: Any, heap: Any, weights: Any, place: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Go through rows of a table in compressed rows; else as `learn_dense`."""
+    room = np.empty(len(salts))
+    for n in rows:
+        part = slice(starts[n], starts[n + 1])
+        _learn(
+            indices[part], values[part], y[n], rate, is_logistic,
+            sketch, salts, room, heap, weights, place, counts,
+        )  # fmt: skip
+
+
+@compiled
+def read_all(sketch: Any, salts: Any, out: Any) -> None:
+    """Write the weight of every feature, shape (D,), as the sketch has it."""
+    room = np.empty(len(salts))
+    for feature in range(len(out)):
+        out[feature] = _read(sketch, salts, feature, room)
+
+
+# MISSION: gradients in a count sketch, and only the largest weights predict.
+#
+# Aghazadeh, Spring, LeJeune, Dasarathy, Shrivastava and Baraniuk, "MISSION: ultra large-scale
+# feature selection using count-sketches", ICML 2018, algorithm 1: each row's gradient is added to
+# the sketch, the features of the row are read back from it, and a heap keeps the k with the largest
+# weights, with which alone the next row is predicted.
+#
+# Here rows are shuffled for every pass, an intercept is learnt as well, and the length of a step is
+# in units of the mean squared length of a row. Weights already in the heap are read anew before
+# others may take their place. A sketch as wide as the table has a cell for each feature: no hashes
+# are needed, and it is gradient descent with hard thresholding.
+
+_DEPTH, _PASSES, _RATE = 3, 10, 0.1
+_NARROWEST, _SHARE = 1_000, 4  # a sketch is a quarter as wide as the table, but not narrower
+
+
+def mission(
+    X: Any,
+    y: Floats,
+    *,
+    n_features: int,
+    loss: Literal["squared_error", "log_loss"],
+    width: int,
+    depth: int = _DEPTH,
+    passes: int = _PASSES,
+    rate: float = _RATE,
+    seed: int = 0,
+) -> tuple[NDArray[np.int64], Floats]:
+    """Learn a linear model of few features from one row after the other.
+
+    Parameters
+    ----------
+    X : ndarray of float64 (N, D) in C order, or csr_array
+        Columns of about the same spread.
+    y : ndarray of float64, shape (N,)
+        Numbers for squared error, 0 and 1 for log loss.
+    n_features : int in 1..D
+        k, how many may predict.
+    loss : "squared_error" or "log_loss"
+        Of the model.
+    width : int, at least 1
+        Of the sketch; from D on it is exact.
+    depth : int, odd
+        Rows of the sketch, of whose cells the median is taken.
+    passes : int, at least 1
+        Through the rows.
+    rate : float, above 0
+        Of a step, over the mean squared length of a row.
+    seed : int
+        Draws the hashes and the order of the rows.
+
+    Returns
+    -------
+    features : ndarray of int64, shape (at most k,)
+        Those in the heap, ascending.
+    weights : ndarray of float64, shape (D,)
+        Of every feature, as the sketch has them.
+    """
+    random = np.random.default_rng(seed)
+    n_rows, n_columns = X.shape
+    is_exact = width >= n_columns
+    salts = random.integers(0, 2**64, 0 if is_exact else depth, dtype=np.uint64)
+    sketch = np.zeros((1, n_columns) if is_exact else (depth, width))
+    heap, weights = np.zeros(n_features, np.int64), np.zeros(n_features)
+    place, counts = np.full(n_columns, -1, np.int64), np.zeros(2)
+    state = (sketch, salts, heap, weights, place, counts)
+    is_sparse, is_logistic = issparse(X), loss == "log_loss"
+    step = rate * n_rows / float(((X.data if is_sparse else X) ** 2).sum())
+    for _ in range(passes):
+        rows = random.permutation(n_rows)
+        if is_sparse:
+            of_rows = (X.indptr, X.indices, X.data, rows)
+            learn_sparse(*of_rows, y, step, is_logistic, *state)
+        else:
+            learn_dense(X, rows, y, step, is_logistic, *state)
+    read_all(sketch, salts, out := np.empty(n_columns))
+    return np.sort(heap[: int(counts[0])]), out
+
+
+def mission_scores(rows: Rows, schema: Schema, seed: int) -> Floats:
+    """Score by the weights that MISSION learns, half of the columns predicting.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows.
+    schema : Schema
+    seed : int
+        Draws the hashes and the order of the rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        The absolute weight of a feature's best column, standardised; for more than two classes the
+        sum over each against the rest.
+    """
+    scores = np.zeros(len(schema.features))
+    table, feature = one_table(rows, schema)
+    if not len(feature) or (rows.y == rows.y[0]).all():
+        return scores
+    table = _of_one_spread(table)
+    total = np.zeros(len(feature))
+    for target in _targets(rows, schema):
+        _, weights = mission(
+            table,
+            target,
+            n_features=(len(feature) + 1) // 2,
+            loss="log_loss" if schema.n_classes else "squared_error",
+            width=max(_NARROWEST, len(feature) // _SHARE),
+            seed=seed,
+        )
+        total += np.abs(weights)
+    np.maximum.at(scores, feature, total)
+    return scores
+
+
+def _of_one_spread(table: Any) -> Any:
+    """Return a table whose columns have the standard deviation 1, centred unless it is sparse."""
+    is_sparse: bool = issparse(table)
+    if is_sparse:
+        variance = (table**2).mean(axis=0) - table.mean(axis=0) ** 2
+        table.data /= np.sqrt(variance)[table.indices]
+        return table
+    for place, column in enumerate(table.T):
+        table[:, place] = standardised(column)
+    return table
+
+
+def _targets(rows: Rows, schema: Schema) -> list[Floats]:
+    """Return the target in units of its spread, or 0 and 1 for each class but of two."""
+    if not schema.n_classes:
+        target = standardised(np.asarray(rows.y, dtype=np.float64))
+        return [] if target is None else [target]
+    there = np.unique(rows.y)
+    return [
+        (rows.y == label).astype(np.float64) for label in (there if len(there) > 2 else there[1:])
+    ]

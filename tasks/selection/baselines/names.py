@@ -1,0 +1,108 @@
+"""What the rankings are called and what they score; imports nothing, since the command line does.
+
+`RankingName` lists them once more, because a type cannot be computed; `PlainName` those that have
+no settings of their own.
+"""
+
+from typing import Literal, get_args
+
+PlainName = Literal[
+    "correlation",
+    "anova_f",
+    "mutual_information",
+    "mrmr",
+    "relieff",
+    "fcbf",
+    "lasso",
+    "elastic_net",
+    "select_from_model",
+    "permutation",
+    "tree_shap",
+    "mission",
+]
+RankingName = PlainName | Literal["dfs"]
+
+SCORES: dict[RankingName, str] = {
+    "correlation": "the absolute correlation with the target; for classes the greatest with one "
+    "class against the rest",
+    "anova_f": "the F statistic of the feature against the target",
+    "mutual_information": "the mutual information with the target in nats, estimated from nearest "
+    "neighbours",
+    "mrmr": "the place in a greedy choice of least redundant, most relevant features; the first "
+    "chosen has the highest",
+    "relieff": "how much more the feature differs between near rows of unlike targets than of "
+    "like ones",
+    "fcbf": "the symmetrical uncertainty with the target, 0 to 1, less 1 if a better feature makes "
+    "it redundant",
+    "lasso": "the strength of the penalty at which a lasso first makes use of the feature, as the "
+    "penalty falls",
+    "elastic_net": "the same for an elastic net, half of whose penalty is the lasso's",
+    "select_from_model": "the total gain in the base model's trees, or the sum of its absolute "
+    "coefficients",
+    "permutation": "how much the base model's loss on the mask-validation rows rises, on average, "
+    "when the feature's values are shuffled",
+    "tree_shap": "the mean absolute SHAP value of the base model, lightgbm or xgboost, on the "
+    "mask-validation rows; for classes in log odds",
+    "mission": "the absolute weight of the standardised feature in a linear model, learnt one row "
+    "after the other by a count sketch that lets only the largest weights predict",
+    "dfs": "how often the number of features left was halved before it left, as the estimated "
+    "residual variance of a linear model is descended, and how much of it was kept then, 0 to 1",
+}
+
+# The others are defined for rows that all count the same.
+WEIGHTED: tuple[RankingName, ...] = (
+    "correlation",
+    "lasso",
+    "elastic_net",
+    "select_from_model",
+    "permutation",
+    "tree_shap",
+)
+# Those that look at the mask-validation rows rather than the training rows.
+OF_ROWS_HELD_OUT: tuple[RankingName, ...] = ("permutation", "tree_shap")
+# Those that look at models alone, or at the rows held out; the others look at the training rows.
+_OF_MODELS: tuple[RankingName, ...] = ("select_from_model", *OF_ROWS_HELD_OUT)
+OF_TRAINING_ROWS: tuple[RankingName, ...] = tuple(name for name in SCORES if name not in _OF_MODELS)
+# All but those that have settings of their own.
+PLAIN: tuple[PlainName, ...] = get_args(PlainName)
+
+
+def fewest_rows(n_classes: int) -> int:
+    """Return how many training rows those need that look at them; `n_classes` is 0 of numbers."""
+    return max(3, n_classes + 1)
+
+
+SequentialName = Literal["sequential_forward", "sequential_backward"]
+
+# What each does, said after its name.
+REFITTING: dict[str, str] = {
+    "rfe": "recursive feature elimination: the model is refitted on the training rows, a share of "
+    "the features with the least importance leaves, and so on",
+    "rfecv": "recursive feature elimination that keeps the number of features for which "
+    "cross-validation inside the training rows has the lowest loss",
+    "sequential_forward": "the feature whose refit has the lowest loss on the mask-validation rows "
+    "is added, and so on",
+    "sequential_backward": "the feature without which the refit has the lowest loss on the "
+    "mask-validation rows is removed, and so on",
+    "robust_elimination": "backward elimination by models that have seen masked rows, one for each "
+    "fold and trained anew when three quarters of the features have left; of features whose losses "
+    "on the rows held out are within one standard error the least used one leaves",
+    "particle_swarm": "a swarm of masks moves towards those whose refits have the lowest loss on "
+    "the mask-validation rows",
+}
+
+# Whose score is the place in an order of leaving, and what is said of it.
+BY_PLACE = ("rfe", "rfecv", "robust_elimination")
+PLACE = "the place in the order of leaving; what outlasts all others has the highest"
+
+# Which mask features of their models as well.
+MASKING = ("robust_elimination",)
+
+# Which always find the number of features without the model-validation rows.
+SIZED = ("rfecv", "particle_swarm")
+
+# Which judge by folds even where nothing is tuned.
+FOLDED = ("rfecv", "robust_elimination")
+
+# Which ask a fitted model for its importances, and so need one that has them.
+BY_IMPORTANCE = ("rfe", "rfecv")

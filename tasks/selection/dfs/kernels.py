@@ -1,0 +1,770 @@
+"""The two sweeps over dense rows, compiled: blocks of 8 rows, and the triangle within each.
+
+`residual_variance.py` has the formulas. A *channel* is one order of one output; its accumulator is
+the sum, over the rows already met, of x~ times that channel's number of the row. The columns are
+cut into tiles of a fixed width, in which everything about a column lies together: 8 rows, the
+weight, the gradient, then the accumulators, in fours. Offsets inside a tile are constants, so that
+the compiler sees that nothing overlaps, and works on many columns at a time; what is computed of a
+column is the same wherever it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, reordering
+
+_TILE = 128
+_ROWS = 8
+_WEIGHT = _ROWS * _TILE
+_GRADIENT = (_ROWS + 1) * _TILE
+_SUMS = (_ROWS + 2) * _TILE
+_FOUR = 4 * _TILE
+
+
+@reordering
+def _products_with_four(left: Any, four: Any, out: Any) -> None:
+    """Add to `out` (4,) the sums of left * each of four rows of a tile."""
+    zero = left[0] - left[0]  # of the type of the table
+    a = b = c = d = zero
+    for t in range(_TILE):
+        x = left[t]
+        a += x * four[t]
+        b += x * four[_TILE + t]
+        c += x * four[2 * _TILE + t]
+        d += x * four[3 * _TILE + t]
+    out[0] += a
+    out[1] += b
+    out[2] += c
+    out[3] += d
+
+
+@compiled
+def _load(tile: Any, first: int, X: Any, rows: Any, origin: Any, rest: Any, inverse: Any) -> None:
+    """Centre and scale the part of 8 rows that lies in a tile; rows that are not there are 0."""
+    last = min(_TILE, X.shape[1] - first)
+    for b in range(_ROWS):
+        place = tile[b * _TILE : (b + 1) * _TILE]
+        if b >= len(rows):
+            place[:] = 0
+            continue
+        row = X[rows[b], first : first + last]
+        of, less, scale = origin[first : first + last], rest[first : first + last], inverse[first:]
+        for t in range(last):
+            place[t] = (row[t] - of[t]) * scale[t] - less[t]
+
+
+@compiled
+def _multiply(tile: Any, weighted: Any, gram: Any, sums: Any) -> None:
+    """Add the products of the 8 rows with each other to gram, (8, 8), and with the sums.
+
+    Only the fours of the triangle are needed, and of an empty gram none.
+    """
+    weight = tile[_WEIGHT : _WEIGHT + _TILE]
+    for b in range(_ROWS):
+        row = tile[b * _TILE : (b + 1) * _TILE]
+        for t in range(_TILE):
+            weighted[t] = row[t] * weight[t]
+        for four in range(b // 4, len(gram) // 4):
+            _products_with_four(
+                weighted, tile[four * _FOUR : (four + 1) * _FOUR], gram[b, 4 * four : 4 * four + 4]
+            )
+        for four in range(sums.shape[1] // 4):
+            first = _SUMS + four * _FOUR
+            _products_with_four(
+                weighted, tile[first : first + _FOUR], sums[b, 4 * four : 4 * four + 4]
+            )
+
+
+@compiled
+def _accumulate(tile: Any, four: int, numbers: Any) -> None:
+    """Add the 8 rows, times their numbers (8, 4), to four accumulators."""
+    first = _SUMS + four * _FOUR
+    place = tile[first : first + _FOUR]
+    for b in range(0, _ROWS, 2):
+        one, two = tile[b * _TILE : (b + 1) * _TILE], tile[(b + 1) * _TILE : (b + 2) * _TILE]
+        r0, r1, r2, r3 = numbers[b, 0], numbers[b, 1], numbers[b, 2], numbers[b, 3]
+        s0, s1, s2, s3 = (
+            numbers[b + 1, 0], numbers[b + 1, 1], numbers[b + 1, 2], numbers[b + 1, 3],
+        )  # fmt: skip
+        for t in range(_TILE):
+            x, z = one[t], two[t]
+            place[t] += x * r0 + z * s0
+            place[_TILE + t] += x * r1 + z * s1
+            place[2 * _TILE + t] += x * r2 + z * s2
+            place[3 * _TILE + t] += x * r3 + z * s3
+
+
+@compiled
+def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> None:
+    """Do the same from the last row to the first, and add to the gradient before each row.
+
+    x~ times the sum over the channels of a dual (8, 4) and the accumulator so far.
+    """
+    first = _SUMS + four * _FOUR
+    place, gradient = tile[first : first + _FOUR], tile[_GRADIENT : _GRADIENT + _TILE]
+    for b in range(_ROWS - 1, 0, -2):
+        one, two = tile[b * _TILE : (b + 1) * _TILE], tile[(b - 1) * _TILE : b * _TILE]
+        l0, l1, l2, l3 = duals[b, 0], duals[b, 1], duals[b, 2], duals[b, 3]
+        m0, m1, m2, m3 = duals[b - 1, 0], duals[b - 1, 1], duals[b - 1, 2], duals[b - 1, 3]
+        r0, r1, r2, r3 = numbers[b, 0], numbers[b, 1], numbers[b, 2], numbers[b, 3]
+        s0, s1, s2, s3 = (
+            numbers[b - 1, 0], numbers[b - 1, 1], numbers[b - 1, 2], numbers[b - 1, 3],
+        )  # fmt: skip
+        for t in range(_TILE):
+            x, z = one[t], two[t]
+            a0, a1, a2, a3 = place[t], place[_TILE + t], place[2 * _TILE + t], place[3 * _TILE + t]
+            change = x * (l0 * a0 + l1 * a1 + l2 * a2 + l3 * a3)
+            a0 += x * r0
+            a1 += x * r1
+            a2 += x * r2
+            a3 += x * r3
+            gradient[t] += change + z * (m0 * a0 + m1 * a1 + m2 * a2 + m3 * a3)
+            place[t] = a0 + z * s0
+            place[_TILE + t] = a1 + z * s1
+            place[2 * _TILE + t] = a2 + z * s2
+            place[3 * _TILE + t] = a3 + z * s3
+
+
+@compiled
+def room_for(n_features: int, n_outputs: int, order: int, weight: Any) -> Any:
+    """Return the tiles of all columns with their weights, like `weight` (D,), in one row."""
+    length = (_ROWS + 2 + 4 * ((order + 3) // 4) * n_outputs) * _TILE
+    n_tiles = (n_features + _TILE - 1) // _TILE
+    work = np.zeros(n_tiles * length, weight.dtype)
+    for d in range(n_features):
+        work[d // _TILE * length + _WEIGHT + d % _TILE] = weight[d]
+    return work
+
+
+@compiled
+def clear_sums(work: Any, n_features: int) -> None:
+    """Set the accumulators of all tiles back to 0."""
+    n_tiles = (n_features + _TILE - 1) // _TILE
+    length = len(work) // n_tiles
+    for tile in range(n_tiles):
+        work[tile * length + _SUMS : (tile + 1) * length] = 0
+
+
+@compiled
+def read_gradient(work: Any, n_rows: int, gradient: Any) -> None:
+    """Write the gradient that the tiles hold, over n, shape (D,)."""
+    length = len(work) // ((len(gradient) + _TILE - 1) // _TILE)
+    for d in range(len(gradient)):
+        gradient[d] = work[d // _TILE * length + _GRADIENT + d % _TILE] / n_rows
+
+
+@compiled
+def dense_forwards(
+    X: Any, rows: Any, origin: Any, rest: Any, inverse: Any, y: Any, alphas: Any, work: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Go through rows, or those that follow others, from the first: l, and from it lambda.
+
+    Parameters
+    ----------
+    X, rows, origin, rest, inverse, y, alphas
+        See `dense_sweeps`.
+    work : ndarray like X
+        What `room_for` returned, with the accumulators of the rows before; of these as well after.
+
+    Returns
+    -------
+    grams : ndarray of float64, shape (n / 8, 8, 8)
+        Products of each 8 rows.
+    duals : ndarray of float64, shape (n, channels)
+        lambda, in fours, and 8 rows at a time.
+    """
+    n_rows, n_features, n_outputs, order = len(rows), X.shape[1], y.shape[1], len(alphas)
+    n_fours = (order + 3) // 4
+    n_channels, n_tiles = 4 * n_fours * n_outputs, (n_features + _TILE - 1) // _TILE
+    length = len(work) // n_tiles
+    weighted = np.empty(_TILE, X.dtype)
+    n_blocks = (n_rows + _ROWS - 1) // _ROWS
+    grams = np.zeros((n_blocks, _ROWS, _ROWS))
+    sums = np.zeros((_ROWS, n_channels))
+    numbers, duals = np.zeros((_ROWS, n_channels)), np.zeros((n_blocks * _ROWS, n_channels))
+    typed = np.zeros((_ROWS, n_channels), X.dtype)
+    for block in range(n_blocks):
+        first, last = block * _ROWS, min(n_rows, (block + 1) * _ROWS)
+        gram = grams[block]
+        sums[:] = 0
+        numbers[:] = 0
+        for tile in range(n_tiles):
+            part = work[tile * length : (tile + 1) * length]
+            _load(part, tile * _TILE, X, rows[first:last], origin, rest, inverse)
+            _multiply(part, weighted, gram, sums)
+        for b in range(last - first):
+            for c in range(n_outputs):
+                base = 4 * n_fours * c
+                numbers[b, base] = y[first + b, c]
+                for p in range(order - 1):
+                    value = sums[b, base + p]
+                    for before in range(b):
+                        value += gram[before, b] * numbers[before, base + p]
+                    numbers[b, base + p + 1] = value
+                for q in range(order):
+                    for p in range(order - q):
+                        duals[first + b, base + q] += alphas[p + q] * numbers[b, base + p]
+        typed[:] = numbers
+        for tile in range(n_tiles):
+            part = work[tile * length : (tile + 1) * length]
+            for four in range(n_fours * n_outputs):
+                _accumulate(part, four, typed[:, 4 * four : 4 * four + 4])
+    return grams, duals
+
+
+@compiled
+def dense_backwards(
+    X: Any, rows: Any, origin: Any, rest: Any, inverse: Any, y: Any, alphas: Any, work: Any,
+    grams: Any, duals: Any,
+) -> float:  # fmt: skip
+    """Go through rows, or those that others follow, from the last: r, z and the gradient.
+
+    Parameters
+    ----------
+    X, rows, origin, rest, inverse, y, alphas
+        See `dense_sweeps`.
+    work : ndarray like X
+        As in `dense_forwards`, of the rows after; the gradient is added to.
+    grams, duals
+        What `dense_forwards` returned.
+
+    Returns
+    -------
+    float
+        What these rows add to z.
+    """
+    n_rows, n_features, n_outputs, order = len(rows), X.shape[1], y.shape[1], len(alphas)
+    n_fours = (order + 3) // 4
+    n_channels, n_tiles = 4 * n_fours * n_outputs, (n_features + _TILE - 1) // _TILE
+    length = len(work) // n_tiles
+    weighted, none = np.empty(_TILE, X.dtype), np.zeros((0, _ROWS))
+    sums, numbers = np.zeros((_ROWS, n_channels)), np.zeros((_ROWS, n_channels))
+    typed, typed_duals = np.zeros((_ROWS, n_channels), X.dtype), duals.astype(X.dtype)
+    z = 0.0
+    for block in range(len(grams) - 1, -1, -1):
+        first, last = block * _ROWS, min(n_rows, (block + 1) * _ROWS)
+        gram = grams[block]
+        sums[:] = 0
+        numbers[:] = 0
+        for tile in range(n_tiles):
+            part = work[tile * length : (tile + 1) * length]
+            _load(part, tile * _TILE, X, rows[first:last], origin, rest, inverse)
+            _multiply(part, weighted, none, sums)
+        for b in range(last - first - 1, -1, -1):
+            for c in range(n_outputs):
+                base = 4 * n_fours * c
+                numbers[b, base] = y[first + b, c]
+                for q in range(order):
+                    value = sums[b, base + q]
+                    for after in range(b + 1, last - first):
+                        value += gram[b, after] * numbers[after, base + q]
+                    z += alphas[q] * y[first + b, c] * value
+                    if q + 1 < order:
+                        numbers[b, base + q + 1] = value
+        typed[:] = numbers
+        for tile in range(n_tiles):
+            part = work[tile * length : (tile + 1) * length]
+            for four in range(n_fours * n_outputs):
+                start = 4 * four
+                of_rows = typed_duals[block * _ROWS : (block + 1) * _ROWS, start : start + 4]
+                _accumulate_backwards(part, four, typed[:, start : start + 4], of_rows)
+    return z
+
+
+@compiled
+def dense_sweeps(
+    X: Any, rows: Any, origin: Any, rest: Any, inverse: Any,
+    weight: Any, y: Any, alphas: Any, gradient: Any,
+) -> float:  # fmt: skip
+    """Return z of a batch of rows, and write its gradient with respect to s.
+
+    Parameters
+    ----------
+    X, origin, rest, inverse
+        See `DenseTable`.
+    rows : ndarray of int64, shape (n,)
+        The batch, in the order that counts.
+    weight : ndarray like X, shape (D,)
+        s_d / n.
+    y : ndarray of float64, shape (n, C)
+        Centred outputs of these rows.
+    alphas : ndarray of float64, shape (k,)
+        See `chain_weights`.
+    gradient : ndarray like X, shape (D,)
+        Where to write.
+    """
+    n_features = X.shape[1]
+    work = room_for(n_features, y.shape[1], len(alphas), weight)
+    grams, duals = dense_forwards(X, rows, origin, rest, inverse, y, alphas, work)
+    clear_sums(work, n_features)
+    z = dense_backwards(X, rows, origin, rest, inverse, y, alphas, work, grams, duals)
+    read_gradient(work, len(rows), gradient)
+    return z
+
+
+# One step of Adam over the relaxed mask, compiled: O(D), in two passes.
+#
+# Kingma and Ba, "Adam: a method for stochastic optimization", arXiv 1412.6980, with its own
+# constants but for the rate. The slope of the loss is (pressure - dz/ds) ds/dv with s = sigma(2 v);
+# dz/ds of a feature is slopes + squares * for_all, the second part of which is 0 for a dense table.
+
+_BLOCK = 512
+
+
+@reordering
+def squared_length(slopes: Any, squares: Any, kept: Any, for_all: Any, pressure: Any) -> float:
+    """Return the squared length of the slope of the loss with respect to v.
+
+    Parameters
+    ----------
+    slopes, squares, kept : ndarray of one type, shape (D,)
+        The parts of dz/ds, and s.
+    for_all, pressure : scalars of that type
+        What `squares` count for, and penalty / D.
+    """
+    total, one = 0.0, kept.dtype.type(1)
+    for d in range(len(kept)):
+        s = kept[d]
+        slope = (pressure - slopes[d] - squares[d] * for_all) * (s + s) * (one - s)
+        total += slope * slope
+    return total
+
+
+@compiled
+def adam_step(
+    slopes: Any, squares: Any, kept: Any, for_all: Any, pressure: Any,
+    v: Any, mean: Any, mean_square: Any, constants: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """Move v and s by one step, set `slopes` back to 0 and return sum s and sum s squares.
+
+    Parameters
+    ----------
+    slopes, squares, kept, for_all, pressure
+        See `squared_length`.
+    v, mean, mean_square : ndarray of the same type, shape (D,)
+        The state of Adam.
+    constants : ndarray of the same type, shape (7,)
+        What clips the slope, the two shares kept of the means and what is new of them, and what
+        makes up for their start: step = constants[5] mean / (constants[6] sqrt(mean_square) + eps).
+    """
+    clip, old, new, old_square, new_square, forward, root = constants[:7]
+    least, one = kept.dtype.type(1e-8), kept.dtype.type(1)
+    total, everywhere = 0.0, 0.0
+    for first in range(0, len(kept), _BLOCK):
+        last = min(len(kept), first + _BLOCK)
+        for d in range(first, last):
+            s = kept[d]
+            slope = clip * (pressure - slopes[d] - squares[d] * for_all) * (s + s) * (one - s)
+            mean[d] = old * mean[d] + new * slope
+            mean_square[d] = old_square * mean_square[d] + new_square * slope * slope
+            v[d] -= forward * mean[d] / (root * np.sqrt(mean_square[d]) + least)
+            slopes[d] = 0
+        for d in range(first, last):
+            kept[d] = one / (one + np.exp(-(v[d] + v[d])))
+            total += kept[d]
+            everywhere += kept[d] * squares[d]
+    return total, everywhere
+
+
+@compiled
+def peaks_above(
+    slopes: Any, squares: Any, for_all: Any, peaks: Any, decay: Any, least: Any, out: Any
+) -> int:
+    """Raise the peaks to dz/ds, write those above `least` to `out` (D,) and return how many.
+
+    Parameters
+    ----------
+    slopes, squares, for_all
+        See `squared_length`.
+    peaks : ndarray of the same type, shape (D,)
+        What each dz/ds was at most; where it is above 0 it first falls by the factor `decay`.
+    decay, least : scalars of that type
+    out : ndarray of the same type, shape (D,)
+    """
+    count = 0
+    for d in range(len(slopes)):
+        slope, peak = slopes[d] + squares[d] * for_all, peaks[d] * decay
+        peaks[d] = peak if peaks[d] > 0 and peak > slope else slope
+        out[count] = peaks[d]
+        count += peaks[d] > least
+    return count
+
+
+# Means, spreads and the strongest direction of the columns, compiled: no copy of the table.
+#
+# Sums are over rows in their order, one column beside the other.
+
+
+@compiled
+def dense_columns(X: Any, mean: Any, rest: Any, variance: Any, varies: Any) -> None:
+    """Write the mean, the variance and whether there are two values, each shape (D,), of X (N, D).
+
+    The mean is taken twice, the second time of what is left of the first: mean + rest is nearer.
+    """
+    n_rows, n_features = X.shape
+    for n in range(n_rows):
+        for d in range(n_features):
+            mean[d] += X[n, d] / n_rows
+    for n in range(n_rows):
+        for d in range(n_features):
+            off = X[n, d] - mean[d]
+            rest[d] += off / n_rows
+            variance[d] += off * off / n_rows
+            varies[d] |= X[n, d] != X[0, d]
+    for d in range(n_features):
+        variance[d] -= rest[d] * rest[d]
+
+
+@compiled
+def sparse_columns(
+    indices: Any, values: Any, n_rows: int,
+    mean: Any, rest: Any, variance: Any, varies: Any, stored: Any,
+) -> None:  # fmt: skip
+    """Write the same of a sparse table, and how many values each column stores, shape (D,)."""
+    n_features = len(mean)
+    first = np.zeros(n_features)
+    for j in range(len(indices)):
+        d = indices[j]
+        if not stored[d]:
+            first[d] = values[j]
+        stored[d] += 1
+        varies[d] |= values[j] != first[d]
+        mean[d] += values[j] / n_rows
+    for j in range(len(indices)):
+        d = indices[j]
+        off = values[j] - mean[d]
+        rest[d] += off / n_rows
+        variance[d] += off * off / n_rows
+    for d in range(n_features):
+        absent = n_rows - stored[d]
+        varies[d] |= absent > 0 and first[d] != 0
+        variance[d] += absent * mean[d] * mean[d] / n_rows
+        rest[d] -= absent * mean[d] / n_rows
+        variance[d] -= rest[d] * rest[d]
+
+
+@compiled
+def scaled_values(indices: Any, values: Any, origin: Any, inverse: Any, out: Any) -> None:
+    """Write stored values, less their column's origin (D,) and times its inverse spread (D,)."""
+    for j in range(len(indices)):
+        d = indices[j]
+        out[j] = (values[j] - origin[d]) * inverse[d]
+
+
+@compiled
+def dense_combination(X: Any, mean: Any, inverse: Any, lengths: Any, out: Any) -> None:
+    """Add U' lengths to `out` (D,), with U = (X - mean) inverse and lengths of shape (N,)."""
+    n_rows, n_features = X.shape
+    for n in range(n_rows):
+        for d in range(n_features):
+            out[d] += lengths[n] * (X[n, d] - mean[d])
+    for d in range(n_features):
+        out[d] *= inverse[d]
+
+
+@compiled
+def dense_lengths(X: Any, mean: Any, inverse: Any, direction: Any, lengths: Any) -> None:
+    """Write U direction / N, shape (N,), in eight sums, so that the loop vectorises."""
+    n_rows, n_features = X.shape
+    along, sums = np.empty(n_features), np.empty(8)
+    for d in range(n_features):
+        along[d] = inverse[d] * direction[d]
+    whole = n_features // 8 * 8
+    for n in range(n_rows):
+        sums[:] = 0.0
+        for d in range(0, whole, 8):
+            for lane in range(8):
+                sums[lane] += (X[n, d + lane] - mean[d + lane]) * along[d + lane]
+        for d in range(whole, n_features):
+            sums[0] += (X[n, d] - mean[d]) * along[d]
+        lengths[n] = sums.sum() / n_rows
+
+
+@compiled
+def sparse_combination(
+    starts: Any, indices: Any, values: Any, shift: Any, lengths: Any, out: Any
+) -> None:
+    """Add U' lengths to `out` (D,), with U the values less a shift (D,) in every row."""
+    total = 0.0
+    for n in range(len(starts) - 1):
+        total += lengths[n]
+        for j in range(starts[n], starts[n + 1]):
+            out[indices[j]] += lengths[n] * values[j]
+    for d in range(len(shift)):
+        out[d] -= total * shift[d]
+
+
+@compiled
+def sparse_lengths(
+    starts: Any, indices: Any, values: Any, shift: Any, direction: Any, lengths: Any
+) -> None:
+    """Write U direction / N, shape (N,)."""
+    everywhere, n_rows = 0.0, len(starts) - 1
+    for d in range(len(shift)):
+        everywhere += shift[d] * direction[d]
+    for n in range(n_rows):
+        length = -everywhere
+        for j in range(starts[n], starts[n + 1]):
+            length += values[j] * direction[indices[j]]
+        lengths[n] = length / n_rows
+
+
+# The two sweeps over sparse rows, compiled: exact centring, and no column that is not stored.
+#
+# A centred row is full, but what its zeros add is known: with w_d = s_d / N, the shift mu_d, p = X
+# (w mu), q = sum_d w_d mu_d^2 over all columns, and sums over the rows m already met
+#
+#     T = sum z_m,   S = sum p_m z_m,   acc_d = sum x_md z_m,
+#
+# a row n gives (A z)_n = sum_{d stored} w_d x_nd acc_d - p_n T - S + q T, and the gradient
+#
+#     dz/ds_d = 1/N [ sum_n x_nd (sum_q lambda_q[n] acc_d,q - mu_d c_n) + mu_d^2 Q ],
+#     c_n = sum_q (lambda_q[n] T_q + r_q[n] Lam_q(n)),   Q = sum_q sum_n lambda_q[n] T_q(n),
+#
+# with Lam_q(n) the sum of lambda_q over the rows before n. That is O(k (nnz + N)), and Q alone is
+# what the columns without any value in the batch need.
+
+
+@compiled
+def gather(
+    starts: Any, indices: Any, values: Any, rows: Any,
+    number: Any, ends: Any, local: Any, stored: Any, touched: Any,
+) -> int:  # fmt: skip
+    """Copy the rows of a batch one after the other, their columns numbered as they are met.
+
+    Parameters
+    ----------
+    starts, indices, values
+        See `SparseTable`.
+    rows : ndarray of int64, shape (n,)
+        The batch.
+    number : ndarray of int32, shape (D,)
+        All -1; of the columns met, their numbers are left there.
+    ends : ndarray of int64, shape (n + 1,)
+        Where each row begins, and the end.
+    local, stored : ndarray, shape (m,)
+        Numbers and values.
+    touched : ndarray of int32, shape (at most m,)
+        The columns that were met.
+
+    Returns
+    -------
+    int
+        How many columns were met.
+    """
+    n_met, place = 0, 0
+    for i in range(len(rows)):
+        ends[i] = place
+        for j in range(starts[rows[i]], starts[rows[i] + 1]):
+            d = indices[j]
+            if number[d] < 0:
+                number[d] = n_met
+                touched[n_met] = d
+                n_met += 1
+            local[place] = number[d]
+            stored[place] = values[j]
+            place += 1
+    ends[len(rows)] = place
+    return n_met
+
+
+@compiled
+def _product_with_row(local: Any, values: Any, weight: Any, sums: Any, out: Any) -> None:
+    """Write what a row's stored values give with the sums (columns, channels): (channels,).
+
+    Four channels at a time are added up in registers: a processor does them at once.
+    """
+    whole = len(out) // 4 * 4
+    for first in range(0, whole, 4):
+        one, two, three, four = 0.0, 0.0, 0.0, 0.0
+        for j in range(len(local)):
+            u = local[j]
+            x = weight[u] * values[j]
+            one += x * sums[u, first]
+            two += x * sums[u, first + 1]
+            three += x * sums[u, first + 2]
+            four += x * sums[u, first + 3]
+        out[first], out[first + 1], out[first + 2], out[first + 3] = one, two, three, four
+    for channel in range(whole, len(out)):
+        one = 0.0
+        for j in range(len(local)):
+            one += weight[local[j]] * values[j] * sums[local[j], channel]
+        out[channel] = one
+
+
+@compiled
+def _add_row(local: Any, values: Any, numbers: Any, sums: Any) -> None:
+    """Add a row's stored values, times a number for each channel, to the sums of its columns."""
+    whole = len(numbers) // 4 * 4
+    for first in range(0, whole, 4):
+        one, two, three, four = (
+            numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3],
+        )  # fmt: skip
+        for j in range(len(local)):
+            u, x = local[j], values[j]
+            sums[u, first] += x * one
+            sums[u, first + 1] += x * two
+            sums[u, first + 2] += x * three
+            sums[u, first + 3] += x * four
+    for channel in range(whole, len(numbers)):
+        for j in range(len(local)):
+            sums[local[j], channel] += values[j] * numbers[channel]
+
+
+@compiled
+def _add_gradient(local: Any, values: Any, duals: Any, sums: Any, gradient: Any) -> None:
+    """Add a row's stored values, times what its duals give with the sums, to the gradient."""
+    whole = len(duals) // 4 * 4
+    for first in range(0, whole, 4):
+        one, two, three, four = duals[first], duals[first + 1], duals[first + 2], duals[first + 3]
+        for j in range(len(local)):
+            u = local[j]
+            gradient[u] += values[j] * (
+                (one * sums[u, first] + two * sums[u, first + 1])
+                + (three * sums[u, first + 2] + four * sums[u, first + 3])
+            )
+    for channel in range(whole, len(duals)):
+        for j in range(len(local)):
+            gradient[local[j]] += values[j] * duals[channel] * sums[local[j], channel]
+
+
+@compiled
+def sparse_forwards(
+    ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
+    y: Any, alphas: Any, sums: Any, totals: Any, off: Any, duals: Any,
+) -> None:  # fmt: skip
+    """Go through rows, or those that follow others, from the first: l, and from it lambda.
+
+    Parameters
+    ----------
+    ends, local, values, weight, shift, everywhere, y, alphas
+        See `sparse_sweeps`.
+    sums : ndarray of float64, shape (columns met, channels)
+        acc of the rows before; of these as well after.
+    totals : ndarray of float64, shape (3, channels)
+        T, S and the sum of lambda, likewise.
+    off : ndarray of float64, shape (n,)
+        All 0; where p is written.
+    duals : ndarray of float64, shape (n, channels)
+        All 0; where lambda is written.
+    """
+    n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
+    n_channels = n_outputs * order
+    numbers, products = np.zeros(n_channels), np.zeros(n_channels)
+    total, off_total, dual_total = totals[0], totals[1], totals[2]
+    for n in range(n_rows):
+        columns, stored = local[ends[n] : ends[n + 1]], values[ends[n] : ends[n + 1]]
+        for j in range(len(columns)):
+            off[n] += weight[columns[j]] * stored[j] * shift[columns[j]]
+        _product_with_row(columns, stored, weight, sums, products)
+        for c in range(n_outputs):
+            numbers[c * order] = y[n, c]
+            for channel in range(c * order, (c + 1) * order - 1):
+                numbers[channel + 1] = (
+                    products[channel] + (everywhere - off[n]) * total[channel] - off_total[channel]
+                )
+            for q in range(order):
+                for p in range(order - q):
+                    duals[n, c * order + q] += alphas[p + q] * numbers[c * order + p]
+        for channel in range(n_channels):
+            total[channel] += numbers[channel]
+            off_total[channel] += off[n] * numbers[channel]
+            dual_total[channel] += duals[n, channel]
+        _add_row(columns, stored, numbers, sums)
+
+
+@compiled
+def sparse_backwards(
+    ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
+    y: Any, alphas: Any, sums: Any, totals: Any, off: Any, duals: Any, gradient: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """Go through rows, or those that others follow, from the last: r, z and the gradient.
+
+    Parameters
+    ----------
+    ends, local, values, weight, shift, everywhere, y, alphas
+        See `sparse_sweeps`.
+    sums, totals
+        As in `sparse_forwards`, of the rows after; but the sum of lambda is that of these rows and
+        all before, and after it of those before.
+    off, duals
+        What `sparse_forwards` wrote.
+    gradient : ndarray of float64, shape (columns met,)
+        What is to be added to: all but mu_d^2 Q, times n.
+
+    Returns
+    -------
+    z, for_all : float
+        What these rows add to z and to Q.
+    """
+    n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
+    n_channels = n_outputs * order
+    numbers, products = np.zeros(n_channels), np.zeros(n_channels)
+    total, off_total, dual_total = totals[0], totals[1], totals[2]
+    z, for_all = 0.0, 0.0
+    for n in range(n_rows - 1, -1, -1):
+        columns, stored = local[ends[n] : ends[n + 1]], values[ends[n] : ends[n + 1]]
+        _product_with_row(columns, stored, weight, sums, products)
+        common = 0.0
+        for c in range(n_outputs):
+            numbers[c * order] = y[n, c]
+            for q in range(order):
+                channel = c * order + q
+                value = (
+                    products[channel] + (everywhere - off[n]) * total[channel] - off_total[channel]
+                )
+                z += alphas[q] * y[n, c] * value
+                if q + 1 < order:
+                    numbers[channel + 1] = value
+        for channel in range(n_channels):
+            dual_total[channel] -= duals[n, channel]
+            common += duals[n, channel] * total[channel] + numbers[channel] * dual_total[channel]
+            for_all += duals[n, channel] * total[channel]
+            total[channel] += numbers[channel]
+            off_total[channel] += off[n] * numbers[channel]
+        for j in range(len(columns)):
+            gradient[columns[j]] -= stored[j] * shift[columns[j]] * common
+        _add_gradient(columns, stored, duals[n], sums, gradient)
+        _add_row(columns, stored, numbers, sums)
+    return z, for_all
+
+
+@compiled
+def sparse_sweeps(
+    ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
+    y: Any, alphas: Any, gradient: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """Return z of a batch and Q / n, and write the gradient of the columns that were met.
+
+    Parameters
+    ----------
+    ends, local, values
+        See `gather`.
+    weight, shift : ndarray of float64, shape (columns met,)
+        s_d / n, and mu_d.
+    everywhere : float
+        q, over all columns.
+    y : ndarray of float64, shape (n, C)
+        Centred outputs of these rows.
+    alphas : ndarray of float64, shape (k,)
+        See `chain_weights`.
+    gradient : ndarray of float64, shape (columns met,)
+        All 0; where to write all but mu_d^2 Q / n.
+    """
+    n_rows, n_channels = len(ends) - 1, y.shape[1] * len(alphas)
+    sums, totals = np.zeros((len(weight), n_channels)), np.zeros((3, n_channels))
+    off, duals = np.zeros(n_rows), np.zeros((n_rows, n_channels))
+    sparse_forwards(
+        ends, local, values, weight, shift, everywhere, y, alphas, sums, totals, off, duals
+    )
+    sums[:], totals[:2] = 0.0, 0.0
+    z, for_all = sparse_backwards(
+        ends, local, values, weight, shift, everywhere, y, alphas, sums, totals, off, duals,
+        gradient,
+    )  # fmt: skip
+    for u in range(len(weight)):
+        gradient[u] /= n_rows
+    return z, for_all / n_rows

@@ -1,0 +1,349 @@
+"""Arrays as somebody hands them over: nothing is lost of them without a word."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Set
+from datetime import date, time, timedelta
+from decimal import Decimal
+from numbers import Complex, Number, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Task
+from chaffinch.tasks.selection.errors import in_one_line
+
+
+def check_tensor(given: Any, name: str, whole: str | None = None) -> None:
+    """Refuse a tensor of torch of which numpy makes no array.
+
+    Parameters
+    ----------
+    given : object
+        Whatever was given.
+    name : str
+        What it is called in the message.
+    whole : str, optional
+        What makes one tensor of it, if it is a part of what was given.
+
+    Raises
+    ------
+    ValueError
+        If it is sparse, has gradients, or is of bfloat16.
+    """
+    torch = sys.modules.get("torch")  # where it is not loaded, there are no tensors
+    if torch is None or not isinstance(given, torch.Tensor):
+        return
+    for is_so, kind, method in (
+        (given.layout != torch.strided, "sparse tensor", "to_dense"),
+        (given.requires_grad, "tensor with gradients", "detach"),
+        (given.dtype == torch.bfloat16, "tensor of bfloat16", "float"),
+    ):
+        if is_so:
+            raise ValueError(f"{name} must be no {kind}; give {whole or name}.{method}()")
+
+
+LEAVE_OUT = "leave out the rows without a target"
+_GAP = "y must have a value in every row but has none in row {}; " + LEAVE_OUT
+_OF_TIMES = "give numbers, as days since the first, or text of its classes"
+_WHOLE = (bool, np.bool_, int, np.integer)
+_NUMBERS = (*_WHOLE, float, np.floating)
+
+
+def check_no_mask(said: str, values: object, remedy: str) -> None:
+    """Refuse an array of numpy with masked values: all that computes would take them for values.
+
+    Parameters
+    ----------
+    said : str
+        What it is called in the message.
+    values : object
+        Whatever was given.
+    remedy : str
+        What may be done about it.
+
+    Raises
+    ------
+    ValueError
+        If any is masked.
+    """
+    # not by is_masked alone: arrays of pandas have a mask too, which becomes missing values
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{said} must have no masked values, which would count like any other, but has "
+            f"{np.ma.getmaskarray(values).sum()}; {remedy}"
+        )
+
+
+def check_same_order(X: object, values: object, name: str = "y") -> None:
+    """Refuse a frame and a series whose row labels are the same in another order.
+
+    They are taken row by row, and so would not be those of each other.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    import pandas as pd
+
+    if not (isinstance(X, pd.DataFrame) and isinstance(values, pd.Series | pd.DataFrame)):
+        return
+    if X.index.equals(values.index) or len(X) != len(values) or not X.index.is_unique:
+        return
+    if set(X.index) == set(values.index):
+        raise ValueError(
+            f"{name} has the row labels of X in another order, but rows are taken one by one; give "
+            f"{name}.loc[X.index]"
+        )
+
+
+def target_array(y: Any) -> NDArray[Any]:
+    """Return a target as an array that holds what was given.
+
+    Of a list such as ``["a", nan]`` numpy makes text, so that a gap would be a class "nan". Numbers
+    that are held as objects become an array of numbers: they would be taken for classes.
+
+    Parameters
+    ----------
+    y : array, shape (N,) or (N, C)
+        Numbers, true and false, or text.
+
+    Raises
+    ------
+    ValueError
+        If any is masked, it is no array, or whole numbers are too large.
+    """
+    check_no_mask("y", y, LEAVE_OUT)
+    given = _as_array(y)
+    if given.dtype.kind in "US" and not hasattr(y, "dtype"):
+        entries = np.array(y, dtype=object)
+        if not all(isinstance(entry, str) for entry in entries.flat):
+            return entries
+    return _as_numbers(given) if given.dtype.kind == "O" else given
+
+
+def _as_array(y: Any) -> NDArray[Any]:
+    """Return what is one value, or several, for each row as an array; ValueError if it is not."""
+    check_tensor(y, "y")
+    if hasattr(y, "toarray"):
+        remedy = "y.toarray().ravel()" if 1 in y.shape else "y.toarray()"
+        raise ValueError(f"y must be no sparse matrix; give {remedy}")
+    if isinstance(y, list | tuple):  # numpy would make NaN of what is masked, and warn
+        _check_no_masked_entry(y)
+        if y:  # it may be one of tensors
+            check_tensor(y[0], "y", "torch.stack(tuple(y))")
+    try:
+        given = np.asarray(y)
+    except ValueError as error:
+        raise ValueError(
+            "y must have as many values in each row but has rows of several lengths; give one "
+            "value for each row"
+        ) from error
+    if given.ndim == 0 and isinstance(y, Iterable) and not isinstance(y, str | bytes):
+        remedy = "give list(y)"
+        if isinstance(y, Mapping):
+            remedy = "give list(y.values()), in the order of the rows"
+        elif isinstance(y, Set):
+            remedy = "it has no order; give a list in the order of the rows"
+        raise ValueError(
+            f"y must be an array, or a list, of one value for each row but is of type "
+            f"{type(y).__name__}; {remedy}"
+        )
+    return given
+
+
+def not_of_rows(name: str, shape: tuple[int, ...], n_rows: int) -> str:
+    """Return what is wrong with values of a shape other than one a row, and the remedy.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    shape : tuple of int
+        That it has.
+    n_rows : int
+        Of the table beside it.
+    """
+    remedy = "give one for each row"
+    if shape == (n_rows, 1):
+        remedy = f"give {name}.ravel(), or of a frame {name}.iloc[:, 0]"
+    return f"{name} must have shape ({n_rows},), as X has rows, but has {shape}; {remedy}"
+
+
+def _check_no_masked_entry(entries: Iterable[Any]) -> None:
+    masked = next((row for row, entry in enumerate(entries) if entry is np.ma.masked), None)
+    if masked is not None:
+        raise ValueError(_GAP.format(masked + 1))
+
+
+def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
+    """Return objects that are all numbers, or all true and false, as these; others as they are.
+
+    True and false among numbers are 1 and 0, as in any array of numpy. With a gap among them they
+    stay objects, so that the gap is told.
+    """
+    kinds = {type(entry) for entry in entries.flat}
+    if not kinds or not all(
+        issubclass(kind, _NUMBERS) and not issubclass(kind, np.timedelta64) for kind in kinds
+    ):
+        return entries
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return entries.astype(np.bool_)
+    are_whole = all(issubclass(kind, _WHOLE) for kind in kinds)
+    if are_whole and all(-(2**63) <= entry < 2**63 for entry in map(int, entries.flat)):
+        return entries.astype(np.int64)
+    try:
+        with np.errstate(over="ignore"):  # what becomes infinite is refused as that
+            numbers = entries.astype(np.float64)
+    except OverflowError as error:
+        raise ValueError(
+            "y must hold numbers that float64 can hold but has larger whole ones; divide them"
+        ) from error
+    if are_whole:
+        for entry, number in zip(entries.flat, numbers.flat, strict=True):
+            if int(entry) != int(number):
+                raise ValueError(
+                    "y must hold whole numbers below 2^63, or ones that float64 has, but holds "
+                    f"{int(entry)}; give numbers as float, or text of its classes"
+                )
+    return entries if np.isnan(numbers).any() else numbers
+
+
+def check_gaps(y: NDArray[Any]) -> None:
+    """Refuse a target without a value in some row; of floats `check_finite` does.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    if y.dtype.kind == "O":
+        import pandas as pd  # knows all that stands for a gap; not loaded for other targets
+
+        missing: NDArray[Any] = pd.isna(y)
+    elif y.dtype.kind in "mM":
+        missing = np.isnat(y)
+    else:
+        return
+    if missing.any():
+        raise ValueError(_GAP.format(int(np.argwhere(missing)[0][0]) + 1))
+
+
+def check_finite(y: NDArray[Any]) -> None:
+    """Refuse a target of floats of which one, named by its row, is missing or infinite.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    if y.dtype.kind != "f" or np.isfinite(y).all():
+        return
+    place = tuple(np.argwhere(~np.isfinite(y))[0].tolist())
+    if np.isnan(y[place]):
+        raise ValueError(_GAP.format(place[0] + 1))
+    raise ValueError(
+        f"y must be finite but is {y[place]} in row {place[0] + 1}; leave out such rows, or give "
+        "finite numbers in their place"
+    )
+
+
+def check_target(y: NDArray[Any]) -> None:
+    """Refuse a target, shape (N,) or (N, C), that has a gap or holds what is no target.
+
+    Raises
+    ------
+    ValueError
+        As `check_gaps`, `check_finite` and `check_entries`, in this order.
+    """
+    check_gaps(y)
+    check_finite(y)
+    check_entries(y)
+
+
+def check_entries(y: NDArray[Any]) -> None:
+    """Refuse a target of times, or of numbers that are neither whole ones nor floats.
+
+    Raises
+    ------
+    ValueError
+        If so.
+    """
+    if y.dtype.kind in "mM":
+        raise ValueError(
+            f"y must hold numbers, true and false, or text but holds {y.dtype}; {_OF_TIMES}"
+        )
+    if y.dtype.kind not in "Oc":
+        return
+    import pandas as pd
+
+    of_times = (date, time, timedelta, pd.Period)
+    in_a_row = y.size // max(len(y), 1)  # of several outputs there are several
+    for position, entry in enumerate(y.ravel().tolist()):
+        what = _no_target(entry, of_times)
+        if what is not None:
+            must, remedy = what
+            raise ValueError(
+                f"y must hold {must} but holds {in_one_line(entry)} in row "
+                f"{position // in_a_row + 1}; {remedy}"
+            )
+
+
+def _no_target(entry: object, of_times: tuple[type, ...]) -> tuple[str, str] | None:
+    """Return what there must be in place of an entry, and the remedy; None if it may be one."""
+    if isinstance(entry, of_times):
+        return "numbers, true and false, or text", _OF_TIMES
+    if not isinstance(entry, Number) or isinstance(entry, (*_NUMBERS, np.timedelta64)):
+        return None
+    if isinstance(entry, Complex) and not isinstance(entry, Real):
+        return "real numbers", "give their real parts, or sizes"
+    return "numbers that are int or float", "give numbers, as [float(value) for value in y]"
+
+
+def without_order(y: NDArray[Any]) -> str:
+    """Return what is wrong with labels, at least one, that cannot be sorted, and the remedy."""
+    kinds = [_kind(label) for label in y]
+    other = next((row for row, kind in enumerate(kinds) if kind != kinds[0]), None)
+    if other is None:
+        return f"y must hold text or numbers but holds {y[0]!r}; make text of its labels"
+    return (
+        f"y must hold labels of one type but holds {y[0]!r} and {y[other]!r}; make them all text, "
+        "or all numbers"
+    )
+
+
+def _kind(label: object) -> str:
+    if isinstance(label, str):
+        return "text"
+    return "number" if isinstance(label, Real | Decimal) else type(label).__name__
+
+
+_MOST_CLASSES = 20  # whole numbers with more different values are a quantity
+
+
+def asks_for_classes(given: NDArray[Any], task: Task | None) -> bool:
+    """Return whether a target is one of classes.
+
+    Parameters
+    ----------
+    given : ndarray, shape (N,)
+        Of any type.
+    task : "classification" or "regression", optional
+        By default classification for text, true and false, and for whole numbers with at most 20
+        different values.
+
+    Raises
+    ------
+    ValueError
+        If there is no such task.
+    """
+    if task not in ("classification", "regression", None):
+        raise ValueError(f"task must be classification or regression but is {task!r}")
+    if task is not None:
+        return task == "classification"
+    if given.dtype.kind in "iu":
+        return len(np.unique(given)) <= _MOST_CLASSES
+    return bool(given.dtype.kind != "f")

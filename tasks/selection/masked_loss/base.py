@@ -1,0 +1,268 @@
+"""What every engine shares: the present mask, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from numbers import Integral
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.errors import UnusableLossError
+from chaffinch.tasks.selection.models.base import own_name, replaced_methods
+
+# When a first layer that is kept between removals has to be computed anew.
+#
+# Subtracting a contribution leaves a rounding error of that contribution's size. A block of rows is
+# therefore computed anew after 64 removals, once it is far smaller than it has been, or once a row
+# of it is next to nothing of what this row has been, beside others that are as large as ever.
+
+_REMOVALS_BEFORE_ANEW, _SHRINKAGE_BEFORE_ANEW = 64, 64.0
+# Of one unit of one row. One that comes near 0 by chance must not count.
+SHRINKAGE_OF_A_ROW = 2.0**20
+
+
+class Drift:
+    """How large the units of every block have been since they were computed anew.
+
+    Parameters
+    ----------
+    sizes : ndarray of float64, shape (n_blocks, width)
+        The largest pre-activation of each block's units, as they are computed first.
+    """
+
+    def __init__(self, sizes: Floats) -> None:
+        self._largest = sizes.copy()
+        self._removals = 0
+
+    def due(self, sizes: Floats, has_shrunken_row: Mask) -> Mask:
+        """Count a removal and return which blocks are to be computed anew, shape (n_blocks,).
+
+        Parameters
+        ----------
+        sizes : ndarray of float64, shape (n_blocks, width)
+            After the removal.
+        has_shrunken_row : ndarray of bool, shape (n_blocks,)
+            Whether a unit of some row has shrunk by more than `SHRINKAGE_OF_A_ROW` since its block
+            was computed anew.
+        """
+        self._removals += 1
+        has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_ANEW * sizes, axis=1)
+        is_due: Mask = has_shrunk | has_shrunken_row | (self._removals == _REMOVALS_BEFORE_ANEW)
+        self._removals %= _REMOVALS_BEFORE_ANEW
+        np.maximum(self._largest, sizes, out=self._largest)
+        self._largest[is_due] = 0
+        return is_due
+
+    def renewed(self, sizes: Floats) -> None:
+        """Take note of the sizes (n_blocks, width) once what was due is computed anew."""
+        np.maximum(self._largest, sizes, out=self._largest)
+
+
+class NotCovered(Exception):  # noqa: N818 - it steers, it is not shown
+    """An engine does not hold for this model; the message says what it lacks, as a reason."""
+
+
+def check_own(thing: Any, package: str, library: str) -> None:
+    """Raise NotCovered unless an object behaves as its library wrote it; see `own_name`.
+
+    Parameters
+    ----------
+    thing, package
+        See `own_name`.
+    library : str
+        What the package is called.
+    """
+    if own_name(thing, package):
+        return
+    name, replaced = type(thing).__name__, replaced_methods(thing)
+    if replaced:
+        raise NotCovered(f"the {name}'s own {replaced[0]} was replaced")
+    raise NotCovered(f"{name} is no class of {library}'s own")
+
+
+class Alone:
+    """A lock for one thread at a time, which may take it again.
+
+    A forked child has a free one, whoever held it; so has a copy.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._process = threading.RLock(), os.getpid()
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The lock of this process, to be used with ``with``."""
+        if self._process != os.getpid():
+            self._lock, self._process = threading.RLock(), os.getpid()
+        return self._lock
+
+    def __copy__(self) -> Alone:
+        """Leave the lock behind: a copy begins with one of its own."""
+        return Alone()
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Alone:
+        return Alone()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse, as not every engine holds only what a pickle can."""
+        raise TypeError("a masked loss cannot be pickled; make it again from the model")
+
+
+class Threads:
+    """Threads that work through pieces; none is at work any more once pieces are asked for anew.
+
+    Those of a pool are kept from one call to the next. A forked child, which has none of them, and
+    a copy start their own.
+
+    Parameters
+    ----------
+    count : int, at least 1
+        How many.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool: ThreadPoolExecutor | None = None
+        self._process, self._is_at_work = os.getpid(), False
+
+    def each(self, work: Callable[[Any], None], pieces: Sequence[Any]) -> None:
+        """Call ``work(piece)`` for every piece, in no order, and return when all is done."""
+        self._finish()
+        if self.count == 1 or len(pieces) == 1:
+            for piece in pieces:
+                work(piece)
+            return
+        left = iter(pieces)  # shared: each thread takes the next one
+
+        def take() -> None:
+            for piece in left:
+                work(piece)
+
+        self._is_at_work = True
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.count)
+        try:
+            for thread in [self._pool.submit(take) for _ in range(self.count)]:
+                thread.result()
+            self._is_at_work = False
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Wait for threads that were left at work when something interrupted who waited."""
+        if self._process != os.getpid():
+            self._pool, self._process, self._is_at_work = None, os.getpid(), False
+        if self._is_at_work and self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        self._is_at_work = False
+
+    def __reduce__(self) -> tuple[type[Threads], tuple[int]]:
+        """Leave the pool behind."""
+        return Threads, (self.count,)
+
+
+class MaskState:
+    """The present mask, which starts with every feature kept.
+
+    What an engine keeps beside it stands for it or is marked as unwhole, and is then made anew
+    before it is read. So a removal is all or nothing, whichever line of it is interrupted. Threads
+    that ask at the same time are answered one after the other.
+
+    Parameters
+    ----------
+    n_features : int
+        d, at least 1.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._mask = np.ones(n_features, dtype=bool)
+        self._is_whole = True
+        self._alone = Alone()
+
+    @property
+    def mask(self) -> Mask:
+        """The present mask, shape (d,), a copy."""
+        return self._mask.copy()
+
+    def remove(self, feature: int) -> None:
+        """Mask one more feature for good.
+
+        Raises
+        ------
+        ValueError
+            If `feature` is no index of a kept feature.
+        """
+        last = len(self._mask) - 1
+        if not isinstance(feature, Integral) or isinstance(feature, bool):
+            raise ValueError(f"feature must be a whole number in 0..{last} but is {feature!r}")
+        if not 0 <= feature <= last:
+            raise ValueError(f"feature must be in 0..{last} but is {feature}")
+        with self._alone.lock:
+            if not self._mask[feature]:
+                raise ValueError(f"feature {feature} is masked already; name one that is kept")
+            self._make_whole()
+            self._is_whole = False
+            self._mask[feature] = False
+            self._after_removal(feature)
+            self._is_whole = True
+
+    def __copy__(self) -> Self:
+        """Return a deep copy: two engines cannot share what one of them changes."""
+        return copy.deepcopy(self)
+
+    def _make_whole(self) -> None:
+        """Make what is kept anew if it may not stand for the mask; call this before it is read."""
+        if not self._is_whole:
+            self._start_anew()
+            self._is_whole = True
+
+    def _after_removal(self, feature: int) -> None:
+        """Bring what is kept up to the mask without `feature`; nothing may be kept."""
+
+    def _start_anew(self) -> None:
+        """Make what is kept from the mask alone; nothing may be kept."""
+
+    def _as_masks(self, masks: Sequence[Mask] | Mask) -> Mask:
+        """Return masks as one array (m, d); ValueError if they are none, or have another shape."""
+        array = np.asarray(masks)
+        if array.shape == (0,):  # a list of none
+            array = array.reshape(0, len(self._mask))
+        if array.ndim != 2 or array.shape[1] != len(self._mask):
+            raise ValueError(f"masks must have shape (m, {len(self._mask)}) but are {array.shape}")
+        if array.dtype != bool and not np.isin(array, (0, 1)).all():
+            raise ValueError(
+                "masks must hold True for a feature that is kept and False for one that is masked"
+            )
+        return array.astype(bool)
+
+
+def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> None:
+    """Raise `UnusableError` if a loss is not a finite number.
+
+    Parameters
+    ----------
+    name : str
+        Of the loss.
+    losses : ndarray of float64, shape (m,)
+        One for each mask.
+    n_kept : int
+        Features that each of the masks keeps.
+    n_features : int
+        d, the number of features in all.
+    """
+    wrong = (~np.isfinite(losses)).nonzero()[0]  # flatnonzero takes thrice as long
+    if len(wrong):
+        raise UnusableLossError(
+            f"{name} must be finite but is {losses[wrong[0]]} with {n_kept} of {n_features} "
+            "features kept",
+            "choose another loss or model",
+            "choose another model",
+        )

@@ -1,0 +1,535 @@
+"""The first layer of a network or a linear model, feature by feature.
+
+A pre-activation is a bias plus one contribution for each feature. A feature of one encoded column
+contributes value x weights; a feature of several (a one-hot category) has as many contributions
+as distinct values, and these are tabulated. Masking replaces a contribution by the baseline's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows, Schema
+from chaffinch.tasks.selection.losses import PROBABILITY_FLOOR, Loss
+from chaffinch.tasks.selection.masked_loss.base import NotCovered
+from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
+from chaffinch.tasks.selection.masked_loss.torch_modules import Activation, layers
+from chaffinch.tasks.selection.models import NeuralNetwork, ScikitLearnModel
+from chaffinch.tasks.selection.models.base import GivenModule, own_name
+from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.selection.models.scikit_learn import coefficients_of, feature_of_column
+
+
+@compiled
+def without_features(
+    present: Floats,
+    features: NDArray[np.int64],
+    start: int,
+    values: Floats,
+    value_at_baseline: Floats,
+    tabulated: Mask,
+    first_row: NDArray[np.int64],
+    table: Floats,
+    at_baseline: Floats,
+    floor: float,
+    out: Floats,
+) -> None:
+    """Write the first layer with each of some features masked, for a block of rows.
+
+    The rows are innermost, so that the loops vectorise. What is not a number stays one.
+
+    Parameters
+    ----------
+    present : ndarray, shape (width, n)
+        First layer under the present mask.
+    features : ndarray of int64, shape (m,)
+        What to mask, each by itself.
+    start : int
+        First row of the block; `out` says how many there are.
+    values, value_at_baseline, tabulated, first_row, table, at_baseline
+        See `FirstLayer`.
+    floor : float
+        Lower bound of what is written: 0 for relu, else -inf.
+    out : ndarray, shape (m, width, rows)
+        Where to write.
+    """
+    width, stop = out.shape[1], start + out.shape[2]
+    for position in range(len(features)):
+        feature = features[position]
+        value, row = values[feature, start:stop], first_row[feature]
+        for unit in range(width):
+            before, after = present[unit, start:stop], out[position, unit]
+            if tabulated[feature]:
+                masked = at_baseline[feature, unit]
+                for i in range(len(after)):
+                    changed = before[i] - (table[row + int(value[i]), unit] - masked)
+                    after[i] = floor if changed < floor else changed
+            else:
+                weight, masked = table[row, unit], value_at_baseline[feature]
+                for i in range(len(after)):
+                    changed = before[i] - (value[i] - masked) * weight
+                    after[i] = floor if changed < floor else changed
+
+
+# Networks and linear models, whichever library they come from, read as one form.
+#
+# Every one of them encodes the features into columns, multiplies these by weights, and goes on from
+# there; a linear model has no hidden layer. What is read here is checked by `networks` against the
+# model's own predictions before it is used.
+
+Link = Literal["identity", "logistic", "softmax"]
+
+# Exact types by name: a subclass may predict in another way.
+_LINEAR_REGRESSORS = frozenset(
+    {
+        "ARDRegression",
+        "BayesianRidge",
+        "ElasticNet",
+        "ElasticNetCV",
+        "HuberRegressor",
+        "Lars",
+        "LarsCV",
+        "Lasso",
+        "LassoCV",
+        "LassoLars",
+        "LassoLarsCV",
+        "LassoLarsIC",
+        "LinearRegression",
+        "LinearSVR",
+        "OrthogonalMatchingPursuit",
+        "OrthogonalMatchingPursuitCV",
+        "QuantileRegressor",
+        "Ridge",
+        "RidgeCV",
+        "SGDRegressor",
+        "TheilSenRegressor",
+    }
+)
+_LINEAR_CLASSIFIERS = frozenset(
+    {"LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV"}
+)
+_PERCEPTRONS = frozenset({"MLPClassifier", "MLPRegressor"})
+_SCALERS = frozenset({"MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"})
+
+
+@dataclass(frozen=True)
+class DenseModel:
+    """A model as an encoding, layers, and a link from the last layer to the prediction.
+
+    Attributes
+    ----------
+    encode : callable
+        Takes rows X (n, d) to columns (n, width), each row by itself.
+    feature_of_column : ndarray of int64, shape (width,)
+        The only feature that each column depends on.
+    weights, biases : tuple of ndarray of float64, shapes (fan_in, fan_out) and (fan_out,)
+        Layer by layer.
+    activation : str
+        Of the hidden layers.
+    link : str
+        From the outputs of the last layer to values or probabilities; logistic is that of the
+        second of two classes.
+    classes : ndarray of int64
+        The classes that the outputs stand for; empty for regression.
+    location, scale : float
+        A value is location + scale x output.
+    """
+
+    encode: Callable[[Floats], Floats]
+    feature_of_column: NDArray[np.int64]
+    weights: tuple[Floats, ...]
+    biases: tuple[Floats, ...]
+    activation: Activation
+    link: Link
+    classes: NDArray[np.int64]
+    location: float = 0.0
+    scale: float = 1.0
+
+
+def read_dense(model: Predictor) -> DenseModel:
+    """Return a network or a linear model in the common form.
+
+    Raises
+    ------
+    NotCovered
+        If the model is neither, or prepares its columns in a way that is not known here.
+    """
+    if isinstance(model, NeuralNetwork):
+        return _of_network(model)
+    if isinstance(model, ScikitLearnModel):
+        return _of_scikit_learn(model)
+    if isinstance(model, GivenModule):
+        return _of_module(model)
+    raise NotCovered(f"{model.kind} is neither a network nor a linear model")
+
+
+def _of_network(model: NeuralNetwork) -> DenseModel:
+    n_classes = model.schema.n_classes
+    return DenseModel(
+        encode=model.encoding.transform,
+        feature_of_column=model.encoding.feature_of_column,
+        weights=model.weights,
+        biases=model.biases,
+        activation="relu" if model.activation == "relu" else "logistic",
+        link="softmax" if n_classes else "identity",
+        location=model.location,
+        scale=model.scale,
+        classes=np.arange(n_classes),
+    )
+
+
+def _of_module(model: GivenModule) -> DenseModel:
+    weights, biases, activation = layers(model.module)
+    n_classes = model.schema.n_classes
+    link: Link = "identity"
+    if n_classes:
+        link = "logistic" if weights[-1].shape[1] == 1 else "softmax"
+    return DenseModel(
+        encode=partial(_transformed, []),
+        feature_of_column=np.arange(len(model.schema.features)),
+        weights=weights,
+        biases=biases,
+        activation=activation,
+        link=link,
+        classes=np.arange(n_classes),
+    )
+
+
+def _of_scikit_learn(model: ScikitLearnModel) -> DenseModel:
+    columns = model.pipeline.named_steps["columns"]
+    steps = [] if columns == "passthrough" else [columns]
+    estimator = model.estimator
+    while own_name(estimator, "sklearn") == "Pipeline":
+        for name, step in estimator.steps[:-1]:
+            if step in (None, "passthrough"):
+                continue
+            if own_name(step, "sklearn") not in _SCALERS:
+                raise NotCovered(f"the pipeline's step {name!r} is no scaler of single columns")
+            steps.append(step)
+        estimator = estimator.steps[-1][1]
+    weights, biases, activation, link = _layers(estimator)
+    return DenseModel(
+        encode=partial(_transformed, steps),
+        feature_of_column=feature_of_column(columns, model.schema),
+        weights=weights,
+        biases=biases,
+        activation=activation,
+        link=link,
+        classes=np.asarray(getattr(estimator, "classes_", ()), dtype=np.int64),
+    )
+
+
+def _layers(
+    estimator: Any,
+) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation, Link]:
+    """Return weights, biases, activation and link of an estimator; NotCovered if it has none."""
+    name = own_name(estimator, "sklearn")
+    if name in _PERCEPTRONS and estimator.out_activation_ in ("identity", "logistic", "softmax"):
+        weights = tuple(np.asarray(w, dtype=np.float64) for w in estimator.coefs_)
+        biases = tuple(np.asarray(b, dtype=np.float64) for b in estimator.intercepts_)
+        return weights, biases, estimator.activation, estimator.out_activation_
+    if name not in _LINEAR_REGRESSORS | _LINEAR_CLASSIFIERS:
+        raise NotCovered(f"{name or type(estimator).__name__} has no masked loss of its own")
+    weight = np.atleast_2d(np.asarray(coefficients_of(estimator), dtype=np.float64)).T
+    bias = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), weight.shape[1])
+    link: Link = "identity"
+    if name in _LINEAR_CLASSIFIERS:
+        link = "logistic" if weight.shape[1] == 1 else "softmax"
+    return (weight,), (bias,), "identity", link
+
+
+def _transformed(steps: Sequence[Any], X: Floats) -> Floats:
+    X = X.copy()  # a scaler may change what it is given
+    for step in steps:
+        X = step.transform(X)
+    return np.asarray(X, dtype=np.float64)
+
+
+_ROWS_AT_ONCE = 1024
+_EVERY_ROW = slice(None)
+
+
+class FirstLayer:
+    """What n rows and the baseline contribute to the `width` units of a first layer.
+
+    Parameters
+    ----------
+    model : DenseModel
+        Its first layer.
+    X : ndarray of float64, shape (n, d)
+        Features.
+    baseline : ndarray of float64, shape (d,)
+        What a masked feature is set to.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (d, n)
+        Encoded value, or for a tabulated feature the position in its part of the table.
+    value_at_baseline : ndarray of float64, shape (d,)
+        The encoded baseline; 0 for a tabulated feature.
+    tabulated, used : ndarray of bool, shape (d,)
+        Whether a feature is tabulated, and whether it has any weight.
+    first_row : ndarray of int64, shape (d,)
+        Where the feature's part of the table starts.
+    table : ndarray of float64, shape (rows, width)
+        Row j < d: weights of feature j, zeros if it is tabulated; from row d on, contribution by
+        distinct value of the tabulated ones.
+    at_baseline : ndarray of float64, shape (d, width)
+        Contribution of the masked feature.
+    bias : ndarray of float64, shape (width,)
+        What every row has.
+
+    Raises
+    ------
+    NotCovered
+        If an encoded value is not finite.
+    """
+
+    def __init__(self, model: DenseModel, X: Floats, baseline: Floats) -> None:
+        n, d = X.shape
+        weights = model.weights[0]
+        n_columns = np.bincount(model.feature_of_column, minlength=d)
+        column = np.full(d, -1)
+        column[model.feature_of_column] = np.arange(len(model.feature_of_column))
+        single = np.flatnonzero(n_columns == 1)
+        encoded_baseline = model.encode(baseline[np.newaxis])[0]
+
+        self.bias = model.biases[0]
+        self.tabulated: Mask = n_columns > 1
+        self.value_at_baseline = np.zeros(d)
+        self.value_at_baseline[single] = encoded_baseline[column[single]]
+        self.values = np.zeros((d, n))
+        for rows, encoded in _encoded(model, X):
+            self.values[single, rows] = encoded[:, column[single]].T
+
+        self._weights = np.zeros((d, weights.shape[1]))
+        self._weights[single] = weights[column[single]]
+        self.at_baseline = self.value_at_baseline[:, np.newaxis] * self._weights
+        self.first_row = np.arange(d)
+        parts, n_table_rows = [self._weights], d
+        for feature in np.flatnonzero(self.tabulated):
+            columns = np.flatnonzero(model.feature_of_column == feature)
+            distinct, self.values[feature] = np.unique(X[:, feature], return_inverse=True)
+            parts.append(_contributions(model, baseline, feature, distinct, columns))
+            self.at_baseline[feature] = encoded_baseline[columns] @ weights[columns]
+            self.first_row[feature] = n_table_rows
+            n_table_rows += len(distinct)
+        self.table = np.concatenate(parts)
+        self.used = np.zeros(d, dtype=bool)
+        self.used[model.feature_of_column[weights.any(axis=1)]] = True
+        if not (np.isfinite(encoded_baseline).all() and np.isfinite(self.values).all()):
+            raise NotCovered("an encoded value is not finite")
+
+    def present(self, mask: Mask, rows: slice = _EVERY_ROW) -> Floats:
+        """Return the pre-activations of some rows under a mask (d,), shape (width, n)."""
+        kept = mask & ~self.tabulated
+        values = self.values[:, rows]
+        with single_thread():
+            total = (self._weights * kept[:, np.newaxis]).T @ values
+        total += (self.bias + self.at_baseline[~mask].sum(axis=0))[:, np.newaxis]
+        for feature in np.flatnonzero(mask & self.tabulated):
+            total += self.table[self.first_row[feature] + values[feature].astype(np.int64)].T
+        return np.asarray(total)
+
+    def greatest_changes(self, rows: slice, reach: Floats) -> Floats:
+        """Return how far masking each feature moves an output of the network at most, (d, n).
+
+        Parameters
+        ----------
+        rows : slice
+            Which rows.
+        reach : ndarray of float64, shape (width, n_outputs)
+            How far each unit moves each output, per unit of its own.
+        """
+        by_weight = (np.abs(self._weights) @ reach).max(axis=1)
+        moved = np.abs(self.values[:, rows] - self.value_at_baseline[:, np.newaxis])
+        moved *= by_weight[:, np.newaxis]
+        for feature in np.flatnonzero(self.tabulated):
+            places = self.first_row[feature] + self.values[feature, rows].astype(np.int64)
+            change = np.abs(self.table[places] - self.at_baseline[feature])
+            moved[feature] = (change @ reach).max(axis=1)
+        return moved
+
+    def into_changes(self) -> Floats:
+        """Return what masking each feature takes from a layer of one unit, shape (d, n).
+
+        The array is `values` itself, overwritten: the layer is of no use afterwards.
+        """
+        for feature in np.flatnonzero(self.tabulated):
+            rows = self.first_row[feature] + self.values[feature].astype(np.int64)
+            self.values[feature] = self.table[rows, 0] - self.at_baseline[feature, 0]
+        single = ~self.tabulated
+        self.values -= self.value_at_baseline[:, np.newaxis]
+        self.values *= np.where(single, self._weights[:, 0], 1)[:, np.newaxis]
+        return self.values
+
+    def write_without(
+        self,
+        present: Floats,
+        features: NDArray[np.int64],
+        start: int,
+        floor: float,
+        out: Floats,
+    ) -> None:
+        """Write `present` (width, n) without each of some features; see `without_features`."""
+        without_features(
+            present,
+            features,
+            start,
+            self.values,
+            self.value_at_baseline,
+            self.tabulated,
+            self.first_row,
+            self.table,
+            self.at_baseline,
+            floor,
+            out,
+        )
+
+
+def _encoded(model: DenseModel, X: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Encode a few rows at a time, so that no second table of one-hot columns is held."""
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        rows = slice(start, min(start + _ROWS_AT_ONCE, len(X)))
+        yield rows, model.encode(X[rows])
+
+
+def _contributions(
+    model: DenseModel,
+    baseline: Floats,
+    feature: np.int64,
+    distinct: Floats,
+    columns: NDArray[np.int64],
+) -> Floats:
+    """Return what each distinct value of a feature contributes, shape (len(distinct), width)."""
+    probes = np.repeat(baseline[np.newaxis], len(distinct), axis=0)
+    probes[:, feature] = distinct
+    parts = [encoded[:, columns] for _, encoded in _encoded(model, probes)]
+    weights = model.weights[0][columns]
+    total = np.zeros((len(distinct), weights.shape[1]))
+    # not a product of matrices, whose rounding may depend on how many values there are
+    for values, of_column in zip(np.concatenate(parts).T, weights, strict=True):
+        total += values[:, np.newaxis] * of_column
+    return total
+
+
+# From the outputs of a last layer to losses, in the model's and the loss's own arithmetic.
+#
+# The same formulas as the model's `predict` and `Loss.per_row`, for many maskings of a block of
+# rows at once. Where a probability is 1 minus another, it is so here too: a more exact one would
+# give other losses than the model's predictions do.
+
+_ROWS_TO_CHECK, _AGREEMENT = 256, 1e-9
+
+
+class OutputLoss:
+    """Losses of n rows, given outputs.
+
+    Parameters
+    ----------
+    model : DenseModel
+        Its link, and the classes its outputs stand for.
+    rows : Rows
+        Truth and weights of n rows.
+    schema : Schema
+        The number of classes in all.
+    loss : Loss
+        A mean over rows.
+
+    Attributes
+    ----------
+    weight : ndarray of float64, shape (n,)
+        Of the rows; ones where they have none.
+    position : ndarray of int64, shape (n,)
+        Of each row's class among the outputs' classes, -1 if it is none; all 0 for regression.
+    """
+
+    def __init__(self, model: DenseModel, rows: Rows, schema: Schema, loss: Loss) -> None:
+        self._model, self._y, self._loss = model, rows.y, loss
+        self._n_classes = schema.n_classes
+        self.weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        self.position = np.zeros(len(rows), dtype=np.int64)
+        if schema.n_classes:
+            position = np.full(schema.n_classes, -1)
+            position[model.classes] = np.arange(len(model.classes))
+            self.position = position[rows.y.astype(np.int64)]
+
+    def prediction(self, outputs: Floats) -> Floats:
+        """Return what the model would predict: (n,) or (n, n_classes), of outputs (width, n)."""
+        model = self._model
+        if model.link == "identity":
+            return np.asarray(model.location + model.scale * outputs[0])
+        prediction = np.zeros((outputs.shape[1], self._n_classes))
+        if model.link == "logistic":
+            second = _logistic(outputs[0])
+            prediction[:, model.classes] = np.column_stack((1 - second, second))
+        else:
+            exponentials = np.exp(outputs - outputs.max(axis=0))
+            prediction[:, model.classes] = (exponentials / exponentials.sum(axis=0)).T
+        return prediction
+
+    def sums(self, outputs: Floats, rows: slice) -> Floats:
+        """Return the weighted sums of a block of rows' losses.
+
+        Parameters
+        ----------
+        outputs : ndarray, shape (m, width, rows)
+            For m maskings; overwritten.
+        rows : slice
+            The block.
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
+        """
+        if self._loss.name == "log_loss":
+            losses = self._log_losses(outputs, self.position[rows])
+        else:
+            losses = outputs[:, 0]
+            losses *= self._model.scale
+            losses += self._model.location
+            losses -= self._y[rows]
+            if self._loss.name == "squared_error":
+                np.square(losses, out=losses)
+            else:
+                np.abs(losses, out=losses)
+        losses *= self.weight[rows]
+        return np.asarray(losses.sum(axis=1))
+
+    def _log_losses(self, outputs: Floats, position: NDArray[np.int64]) -> Floats:
+        if self._model.link == "logistic":
+            truth = _logistic(outputs[:, 0])
+            truth -= position == 0
+            np.abs(truth, out=truth)  # p, or 1 - p where the first class is true
+        else:
+            outputs -= outputs.max(axis=1, keepdims=True)
+            np.exp(outputs, out=outputs)
+            truth = outputs[:, position, np.arange(len(position))]
+            truth /= outputs.sum(axis=1)
+        truth[:, position < 0] = 0  # a class that the model has never seen
+        np.clip(truth, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR, out=truth)
+        np.log(truth, out=truth)
+        return np.asarray(np.negative(truth, out=truth))
+
+
+def check_agreement(evaluator: MaskEvaluator, output_loss: OutputLoss, outputs: Floats) -> None:
+    """Raise NotCovered unless outputs (width, n) lead to the model's own predictions.
+
+    A few rows are enough: what could be misread is the same for all.
+    """
+    expected = evaluator.model.predict(evaluator.rows.X[:_ROWS_TO_CHECK])
+    given = output_loss.prediction(outputs[:, :_ROWS_TO_CHECK])
+    if not np.allclose(given, expected, rtol=0, atol=_AGREEMENT * np.abs(expected).max()):
+        raise NotCovered("its layers do not give its own predictions")
+
+
+def _logistic(outputs: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # 1 / (1 + inf) is the 0 that it should be
+        return np.asarray(1 / (1 + np.exp(-outputs)))

@@ -1,0 +1,160 @@
+"""A masked loss whose rows are apart: each part keeps its rows and its state, and gives sums.
+
+A step takes the removals so far to each part, and brings back a few vectors of sums. What a part
+keeps follows from its rows and the removals alone, so that one that is lost is made anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss import exact_engine
+from chaffinch.tasks.selection.masked_loss.base import NotCovered
+from chaffinch.tasks.selection.masked_loss.row_blocks import (
+    Nodes,
+    Question,
+    RowSums,
+    nodes_of,
+    root_of,
+    runs_of_blocks,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of every part.
+
+    Attributes
+    ----------
+    question : str
+        See `RowSums.block_sums`.
+    removed : tuple of int
+        Every feature removed so far, in order.
+    masks : ndarray of bool, shape (m, d), or None
+        See `RowSums.block_sums`.
+    """
+
+    question: Question
+    removed: tuple[int, ...]
+    masks: Mask | None
+
+
+class Part:
+    """A run of blocks of rows, and the engine that is made of them when it is first asked.
+
+    Parameters
+    ----------
+    model, rows, loss, baseline
+        See `masked_loss`; the rows are those of the run.
+    first : int
+        Number of the run's first block.
+    n_blocks : int
+        How many blocks there are in all.
+    """
+
+    def __init__(
+        self,
+        model: Predictor,
+        rows: Rows,
+        loss: Loss,
+        baseline: Floats,
+        first: int,
+        n_blocks: int,
+    ) -> None:
+        self._made_of = model, rows, loss, baseline
+        self._first, self._n_blocks = first, n_blocks
+        self._engine: RowSums | None = None
+        self._removed: tuple[int, ...] = ()
+
+    def answer(self, asked: Asked) -> Nodes:
+        """Return the highest nodes of this part's sums; see `row_sums`.
+
+        Raises
+        ------
+        NotCovered
+            If no engine that adds up rows holds for these rows.
+        """
+        engine, self._engine = self._engine, None  # whoever is interrupted leaves none behind
+        if engine is None or asked.removed[: len(self._removed)] != self._removed:
+            made = exact_engine(*self._made_of)  # all rows were asked whether it suits them
+            if not isinstance(made, RowSums):
+                raise NotCovered("some rows are not covered")
+            engine, self._removed = made, ()
+        for feature in asked.removed[len(self._removed) :]:
+            engine.remove(feature)
+        self._engine, self._removed = engine, asked.removed
+        sums = engine.block_sums(asked.question, asked.masks)
+        return nodes_of(sums, self._first, self._n_blocks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the engine behind: it is larger than what it is made of."""
+        return {**self.__dict__, "_engine": None, "_removed": ()}
+
+
+def parts_of(
+    model: Predictor, rows: Rows, loss: Loss, baseline: Floats, rows_in_block: int, n_parts: int
+) -> list[Part]:
+    """Divide rows into at most `n_parts` parts of whole blocks; see `Part`."""
+    n_blocks = -(-len(rows) // rows_in_block)
+    parts = []
+    for first, stop in runs_of_blocks(n_blocks, n_parts):
+        of_part = rows.take(slice(first * rows_in_block, stop * rows_in_block))
+        parts.append(Part(model, of_part, loss, baseline, first, n_blocks))
+    return parts
+
+
+class PartedLoss(RowSums):
+    """`MaskedLoss` over parts: the numbers of the engine of all rows, to the last bit.
+
+    Parameters
+    ----------
+    like : RowSums
+        An engine of some of the rows, with every feature kept.
+    total_weight : float
+        Of all rows.
+    n_blocks : int
+        Of all rows.
+    ask : callable
+        Takes a question to the answers of all parts.
+    exactly : callable, optional
+        As the engine of all rows has it; see `RowSums`.
+    """
+
+    def __init__(
+        self,
+        like: RowSums,
+        total_weight: float,
+        n_blocks: int,
+        ask: Callable[[Asked], list[Nodes]],
+        exactly: Callable[[Mask], Floats] | None = None,
+    ) -> None:
+        super().__init__(like.name, like.relevant, total_weight, exactly)
+        self.settles_ties = like.settles_ties
+        self._n_blocks, self._ask = n_blocks, ask
+        self._removed: tuple[int, ...] = ()
+        self._has_told = False
+
+    def _after_removal(self, feature: int) -> None:
+        self._removed = (*self._removed, int(feature))
+
+    def _start_anew(self) -> None:
+        told = set(self._removed)
+        self._removed += tuple(f for f in np.flatnonzero(~self._mask).tolist() if f not in told)
+
+    def _totals(self, question: Question, masks: Mask | None) -> Floats:
+        self._make_whole()
+        answers = self._ask(Asked(question, self._removed, masks))
+        if question == "without each" and not self._has_told:
+            moved = sum(node.nbytes for nodes in answers for node in nodes.values())
+            logger.info("each step brings %.1f kB from %d parts", moved / 1e3, len(answers))
+            self._has_told = True
+        return root_of(answers, self._n_blocks)

@@ -1,0 +1,421 @@
+"""Models trained elsewhere: how each predicts, what it predicts, and the engine that suits it.
+
+What defines a masked loss is the model's own prediction on a table with the baseline in a column.
+An engine reads the model in another form, so the two are compared before it is trusted.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Schema
+from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss.base import NotCovered, check_own
+from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.torch_modules import frozen
+from chaffinch.tasks.selection.masked_loss.torch_modules import predict as predict_by_module
+from chaffinch.tasks.selection.masked_loss.trees.engine import MOST_ROUNDING
+from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
+from chaffinch.tasks.selection.models.base import GivenModule, own_name
+from chaffinch.tasks.selection.models.lightgbm import features_in
+
+logger = logging.getLogger(__name__)
+
+_AGREEMENT, _AGREEMENT_IN_SINGLE_PRECISION = 1e-9, 1e-4
+_ROUNDING = 1e-12  # of the greatest prediction: what float64 leaves of a row's error
+
+
+def _every_feature(n_features: int) -> Mask:
+    return np.ones(n_features, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A trained model as its own library gives it.
+
+    Attributes
+    ----------
+    name : str
+        What to call it.
+    predict : callable
+        Takes a table to values (n,) or class probabilities (n, n_classes).
+    classes : ndarray, shape (n_classes,), or None
+        Labels in the order of the probabilities, none for regression; None if only a prediction
+        can tell.
+    n_features : int or None
+        How many it was trained on, where that is known.
+    categories : sequence of sequence, or None
+        The categories that a table's categorical columns were trained with, column by column;
+        None if the model asks for a table as it is.
+    translate : callable
+        Takes a schema to a model in a form that engines read; raises NotCovered.
+    used_features : callable
+        Takes d to the features that can change a prediction, shape (d,).
+    """
+
+    name: str
+    predict: Callable[[Any], Any]
+    classes: NDArray[Any] | None
+    n_features: int | None
+    categories: Sequence[Sequence[Any]] | None
+    translate: Callable[[Schema], Predictor]
+    used_features: Callable[[int], Mask] = _every_feature
+
+
+def read_model(model: Any, loss: str) -> Given:
+    """Return a trained model as its own library gives it.
+
+    Parameters
+    ----------
+    model : object
+        Of LightGBM, XGBoost, scikit-learn or torch, or a function from a table to predictions.
+    loss : str
+        A loss's name; see `torch_layers` for what it tells.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, not fitted, or a classifier without probabilities.
+    """
+    if _is_of(model, "lightgbm", "Booster", "LGBMModel"):
+        return of_lightgbm(model)
+    if _is_of(model, "xgboost", "Booster", "XGBModel"):
+        return of_xgboost(model)
+    if _is_of(model, "torch.nn", "Module"):
+        return _of_module(model, loss)
+    if hasattr(model, "predict") and not isinstance(model, type):
+        return _of_estimator(model)
+    if callable(model) and not isinstance(model, type):
+        return _of_function(model)
+    raise ValueError(
+        "model must be a trained LightGBM, XGBoost or scikit-learn model, a torch module or a "
+        f"function from X to predictions but is {model!r}"
+    )
+
+
+def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: int) -> MaskedLoss:
+    """Return the fastest engine that gives a model's own losses.
+
+    Parameters
+    ----------
+    given : Given
+        The model.
+    evaluator : MaskEvaluator
+        Predicts as the model itself does.
+    plain : bool
+        Whether the model reads the numbers of X as they are, so that there is no category that
+        only its own library can read.
+    threads : int, at least 1
+        How many threads the engine may use; changes no number.
+
+    Raises
+    ------
+    ValueError
+        See `masked_loss`.
+    """
+    rows, loss, baseline = evaluator.rows, evaluator.loss, evaluator.baseline
+    try:
+        translated = _translated(given, evaluator, plain)
+    except NotCovered as reason:
+        _log_black_box(given.name, str(reason))
+        return BlackBox(evaluator)
+    engine = masked_loss(translated, rows, loss, baseline, threads=threads)
+    if isinstance(engine, BlackBox):
+        return BlackBox(evaluator)
+    if not _agrees(engine, evaluator, translated.kind):
+        _log_black_box(given.name, "the engine does not give its own predictions")
+        return BlackBox(evaluator)
+    return engine
+
+
+def _translated(given: Given, evaluator: MaskEvaluator, plain: bool) -> Predictor:
+    """Return the model in a form that engines read; NotCovered if there is none."""
+    if not plain:
+        raise NotCovered("only its own library knows how it reads columns of categories")
+    return given.translate(evaluator.model.schema)
+
+
+def _log_black_box(name: str, reason: str) -> None:
+    logger.info("masked losses of the %s model by one prediction each: %s", name, reason)
+
+
+def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, kind: str) -> bool:
+    """Compare with the model's own predictions, and its losses with everything kept and masked."""
+    from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
+
+    own = evaluator.model.predict(evaluator.rows.X)
+    greatest = np.abs(own).max()
+    if isinstance(engine, TreeEngine):
+        within = _AGREEMENT_IN_SINGLE_PRECISION if kind == "xgboost" else _AGREEMENT
+        if not np.allclose(engine.prediction, own, rtol=within, atol=within * greatest):
+            return False
+    loss = evaluator.loss
+    if not loss.is_mean_over_rows:
+        return True  # a rank can turn on the last bit, and with it any other score
+    masks = [engine.mask, ~engine.mask]
+    found, expected = engine(masks), evaluator(masks)
+    if loss.name == "squared_error":  # so that each is of the size of a row's error
+        found, expected = np.sqrt(found), np.sqrt(expected)
+    # each by itself: a small loss may stand beside a large one
+    within = MOST_ROUNDING if kind == "xgboost" else _AGREEMENT
+    return np.allclose(found, expected, rtol=within, atol=_ROUNDING * greatest)
+
+
+def _is_of(model: Any, library: str, *names: str) -> bool:
+    """Return whether a model is of one of a library's classes; what it is of has been imported."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(model, tuple(getattr(module, name) for name in names))
+
+
+def _of_function(function: Callable[[Any], Any]) -> Given:
+    def translate(schema: Schema) -> Predictor:
+        raise NotCovered("it is a function")
+
+    name = getattr(function, "__name__", type(function).__name__)
+    return Given(name, function, None, None, None, translate)
+
+
+def _of_module(module: Any, loss: str) -> Given:
+    own = frozen(module)
+
+    def predict(table: Any) -> Floats:
+        return predict_by_module(own, np.asarray(table, dtype=np.float64), loss)
+
+    def translate(schema: Schema) -> Predictor:
+        every = _every_feature(len(schema.features))
+        return GivenModule("torch", schema, predict, every, own)
+
+    return Given(type(module).__name__, predict, None, None, None, translate)
+
+
+def _of_estimator(estimator: Any) -> Given:
+    from sklearn.base import BaseEstimator, is_classifier
+    from sklearn.utils.validation import check_is_fitted
+
+    name = type(estimator).__name__
+    is_of_scikit_learn = isinstance(estimator, BaseEstimator)
+    if is_of_scikit_learn:
+        check_is_fitted(estimator)
+    classes = np.zeros(0)
+    if is_classifier(estimator) if is_of_scikit_learn else hasattr(estimator, "classes_"):
+        if not hasattr(estimator, "predict_proba"):
+            raise ValueError(
+                f"{name} gives no class probabilities; wrap it in CalibratedClassifierCV, or give "
+                "a function that does"
+            )
+        classes = np.asarray(estimator.classes_)
+        if classes.ndim != 1 or len(classes) < 2:
+            raise ValueError(
+                f"{name} must tell one target's classes apart, two at least, but knows "
+                f"{estimator.classes_!r}"
+            )
+    return Given(
+        name=name,
+        predict=estimator.predict_proba if len(classes) else estimator.predict,
+        classes=classes,
+        n_features=getattr(estimator, "n_features_in_", None),
+        categories=None,
+        translate=partial(_translated_estimator, estimator),
+    )
+
+
+def _translated_estimator(estimator: Any, schema: Schema) -> Predictor:
+    from sklearn.pipeline import Pipeline
+
+    check_own(estimator, "sklearn", "scikit-learn")
+    last = estimator
+    while type(last) is Pipeline:
+        last = last.steps[-1][1]
+        check_own(last, "sklearn", "scikit-learn")
+    steps = [("columns", "passthrough"), ("estimator", _without_names(estimator))]
+    return ScikitLearnModel(schema, Pipeline(steps))
+
+
+def _without_names(estimator: Any) -> Any:
+    """Return a copy that has classes 0, 1, ... and knows of no column names.
+
+    Only the copy's own attributes change; what it has learnt is shared.
+    """
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(estimator, str) or estimator is None:
+        return estimator
+    bare = copy.copy(estimator)
+    if type(bare) is Pipeline:
+        bare.steps = [(name, _without_names(step)) for name, step in bare.steps]
+        return bare
+    vars(bare).pop("feature_names_in_", None)
+    if isinstance(vars(bare).get("classes_"), np.ndarray):
+        bare.classes_ = np.arange(len(bare.classes_))
+    if getattr(bare, "_preprocessor", None) is not None:  # of histogram gradient boosting
+        bare._preprocessor = _without_names(bare._preprocessor)
+    return bare
+
+
+_NO_CLASSES: NDArray[Any] = np.zeros(0)
+
+
+def of_lightgbm(model: Any) -> Given:
+    """Read a Booster, or the scikit-learn interface of one.
+
+    It is asked itself, with its own parameters; what engines read is a copy, cut at the best
+    iteration where training stopped early.
+
+    Raises
+    ------
+    ValueError
+        If it is not fitted, or a classifier gives no probabilities.
+    """
+    import lightgbm
+
+    own = model if isinstance(model, lightgbm.Booster) else model.booster_
+    text = own.model_to_string()
+    booster = lightgbm.Booster(model_str=text)
+    classes = _lightgbm_classes(text)
+    asked = model.predict
+    if isinstance(model, lightgbm.LGBMClassifier):
+        if len(classes) != len(model.classes_):
+            raise ValueError(
+                "the LGBMClassifier's objective is not binary or multiclass, so that its class "
+                "probabilities are not known here; give a function that returns them"
+            )
+        classes, asked = np.asarray(model.classes_), model.predict_proba
+    is_own = bool(own_name(model, "lightgbm") and own_name(own, "lightgbm"))
+    used = features_in(text, booster.num_feature())  # at once: the text may be large
+    how = {"num_threads": 1} if is_own else {}
+
+    def predict(table: Any) -> Floats:
+        try:
+            predicted = asked(table, **how)
+        except ValueError as error:  # which columns it does not take stands on a line of its own
+            raise ValueError(" ".join(map(str.strip, str(error).splitlines()))) from error
+        return _of_two_classes(predicted, len(classes))
+
+    def translate(schema: Schema) -> Predictor:
+        check_own(model, "lightgbm", "lightgbm")
+        check_own(own, "lightgbm", "lightgbm")
+        if not booster.num_trees():
+            raise NotCovered("it has no trees")
+        settings = {} if model is own else model.get_params()
+        for name, value in settings.items():
+            if name.startswith("pred") and value:
+                raise NotCovered(f"it predicts with {name}={value}")
+        return LightGBMModel(schema, booster)
+
+    def used_features(n_features: int) -> Mask:
+        return used if is_own else np.ones(n_features, dtype=bool)
+
+    return Given(
+        name=type(model).__name__,
+        predict=predict,
+        classes=classes,
+        n_features=booster.num_feature(),
+        categories=booster.pandas_categorical or [],
+        translate=translate,
+        used_features=used_features,
+    )
+
+
+def _lightgbm_classes(text: str) -> NDArray[Any]:
+    found = re.search(r"^objective=(\w+)(?:.* num_class:(\d+))?", text, re.MULTILINE)
+    if found is None:
+        return _NO_CLASSES
+    if found[1] == "binary":
+        return np.arange(2)
+    return np.arange(int(found[2])) if found[1].startswith("multiclass") else _NO_CLASSES
+
+
+def of_xgboost(model: Any) -> Given:
+    """Read a Booster, or the scikit-learn interface of one.
+
+    Raises
+    ------
+    ValueError
+        If it is not trained, or predicts the numbers of classes.
+    """
+    import xgboost
+
+    is_booster = isinstance(model, xgboost.Booster)
+    try:
+        booster = model.copy() if is_booster else model.get_booster()
+        n_features = booster.num_features()
+    except xgboost.core.XGBoostError as error:
+        raise ValueError(
+            "the Booster is not trained; train it, or load it with load_model"
+        ) from error
+    asked = booster if own_name(model, "xgboost") else model  # a copy is of xgboost's own class
+    learner = json.loads(booster.save_config())["learner"]
+    objective = learner["objective"]["name"]
+    classes: NDArray[Any] = _NO_CLASSES
+    predict: Callable[[Any], Any]
+    if isinstance(model, xgboost.XGBClassifier):
+        classes, predict = np.asarray(model.classes_), model.predict_proba
+    elif not is_booster:
+        predict = model.predict
+    elif objective == "multi:softmax":
+        raise ValueError(
+            "the Booster predicts class numbers with multi:softmax; train it with multi:softprob"
+        )
+    else:
+        if objective == "binary:logistic":
+            classes = np.arange(2)
+        elif objective == "multi:softprob":
+            classes = np.arange(int(learner["learner_model_param"]["num_class"]))
+
+        def predict(table: Any) -> Floats:
+            if booster.feature_names and isinstance(table, np.ndarray):
+                names = ", ".join(booster.feature_names[:10])
+                raise ValueError(
+                    f"the Booster knows its columns by name, {names}; give X as a pandas frame "
+                    "with them"
+                )
+            matrix = xgboost.DMatrix(table, enable_categorical=True, nthread=1)
+            return _of_two_classes(asked.predict(matrix), len(classes))
+
+    def translate(schema: Schema) -> Predictor:
+        check_own(model, "xgboost", "xgboost")
+        if not is_booster:
+            check_own(model.get_booster(), "xgboost", "xgboost")
+        if learner["gradient_booster"]["name"] == "gblinear":
+            raise NotCovered("its booster is 'gblinear'")
+        if objective == "binary:logistic" and not len(classes):
+            raise NotCovered("it is a regressor that predicts probabilities")
+        if not is_booster and not np.isnan(model.missing):
+            raise NotCovered(f"it reads {model.missing} as missing")
+        stopped_early = not is_booster and hasattr(model, "best_iteration")
+        last = model.best_iteration + 1 if stopped_early else booster.num_boosted_rounds()
+        if not last:
+            raise NotCovered("it has no trees")
+        part = booster[:last]
+        part.feature_names = None
+        return XGBoostModel(schema, part)
+
+    def used_features(n_features: int) -> Mask:
+        return np.ones(n_features, dtype=bool)
+
+    return Given(
+        name=type(model).__name__,
+        predict=predict,
+        classes=classes,
+        n_features=n_features,
+        categories=None,
+        translate=translate,
+        used_features=used_features,
+    )
+
+
+def _of_two_classes(prediction: Any, n_classes: int) -> Floats:
+    """Return both probabilities where there are two classes and only the second's is given."""
+    given = np.asarray(prediction, dtype=np.float64)
+    return np.column_stack((1 - given, given)) if n_classes == 2 and given.ndim == 1 else given

@@ -1,0 +1,114 @@
+"""How small a loss may be before an engine's own rounding shows in it.
+
+An engine rounds at the size of what it adds up and takes away again: a forest at the unit of its
+greatest values, a network at the terms that masking removes. One huge value can be far greater
+than all that is left of an ordinary row without it. So an engine tells for each question by how
+much it may be off in a row, and those errors are averaged as the loss itself is. As the mean of
+squared errors has the triangle inequality, and that of absolute ones, a loss that is greater than
+that mean by a fixed factor is right to `MOST_ROUNDING`, whatever the mask. A smaller one is asked
+for in another way. To compare each loss that is given is cheap, and holds for every later mask;
+a look at the model with every feature kept would tell nothing about these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.dense_layers import DenseModel, FirstLayer
+
+MOST_ROUNDING = 5e-10  # of the size of a loss's errors; of squared ones twice as much
+_ROUNDINGS = 8  # of a term's size, in a sum of some hundreds and in the subtraction
+_MOST_OF_A_CLASS = 5e-12  # half of the reach within which `ties` asks the model
+_MOST_LOG_LOSS = 37.0  # of a probability of nothing, which counts as float64's epsilon
+
+
+def of_rows(loss: str, errors: Floats) -> Floats:
+    """Return by how much rows' losses may be off, in the unit of the loss.
+
+    Parameters
+    ----------
+    loss : str
+        Squared error, absolute error or log loss.
+    errors : ndarray of float64
+        By how much each row's score may be off.
+
+    Returns
+    -------
+    ndarray of float64, of the same shape
+    """
+    if loss == "squared_error":
+        with np.errstate(over="ignore"):  # nothing is sure then
+            return np.square(errors)
+    if loss == "absolute_error":
+        return errors
+    # A small error changes a row's log loss by that share of it, and none does by more than all.
+    # Of a softmax two scores are compared, each with an error of its own.
+    return np.where(2 * errors > MOST_ROUNDING, np.minimum(2 * errors, _MOST_LOG_LOSS), 0)
+
+
+def of_network(
+    model: DenseModel, first: FirstLayer, loss: str, weight: Floats, rows_in_block: int
+) -> Floats:
+    """Return what subtracting from a first layer may do to the losses, summed by blocks of rows.
+
+    Parameters
+    ----------
+    model : DenseModel
+        Its layers; no activation moves its output further than its input moves.
+    first : FirstLayer
+        Of the same model.
+    loss : str
+        A mean over rows.
+    weight : ndarray of float64, shape (n,)
+        Of the rows.
+    rows_in_block : int
+        See `RowSums`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_blocks, d + 1)
+        Of masking each feature; at last of any other mask, whose first layer is made anew.
+    """
+    reach = np.eye(len(model.biases[0]))
+    for of_layer in model.weights[1:]:
+        reach = reach @ np.abs(of_layer)
+    reach *= _ROUNDINGS * np.finfo(np.float64).eps * abs(model.scale)
+    starts = range(0, len(weight), rows_in_block)
+    blocks = [slice(start, start + rows_in_block) for start in starts]
+    sums = [of_rows(loss, first.greatest_changes(rows, reach)) @ weight[rows] for rows in blocks]
+    return np.pad(np.array(sums), ((0, 0), (0, 1)))
+
+
+def shows(
+    rounding: float, loss: Loss, prediction: Floats, y: NDArray[np.float64] | NDArray[np.int64]
+) -> bool:
+    """Return whether an error of that size in every row may show in a loss.
+
+    Parameters
+    ----------
+    rounding : float
+        By how much each row's score may be off.
+    loss : Loss
+        Any; of a scorer of numbers, whose formula is not known, it is the median row's error, and
+        the smallest value but 0, that must be far greater.
+    prediction, y : ndarray, shapes (n,) or (n, n_classes), and (n,)
+        Under the mask in question, and what is true.
+    """
+    if loss.task == "classification":
+        return rounding > _MOST_OF_A_CLASS
+    errors = np.abs(prediction - y)
+    if loss.is_mean_over_rows:
+        typical = np.mean(of_rows(loss.name, errors))
+    else:  # a score may be relative to a row's own value, however small
+        sizes = np.abs(np.concatenate([prediction, y]))
+        typical = min(np.median(errors), np.min(sizes[sizes > 0], initial=np.inf))
+    root = 2 if loss.name == "squared_error" else 1
+    return bool(rounding > MOST_ROUNDING * typical ** (1 / root))
+
+
+def least_loss(loss: str, mean: Floats) -> Floats:
+    """Return the least loss in which rounding does not show, given the mean of `of_rows`."""
+    return mean / MOST_ROUNDING ** (2 if loss == "squared_error" else 1)

@@ -1,0 +1,610 @@
+"""A visit to a small tree, whose tests fit into a word: all rows of a block go down together.
+
+See `arrays` for the words, and for why these walks are all there is to do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, inlined, lowest_bit
+
+# What the compiled visits to trees read and write, and why one visit answers for all features.
+#
+# Rows come in blocks of 128, so that what is kept of a block stays in a processor's cache; arrays
+# over a block have the rows last. Three facts make one visit answer for all features at once.
+#
+# 1.  A masked feature answers every test on it as the baseline row does. So of a row and a tree all
+#     that matters are two words: W, the outcomes of the tree's tests for the row (bit k is set if
+#     node k sends it left), and B, those for the baseline row. They differ in D = W xor B.
+# 2.  Masking feature f turns the bits N_f of its tests from W to B: the row then falls where
+#     W xor (D and N_f) leads. If no test on the row's own path is both on f and in D, it falls
+#     where it did. So only the features of such tests are followed, each from its first one on, and
+#     ``change[f] += value(its leaf) - value(the row's leaf)`` is complete.
+# 3.  Scores and changes are whole numbers of a fixed unit (see `engine`), so that adding a tree's
+#     old part with the opposite sign removes it without a trace.
+#
+# To mask j for good, a tree is visited with its new word, and then with its old one, to take that
+# away; if the first visit met no test whose bit has turned, the second would find the same, and
+# nothing but the word changes.
+#
+# W and B are kept for trees of up to 64 inner nodes. A word of a deeper tree would hold mostly
+# tests that no walk asks for, so there each is made when asked for, from the columns themselves.
+
+BLOCK = 128  # rows
+WORD_BITS = 64  # tests of a tree that is kept in a word
+
+
+class Trees(NamedTuple):
+    """A forest as the kernels read it; see `Forest` for the attributes that bear its names."""
+
+    column: NDArray[np.int64]
+    feature: NDArray[np.int64]  # the used feature each node tests, numbered 0..n_used-1
+    threshold: NDArray[np.float64]
+    missing_left: NDArray[np.bool_]
+    category_start: NDArray[np.int64]
+    category_left: NDArray[np.bool_]
+    child: NDArray[np.int64]
+    first: NDArray[np.int64]
+    root: NDArray[np.int64]
+    output: NDArray[np.int64]
+    value: NDArray[np.int64]  # in units
+    word: NDArray[np.int64]  # where the tree's word is kept; -1 for a deep tree
+    same_feature: NDArray[np.uint64]  # N_f of each node's feature f in its tree; 0 in deep trees
+    path: NDArray[np.uint64]  # the tests above each leaf, as bits; 0 in deep trees
+    below: NDArray[np.uint64]  # for walks in small trees, see `_walk`; of each place, two
+    below_start: NDArray[np.int64]  # where a small tree's part of it begins
+    depth: NDArray[np.int64]  # of a small tree: the most tests above a leaf
+    baseline_left: NDArray[np.bool_]  # B, node by node
+    baseline_word: NDArray[np.uint64]  # B, tree by tree; 0 for a deep tree
+
+
+class State(NamedTuple):
+    """What is kept of all rows under the present mask."""
+
+    score: NDArray[np.int64]  # (n_blocks, n_outputs, 128), in units
+    change: NDArray[np.int64]  # (n_blocks, n_used, n_outputs, 128): of the score, feature masked
+    word: NDArray[np.uint64]  # (n_blocks, n_words, 128): W
+    column: NDArray[np.float64]  # (n_blocks, n_columns, 128) if there are deep trees, else empty
+
+
+_ONE, _LAST_BIT = np.uint64(1), np.uint64(WORD_BITS - 1)
+
+
+@compiled
+def words(trees: Trees, column: Any, word: Any) -> None:
+    """Answer every test of the small trees for a block: columns (n_columns, 128) -> `word`."""
+    n_rows = column.shape[1]
+    for tree in range(len(trees.root)):
+        if trees.word[tree] < 0:
+            continue
+        into = word[trees.word[tree]]
+        into[:] = 0
+        first = trees.first[tree]
+        for node in range(first, trees.first[tree + 1]):
+            x, bit = column[trees.column[node]], np.uint64(node - first)
+            start, threshold = trees.category_start[node], trees.threshold[node]
+            if start >= 0:
+                for row in range(n_rows):
+                    into[row] |= np.uint64(trees.category_left[start + int(x[row])]) << bit
+            elif trees.missing_left[node]:
+                for row in range(n_rows):
+                    into[row] |= np.uint64(not x[row] > threshold) << bit
+            else:
+                for row in range(n_rows):
+                    into[row] |= np.uint64(x[row] <= threshold) << bit
+
+
+class Walks(NamedTuple):
+    """Rows on their way down a small tree, and the same rows without one feature each."""
+
+    row: NDArray[np.uint64]  # which: of the block, or, without a feature, of the rows on their way
+    place: NDArray[np.uint64]  # where each is: see `_walk`
+    word: NDArray[np.uint64]  # what leads it
+    feature: NDArray[np.uint64]  # which one it goes without
+    met: NDArray[np.uint64]  # the tests that it meets with every feature or without one
+    sign: NDArray[np.int64]  # what its finds count for: 1, 0 or -1
+
+
+@inlined
+def _walks_for(n: int) -> Walks:
+    """Return room for n of them."""
+    return Walks(
+        np.empty(n, np.uint64),
+        np.empty(n, np.uint64),
+        np.empty(n, np.uint64),
+        np.empty(n, np.uint64),
+        np.empty(n, np.uint64),
+        np.empty(n, np.int64),
+    )
+
+
+@inlined
+def _walk(trees: Trees, tree: int, n: int, place: Any, word: Any) -> None:
+    """Walk n rows down a small tree, each from its place to the leaf that its word leads to.
+
+    A tree's inner nodes are its places from 0 on, the root first, and its leaves those behind
+    them. All rows go down together, as many steps as the tree is deep, and wait at their leaves:
+    a processor takes several such steps at a time, but must guess where a single walk ends.
+    """
+    below = trees.below[trees.below_start[tree] :]
+    for _ in range(trees.depth[tree]):
+        for i in range(n):
+            left = (word[i] >> (place[i] & _LAST_BIT)) & _ONE
+            place[i] = below[(place[i] << _ONE) | left]
+
+
+@inlined
+def _number(trees: Trees, tree: int, place: Any) -> Any:
+    """Return the number, in the forest, of the leaf at a place of a small tree."""
+    return np.uint64(2 * trees.first[tree] + tree - trees.first[tree + 1]) + place
+
+
+@inlined
+def _follow(trees: Trees, tree: int, rows: Walks, n: int, walks: Walks) -> Any:
+    """Walk n rows of a small tree down, and each of them without each feature.
+
+    Parameters
+    ----------
+    rows : Walks
+        With the rows' words; their places are filled in.
+    walks : Walks
+        Filled: a walk for each feature of which a test on a row's path differs from the
+        baseline's.
+
+    Returns
+    -------
+    int
+        Number of walks.
+    """
+    first, baseline = trees.first[tree], trees.baseline_word[tree]
+    rows.place[:n] = 0
+    _walk(trees, tree, n, rows.place, rows.word)
+    n_walks = 0
+    for i in range(n):
+        differing = rows.word[i] ^ baseline
+        ahead = differing & trees.path[_number(trees, tree, rows.place[i])]
+        while ahead:
+            node = lowest_bit(ahead)
+            same = trees.same_feature[first + node]
+            ahead &= ~same
+            walks.row[n_walks], walks.feature[n_walks] = i, trees.feature[first + node]
+            walks.place[n_walks], walks.word[n_walks] = node, rows.word[i] ^ (differing & same)
+            n_walks += 1
+    _walk(trees, tree, n_walks, walks.place, walks.word)
+    return n_walks
+
+
+@inlined
+def _add_walks(
+    trees: Trees,
+    tree: int,
+    rows: Walks,
+    n: int,
+    walks: Walks,
+    n_walks: int,
+    score: Any,
+    change: Any,
+) -> None:
+    """Add what `_follow` found, times each row's sign, to a block's scores and changes."""
+    for o in range(trees.value.shape[1]):
+        into, value = score[trees.output[tree] + o], trees.value[:, o]
+        changes = change[:, trees.output[tree] + o]
+        for i in range(n):
+            leaf = _number(trees, tree, rows.place[i])
+            into[rows.row[i]] += rows.sign[i] * value[leaf]
+        for k in range(n_walks):
+            i = walks.row[k]
+            leaf, without = (
+                _number(trees, tree, rows.place[i]),
+                _number(trees, tree, walks.place[k]),
+            )
+            by = rows.sign[i] * (value[without] - value[leaf])
+            changes[walks.feature[k], rows.row[i]] += by
+
+
+@inlined
+def _visit(
+    trees: Trees,
+    tree: int,
+    turned: Any,
+    is_first: bool,
+    word: Any,
+    rows: Walks,
+    walks: Walks,
+    score: Any,
+    change: Any,
+) -> None:
+    """Visit a small tree with the rows of a block, whose words are `word` (128,)."""
+    n = 0
+    for row in range(len(word)):
+        flips = (word[row] ^ trees.baseline_word[tree]) & turned
+        if is_first or flips:
+            rows.row[n], rows.word[n], rows.sign[n] = row, word[row] ^ flips, 1
+            n += 1
+    if n == 0:
+        return
+    n_walks = _follow(trees, tree, rows, n, walks)
+    if is_first:
+        _add_walks(trees, tree, rows, n, walks, n_walks, score, change)
+        return
+    for i in range(n):
+        rows.met[i] = trees.path[_number(trees, tree, rows.place[i])]
+    for k in range(n_walks):
+        rows.met[walks.row[k]] |= trees.path[_number(trees, tree, walks.place[k])]
+    for i in range(n):
+        flips = rows.word[i] ^ word[rows.row[i]]
+        rows.sign[i] = np.int64(rows.met[i] & flips != 0)
+    _add_walks(trees, tree, rows, n, walks, n_walks, score, change)
+    n_affected = 0
+    for i in range(n):
+        row, old, is_affected = rows.row[i], word[rows.row[i]], rows.sign[i]
+        word[row] = rows.word[i]
+        rows.row[n_affected], rows.word[n_affected], rows.sign[n_affected] = row, old, -1
+        n_affected += is_affected
+    n_walks = _follow(trees, tree, rows, n_affected, walks)
+    _add_walks(trees, tree, rows, n_affected, walks, n_walks, score, change)
+
+
+@compiled
+def visit_by_word(
+    trees: Trees, state: State, visited: Any, turned: Any, is_first: bool, start: int, stop: int
+) -> None:
+    """Visit small trees with all rows of the blocks start..stop-1; bring scores and changes up.
+
+    Parameters
+    ----------
+    trees, state
+        `state` is written to.
+    visited : ndarray of int64
+        The trees to visit.
+    turned : ndarray of uint64, as long
+        N_f in each of them for the feature f to mask.
+    is_first : bool
+        Whether nothing is masked or to take away yet.
+    start, stop : int
+        Which blocks.
+    """
+    n_rows = state.score.shape[2]
+    rows, walks = _walks_for(n_rows), _walks_for(n_rows * WORD_BITS)
+    for block in range(start, stop):
+        score, change = state.score[block], state.change[block]
+        for i in range(len(visited)):
+            word = state.word[block, trees.word[visited[i]]]
+            _visit(trees, visited[i], turned[i], is_first, word, rows, walks, score, change)
+
+
+# A visit to a deep tree, one row at a time: each test is answered when a walk comes to it.
+#
+# See `arrays` for why these walks are all there is to do.
+
+
+@inlined
+def _goes_left(trees: Trees, node: int, x: float) -> Any:
+    """Answer one test."""
+    start = trees.category_start[node]
+    if start >= 0:
+        return trees.category_left[start + int(x)]
+    if trees.missing_left[node]:
+        return not x > trees.threshold[node]  # a comparison with NaN is false
+    return x <= trees.threshold[node]
+
+
+@compiled
+def scores(trees: Trees, column: Any, score: Any) -> None:
+    """Add the trees' values for a block of columns (n_columns, 128) to `score` (n_outputs, 128)."""
+    for tree in range(len(trees.root)):
+        output = trees.output[tree]
+        for row in range(column.shape[1]):
+            node = trees.root[tree]
+            while node >= 0:
+                left = _goes_left(trees, node, column[trees.column[node], row])
+                node = trees.child[node, int(left)]
+            for o in range(trees.value.shape[1]):
+                score[output + o, row] += trees.value[~node, o]
+
+
+@inlined
+def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, found: Any) -> Any:
+    """Do the same in a deep tree, with feature `masked` masked already (-1 for none).
+
+    The third value returned is whether a walk met a test that masking it turned.
+    """
+    met = False
+    n_differing = np.int64(0)
+    node = trees.root[tree]
+    while node >= 0:
+        baseline = trees.baseline_left[node]
+        left = _goes_left(trees, node, column[trees.column[node], row])
+        if trees.feature[node] == masked:
+            met |= left != baseline
+            left = baseline
+        found[0, n_differing] = node
+        n_differing += np.int64(left != baseline)
+        node = trees.child[node, np.int64(left)]
+    leaf = ~node
+    n_found = 0
+    for i in range(n_differing):
+        node = found[0, i]
+        feature = trees.feature[node]
+        is_new = True
+        for k in range(n_found):
+            is_new &= trees.feature[found[0, k]] != feature
+        if not is_new:
+            continue
+        found[0, n_found] = node
+        while node >= 0:
+            left = trees.baseline_left[node]
+            if trees.feature[node] != feature:
+                own = _goes_left(trees, node, column[trees.column[node], row])
+                if trees.feature[node] == masked:
+                    met |= own != left
+                else:
+                    left = own
+            node = trees.child[node, np.int64(left)]
+        found[1, n_found] = ~node
+        n_found += 1
+    return leaf, n_found, met
+
+
+@inlined
+def _add(
+    trees: Trees,
+    tree: int,
+    sign: int,
+    leaf: int,
+    n_found: int,
+    found: Any,
+    score: Any,
+    change: Any,
+    row: int,
+) -> None:
+    """Add what a visit found to a block's scores and changes, or take it away again."""
+    for o in range(trees.value.shape[1]):
+        output = trees.output[tree] + o
+        value = trees.value[leaf, o]
+        score[output, row] += sign * value
+        for i in range(n_found):
+            feature = trees.feature[found[0, i]]
+            change[feature, output, row] += sign * (trees.value[found[1, i], o] - value)
+
+
+@inlined
+def _visit_by_test(
+    trees: Trees, tree: int, masked: int, column: Any, row: int, found: Any, score: Any, change: Any
+) -> None:
+    """Visit a deep tree with one row; see `visit` for `masked`."""
+    leaf, n, met = _find(trees, tree, column, row, masked, found)
+    if masked >= 0 and not met:
+        return
+    _add(trees, tree, 1, leaf, n, found, score, change, row)
+    if masked >= 0:
+        leaf, n, met = _find(trees, tree, column, row, -1, found)
+        _add(trees, tree, -1, leaf, n, found, score, change, row)
+
+
+@compiled
+def visit_by_test(
+    trees: Trees,
+    state: State,
+    visited: Any,
+    masked: int,
+    columns: Any,
+    baseline: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """Visit deep trees with all rows of the blocks start..stop-1; bring scores and changes up.
+
+    Parameters
+    ----------
+    trees, state
+        `state` is written to.
+    visited : ndarray of int64
+        The trees to visit.
+    masked : int
+        The feature to mask; -1 to visit for the first time, when nothing is to take away.
+    columns, baseline : ndarray of int64 and of float64, as long
+        The columns of that feature, and what they become.
+    start, stop : int
+        Which blocks.
+    """
+    longest = np.int64(0)
+    for tree in visited:
+        longest = max(longest, trees.first[tree + 1] - trees.first[tree])
+    found = np.empty((2, longest + 1), np.int64)
+    for block in range(start, stop):
+        column, score, change = state.column[block], state.score[block], state.change[block]
+        for tree in visited:
+            for row in range(column.shape[1]):
+                _visit_by_test(trees, tree, masked, column, row, found, score, change)
+        for i in range(len(columns)):
+            column[columns[i]] = baseline[i]
+
+
+# Losses of whole blocks of rows, compiled: of the present mask, and without each feature.
+#
+# Every loss is a weighted mean of one number per row, made of the row's raw scores as the model's
+# own prediction and `Loss` would make it. The numbers of a block of 128 rows are added by halves,
+# 64 + 64, 32 + 32 and so on, and blocks in their order: an order that no processor and no number of
+# threads changes. The present mask's own loss takes the same way with a change of 0, so that a
+# feature whose masking changes nothing ties exactly.
+#
+# exp and log are written out, so that the compiler works on as many rows at a time as the processor
+# has lanes, where a library call would take them one by one; that is four times faster, and the
+# same on every machine. Both are right to 2 units in the last place.
+
+SQUARED, ABSOLUTE, LOGISTIC, LOGISTIC_SINGLE, SOFTMAX, PROBABILITY = range(6)
+_FLOOR = float(np.finfo(np.float64).eps)  # of probabilities, as in `Loss`
+
+# ln 2 in two parts, the first short enough that a whole number times it is exact
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+# added to a number, leaves its nearest whole number in the last bits
+_ROUNDER = 1.5 * 2.0**52
+_ROUNDER_BITS = 0x4338000000000000
+_ROOT_OF_HALF_BITS = 0x3FE6A09E667F3BCD
+_ONE_BITS = 1023 << 52
+_EXP = tuple(1 / math.factorial(i) for i in range(13, -1, -1))
+_ATANH = tuple(2 / i for i in range(21, 2, -2))
+
+
+@compiled
+def _horner(x: float, c: Any) -> float:
+    total = 0.0
+    for i in range(len(c)):
+        total = total * x + c[i]
+    return total
+
+
+@compiled
+def exponentials(x: Any, bits: Any) -> None:
+    """Replace x (n,) by its exponentials; `bits`, int64 of shape (2, n), is room to work in.
+
+    x = k ln 2 + r with a whole number k and r of at most ln 2 / 2, so that exp x = 2^k exp r, and
+    Taylor's series of exp r to the power 13 leaves an error below 1e-17. x is held in -708..709.
+    """
+    number = bits[0].view(np.float64)
+    for i in range(len(x)):
+        x[i] = min(max(x[i], -708.0), 709.0)
+        number[i] = x[i] * (1 / math.log(2)) + _ROUNDER
+    for i in range(len(x)):
+        k = number[i] - _ROUNDER
+        r = (x[i] - k * _LN2_HIGH) - k * _LN2_LOW
+        x[i] = _horner(r, _EXP)
+    for i in range(len(x)):
+        bits[0, i] = (bits[0, i] << 52) + _ONE_BITS
+    for i in range(len(x)):
+        x[i] *= number[i]
+
+
+@compiled
+def negative_logs(x: Any, bits: Any) -> None:
+    """Replace x (n,), normal and above 0, by minus its logarithms; `bits` as above.
+
+    x = 2^k m with sqrt(1/2) <= m < sqrt 2, and log m = 2 atanh s for s = (m - 1) / (m + 1). As
+    s is below 0.172 in size, the series of atanh to the power 21 leaves an error below 1e-18.
+    """
+    mantissa, exponent = bits[0].view(np.float64), bits[1].view(np.float64)
+    for i in range(len(x)):
+        mantissa[i] = x[i]
+    for i in range(len(x)):
+        exponent_of_x = (bits[0, i] - _ROOT_OF_HALF_BITS) >> 52
+        bits[0, i] -= exponent_of_x << 52
+        bits[1, i] = exponent_of_x + _ROUNDER_BITS
+    for i in range(len(x)):
+        k = exponent[i] - _ROUNDER
+        s = (mantissa[i] - 1) / (mantissa[i] + 1)
+        square = s * s
+        x[i] = -(k * _LN2_HIGH + (k * _LN2_LOW + (2 * s + s * square * _horner(square, _ATANH))))
+
+
+@compiled
+def _raw_scores(unit: float, divisor: float, score: Any, change: Any, raw: Any) -> None:
+    for o in range(len(score)):
+        for row in range(score.shape[1]):
+            raw[o, row] = (score[o, row] + change[o, row]) * unit
+        if divisor != 1:  # a division is what most of this would take
+            for row in range(score.shape[1]):
+                raw[o, row] /= divisor
+
+
+@compiled
+def _truths(kind: int, raw: Any, y: Any, bits: Any, truth: Any) -> None:
+    """Write the probability of each row's class; `raw` (n_outputs, n) is used up."""
+    if kind == SOFTMAX:
+        for row in range(len(y)):
+            truth[row] = raw[0, row]
+        for o in range(1, len(raw)):
+            for row in range(len(y)):
+                truth[row] = max(truth[row], raw[o, row])
+        for o in range(len(raw)):
+            for row in range(len(y)):
+                raw[o, row] -= truth[row]
+            exponentials(raw[o], bits)
+        for row in range(len(y)):
+            total = 0.0
+            for o in range(len(raw)):
+                total += raw[o, row]
+            truth[row] = raw[int(y[row]), row] / total
+    elif len(raw) > 1:
+        for row in range(len(y)):
+            truth[row] = raw[int(y[row]), row]
+    else:
+        second = raw[0]
+        if kind in (LOGISTIC, LOGISTIC_SINGLE):
+            for row in range(len(y)):
+                second[row] = -second[row]
+            exponentials(second, bits)
+        if kind == LOGISTIC:
+            for row in range(len(y)):
+                second[row] = 1 / (1 + second[row])
+        elif kind == LOGISTIC_SINGLE:  # near 1 its distance from 1 is what rounding leaves of it
+            for row in range(len(y)):
+                second[row] = np.float32(1 / np.float64(np.float32(1 + second[row])))
+        for row in range(len(y)):
+            truth[row] = abs(second[row] - (1 - y[row]))
+
+
+@compiled
+def loss_sums(
+    kind: int,
+    unit: float,
+    divisor: float,
+    score: Any,
+    change: Any,
+    features: Any,
+    y: Any,
+    weight: Any,
+    sums: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """Sum the weighted row losses of the blocks start..stop-1 without each feature.
+
+    Parameters
+    ----------
+    kind : int
+        SQUARED or ABSOLUTE error, or the log loss of LOGISTIC scores (SINGLE: of a probability
+        that is rounded to float32), SOFTMAX or PROBABILITY scores.
+    unit, divisor : float
+        A raw score is ``score * unit / divisor``.
+    score, change : ndarray of int64, shapes (n_blocks, c, 128) and (n_blocks, n_used, c, 128)
+        As in `arrays.State`.
+    features : ndarray of int64, shape (m,)
+        Which of the used features.
+    y, weight : ndarray of float64, shape (n_blocks, 128)
+        Truth and weights; a weight of 0 fills the last block up.
+    sums : ndarray of float64, shape (n_blocks, m + 1)
+        Written to; the last column is for the present mask.
+    """
+    n_rows = score.shape[2]
+    unchanged = np.zeros(score.shape[1:], np.int64)
+    raw, loss = np.empty(score.shape[1:]), np.empty(n_rows)
+    bits = np.empty((2, n_rows), np.int64)
+    for block in range(start, stop):
+        for i in range(len(features) + 1):
+            by = change[block, features[i]] if i < len(features) else unchanged
+            _raw_scores(unit, divisor, score[block], by, raw)
+            if kind == SQUARED:
+                for row in range(n_rows):
+                    loss[row] = (raw[0, row] - y[block, row]) ** 2
+            elif kind == ABSOLUTE:
+                for row in range(n_rows):
+                    loss[row] = abs(raw[0, row] - y[block, row])
+            else:
+                _truths(kind, raw, y[block], bits, loss)
+                for row in range(n_rows):
+                    loss[row] = min(max(loss[row], _FLOOR), 1 - _FLOOR)
+                negative_logs(loss, bits)
+            for row in range(n_rows):
+                loss[row] *= weight[block, row]
+            half = n_rows // 2
+            while half:
+                for row in range(half):
+                    loss[row] += loss[row + half]
+                half //= 2
+            sums[block, i] = loss[0]

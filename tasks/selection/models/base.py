@@ -1,0 +1,261 @@
+"""Hyper-parameters: what a model takes, within which limits, and what is said of the rest."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+Parameters: TypeAlias = Mapping[str, JSON]
+
+ONE_THREAD = "is fixed at one thread, so that results do not depend on the machine; leave it out"
+SEEDED = "comes from the seed of the run; set that instead"
+FROM_TARGET = "follows from the target; leave it out"
+QUIET = "is fixed, models are trained quietly; leave it out"
+_MOST_NAMED = 12  # of the names that a message lists
+
+
+class Limit(NamedTuple):
+    """What a value must be, in words and as a test."""
+
+    words: str
+    accepts: Callable[[JSON], bool]
+
+
+def whole(low: int, high: int = 2**31 - 1) -> Limit:
+    """Return the limit of a whole number in low..high."""
+
+    def accepts(value: JSON) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+    return Limit(f"a whole number in {low}..{high}", accepts)
+
+
+def real(low: float = -math.inf, high: float = math.inf, *, above_low: bool = False) -> Limit:
+    """Return the limit of a finite number in [low, high], or in (low, high] if `above_low`."""
+
+    def accepts(value: JSON) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return math.isfinite(value) and low <= value <= high and not (above_low and value == low)
+
+    bounds = [f"{'above' if above_low else 'at least'} {low:g}"] if low > -math.inf else []
+    bounds += [f"at most {high:g}"] if high < math.inf else []
+    return Limit(" ".join(["a number", " and ".join(bounds)]).strip(), accepts)
+
+
+def choice(*values: str) -> Limit:
+    """Return the limit of one of several words."""
+    return Limit("one of " + ", ".join(values), lambda value: value in values)
+
+
+FLAG = Limit("true or false", lambda value: isinstance(value, bool))
+
+
+def check_parameters(
+    model: str, given: Parameters, known: Mapping[str, Limit], refused: Mapping[str, str]
+) -> None:
+    """Raise unless a model takes every parameter given.
+
+    Parameters
+    ----------
+    model : str
+        Its name, for the message.
+    given : mapping of str to JSON
+        What a person asks for.
+    known : mapping of str to Limit
+        What the model takes.
+    refused : mapping of str to str
+        What the model's library would take but this project does not, with the reason.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is refused, unknown or outside its limit.
+    """
+    for name, value in given.items():
+        if name in refused:
+            raise ValueError(f"{model} parameter {name!r} {refused[name]}")
+        if name not in known:
+            raise ValueError(f"{model} has no parameter {name!r}; {nearest(name, known)}")
+        if not known[name].accepts(value):
+            raise ValueError(
+                f"{model} parameter {name!r} must be {known[name].words} but is {value!r}"
+            )
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return a remedy for a misspelt name: the nearest known ones.
+
+    Where none is near it is `otherwise`, by default the first few of them.
+    """
+    by_lower_case = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=0.5)
+    if near:
+        return "did you mean " + " or ".join(by_lower_case[n] for n in near) + "?"
+    if otherwise:
+        return otherwise
+    names = list(by_lower_case.values())
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return "known are " + ", ".join(names[:_MOST_NAMED]) + more
+
+
+def combinations(**values: Sequence[JSON]) -> list[dict[str, JSON]]:
+    """Return every combination of the values given per parameter, the last varying fastest."""
+    return [
+        dict(zip(values, candidate, strict=True))
+        for candidate in itertools.product(*values.values())
+    ]
+
+
+def check_rows(rows: Rows, schema: Schema) -> None:
+    """Raise ValueError unless a model of this schema can be trained on these rows.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows or features, or targets, weights or codes are out of their range.
+    """
+    check_matrix(rows.X, schema)
+    n = len(rows.X)
+    if not n or not schema.features:
+        raise ValueError(
+            f"a model needs at least 1 row and 1 feature but has {n} and {len(schema.features)}"
+        )
+    for name, values in (("y", rows.y), ("weight", rows.weight)):
+        if values is not None and values.shape != (n,):
+            raise ValueError(f"{name} must have shape ({n},) as X has rows but has {values.shape}")
+    if schema.n_classes and not (
+        np.issubdtype(rows.y.dtype, np.integer)
+        and 0 <= rows.y.min() <= rows.y.max() < schema.n_classes
+    ):
+        raise ValueError(f"y must hold class indices in 0..{schema.n_classes - 1}")
+    if not np.isfinite(rows.y).all():
+        raise ValueError("y must be finite; drop the rows without a target")
+    if rows.weight is not None and not (np.isfinite(rows.weight) & (rows.weight > 0)).all():
+        raise ValueError("weight must be above 0 and finite; drop the rows that should not count")
+    for feature in schema.categorical:
+        codes, size = rows.X[:, feature], schema.n_categories[feature]
+        known = (codes >= 0) & (codes < size) & (codes == np.floor(codes)) | np.isnan(codes)
+        if not known.all():
+            raise ValueError(
+                f"feature {schema.features[feature]!r} must hold codes in 0..{size - 1} "
+                f"but holds {codes[~known][0]:g}"
+            )
+
+
+def check_matrix(X: Floats, schema: Schema) -> None:
+    """Raise ValueError unless X is a matrix with one column for each feature."""
+    if X.ndim != 2 or X.shape[1] != len(schema.features):
+        raise ValueError(
+            f"X must have shape (n, {len(schema.features)}), a column for each feature, "
+            f"but has {X.shape}"
+        )
+
+
+def check_width(n_features: int, schema: Schema) -> None:
+    """Raise ValueError unless a model read from a file has the schema's number of features."""
+    if n_features != len(schema.features):
+        raise ValueError(
+            f"the model's file has {n_features} features but the schema {len(schema.features)}; "
+            "load it with the schema it was trained with"
+        )
+
+
+def native_file(files: Mapping[str, bytes], name: str) -> bytes:
+    """Return a model's file by its name; ValueError if it is not there."""
+    if name not in files:
+        raise ValueError(
+            f"the model's files must hold {name} but hold {sorted(files) or 'nothing'}"
+        )
+    return files[name]
+
+
+@dataclass(frozen=True, eq=False)
+class GivenModel:
+    """A model of which nothing but its predictions is known.
+
+    Attributes
+    ----------
+    kind : str
+        What to call it.
+    schema : Schema
+        The features of the table that it is asked about.
+    own : callable
+        Takes X (n, d) to its own prediction, of the shapes of `predict`.
+    used_features : ndarray of bool, shape (d,)
+        See `Predictor`.
+    """
+
+    kind: str
+    schema: Schema
+    own: Callable[[Floats], Any]
+    used_features: Mask
+
+    def predict(self, X: Floats) -> Floats:
+        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
+
+        Raises
+        ------
+        ValueError
+            If the prediction has another shape.
+        """
+        check_matrix(X, self.schema)
+        prediction = np.asarray(self.own(X), dtype=np.float64)
+        n_classes = self.schema.n_classes
+        shape = (len(X), n_classes) if n_classes else (len(X),)
+        if not n_classes and prediction.shape == (len(X), 1):
+            prediction = prediction[:, 0]
+        if prediction.shape != shape:
+            raise ValueError(
+                f"the model must predict an array of shape {shape} but predicts {prediction.shape}"
+            )
+        return prediction
+
+
+@dataclass(frozen=True, eq=False)
+class GivenModule(GivenModel):
+    """A torch module.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+        In float64 and in evaluation mode; `own` is made of it.
+    """
+
+    module: Any
+
+
+# Whether an object behaves as its library wrote it: of its very class, with that class's methods.
+#
+# A derived class, or an instance with a function put in a method's place, may predict in another
+# way. What is read off such an object is not what it does.
+
+
+def own_name(thing: Any, package: str) -> str:
+    """Return the class name of one of a library's own objects, "" for any other.
+
+    Parameters
+    ----------
+    thing : object
+        An estimator, a Booster, a layer.
+    package : str
+        Where its class must come from, ``"sklearn"`` or ``"torch.nn"``.
+    """
+    kind = type(thing)
+    is_of_package = f"{kind.__module__}.".startswith(f"{package}.")
+    return kind.__name__ if is_of_package and not replaced_methods(thing) else ""
+
+
+def replaced_methods(thing: Any) -> list[str]:
+    """Return the names of methods in whose place the instance has something of its own."""
+    own = vars(thing) if hasattr(thing, "__dict__") else {}
+    return [name for name in own if callable(getattr(type(thing), name, None))]

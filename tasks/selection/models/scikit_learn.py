@@ -1,0 +1,787 @@
+"""scikit-learn estimators: "linear", any other by its class name, or an instance.
+
+An estimator that takes missing values is given the numbers as they are; for any other, a missing
+number is its training mean and numbers are standardised. Categories are one-hot, or codes for
+HistGradientBoosting up to as many as it has bins. A Pipeline is given what suits its first step;
+one that starts with a ColumnTransformer is given the matrix as it is, codes and all.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import tokenize
+import warnings
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import FunctionType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
+from chaffinch.tasks.selection.errors import SettingError, UnusableError, in_one_line
+from chaffinch.tasks.selection.models.base import (
+    JSON,
+    ONE_THREAD,
+    QUIET,
+    SEEDED,
+    Parameters,
+    check_matrix,
+    check_rows,
+    check_width,
+    combinations,
+    native_file,
+    nearest,
+    own_name,
+)
+from chaffinch.tasks.selection.models.runtime import single_thread
+
+# Families of classes, each with a Classifier and a Regressor.
+TREES = frozenset({"DecisionTree", "ExtraTree"})
+FORESTS = frozenset({"ExtraTrees", "RandomForest"})
+
+
+def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: int) -> Any:
+    """Return what prepares the features for an estimator.
+
+    The columns' order is: codes, numbers, one-hot. HistGradientBoosting moves its categorical
+    columns to the front, so that with codes in front already its own order is this one.
+    A prepared feature that is constant in the training rows is left out: rounding would give it
+    a coefficient of 1e-18, and a feature without information should not be used.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (n, d)
+        Training rows.
+    schema : Schema
+        The features.
+    takes_missing : bool
+        Whether numbers go in as they are; otherwise a missing one becomes the training mean and
+        all are standardised.
+    most_codes : int
+        Categorical features of at most this many categories go in as codes; larger ones one-hot.
+
+    Returns
+    -------
+    sklearn.compose.ColumnTransformer or "passthrough"
+        Unfitted; "passthrough" where every feature goes in as it is.
+    """
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    codes = [i for i in schema.categorical if schema.n_categories[i] <= most_codes]
+    one_hot = [i for i in schema.categorical if schema.n_categories[i] > most_codes]
+    numeric = [i for i, size in enumerate(schema.n_categories) if not size]
+    if takes_missing and codes + numeric == list(range(len(schema.features))):
+        return "passthrough"
+    prepared = one_hot if takes_missing else one_hot + numeric
+    varying = {i for i in prepared if _varies(X[:, i], missing_counts=i in one_hot)}
+    if codes or varying or (takes_missing and numeric):  # an estimator needs one column at least
+        one_hot = [i for i in one_hot if i in varying]
+        numeric = [i for i in numeric if takes_missing or i in varying]
+    # in place: what they are given is a copy of the columns already
+    standardise = make_pipeline(
+        SimpleImputer(keep_empty_features=True, copy=False), StandardScaler(copy=False)
+    )
+    encode = OneHotEncoder(
+        categories=[np.arange(float(schema.n_categories[i])) for i in one_hot],
+        handle_unknown="ignore",
+        sparse_output=False,
+    )
+    return ColumnTransformer(
+        [
+            ("codes", "passthrough", codes),
+            ("numeric", "passthrough" if takes_missing else standardise, numeric),
+            ("one_hot", encode, one_hot),
+        ]
+    )
+
+
+def given_features(fitted: Any, schema: Schema) -> dict[str, list[int]]:
+    """Return the features that a fitted transformer gives as "codes", "numeric" and "one_hot"."""
+    if fitted == "passthrough":
+        numeric = [i for i, size in enumerate(schema.n_categories) if not size]
+        return {"codes": list(schema.categorical), "numeric": numeric, "one_hot": []}
+    return {name: list(features) for name, _, features in fitted.transformers_}
+
+
+def feature_of_column(fitted: Any, schema: Schema) -> NDArray[np.int64]:
+    """Return the feature each column of a fitted transformer comes from, shape (width,)."""
+    given = given_features(fitted, schema)
+    one_hot = [i for i in given["one_hot"] for _ in range(schema.n_categories[i])]
+    return np.array(given["codes"] + given["numeric"] + one_hot, dtype=np.int64)
+
+
+def _varies(values: Floats, *, missing_counts: bool) -> bool:
+    present = values[~np.isnan(values)]
+    if missing_counts and 0 < len(present) < len(values):
+        return True
+    return len(present) > 0 and bool(present.min() != present.max())
+
+
+def used_columns(estimator: Any) -> NDArray[np.int64] | None:
+    """Return the columns that can change a prediction of a fitted estimator; None if not known."""
+    family = own_family(estimator)
+    if family in TREES:
+        return _split_columns([estimator])
+    if family in FORESTS:
+        return _split_columns(estimator.estimators_)
+    if family == "GradientBoosting" and estimator.init is None:
+        return _split_columns(estimator.estimators_.ravel())
+    if family == "HistGradientBoosting":
+        nodes = [t.nodes for iteration in estimator._predictors for t in iteration]
+        tested = np.concatenate([n["feature_idx"][n["is_leaf"] == 0] for n in nodes])
+        return np.unique(histogram_order(estimator)[tested])
+    if own_name(estimator, "sklearn.linear_model") and hasattr(estimator, "coef_"):
+        return np.flatnonzero(np.atleast_2d(coefficients_of(estimator)).any(axis=0))
+    return None
+
+
+def histogram_order(estimator: Any) -> NDArray[np.int64]:
+    """Return the columns of a fitted HistGradientBoosting in its own order: categorical first."""
+    if estimator._preprocessor is None:
+        return np.arange(estimator.n_features_in_)
+    return np.argsort(~estimator.is_categorical_, kind="stable")
+
+
+def own_family(estimator: Any) -> str:
+    """Return what a class of scikit-learn's own is called less what it predicts; see `own_name`."""
+    return own_name(estimator, "sklearn").removesuffix("Classifier").removesuffix("Regressor")
+
+
+def _split_columns(trees: Sequence[Any]) -> NDArray[np.int64] | None:
+    if not all(map(own_family, trees)):
+        return None
+    features = np.unique(np.concatenate([tree.tree_.feature for tree in trees]))
+    return np.asarray(features[features >= 0])  # a leaf has -2
+
+
+def coefficients_of(estimator: Any) -> Any:
+    """Return a fitted linear estimator's `coef_` as an array, which `sparsify` makes sparse."""
+    given = estimator.coef_
+    return given.toarray() if hasattr(given, "toarray") else given
+
+
+_LINEAR: dict[Task, str] = {"classification": "LogisticRegression", "regression": "Ridge"}
+# the library's 100 stops short, with a warning, on tables whose classes can be parted exactly
+_DEFAULTS: dict[str, dict[str, JSON]] = {"LogisticRegression": {"max_iter": 1000}}
+_DEPRECATED = "is deprecated in scikit-learn; give C, l1_ratio and solver instead"
+_REFUSED = {
+    "n_jobs": ONE_THREAD,
+    "random_state": SEEDED,
+    "verbose": QUIET,
+    "categorical_features": "follows from the table; leave it out",
+}
+
+
+def check(name: str, parameters: Parameters, task: Task | None) -> None:
+    """Raise ValueError unless this is an estimator for the task that takes these parameters."""
+    tasks: Sequence[Task] = (task,) if task else _tasks(name)
+    errors = []
+    for candidate in tasks:
+        try:
+            unfitted(name, parameters, candidate)
+        except ValueError as error:
+            errors.append(error)
+    if len(errors) == len(tasks):
+        raise errors[0]
+
+
+def grid(name: str, task: Task) -> list[dict[str, JSON]]:
+    """Return the candidates of the preset "small"; one without parameters where none is known."""
+    name = _LINEAR[task] if name == "linear" else name
+    if name == "Ridge":
+        return combinations(alpha=(0.1, 1.0, 10.0, 100.0))
+    if name == "LogisticRegression":
+        return combinations(C=(0.01, 0.1, 1.0, 10.0))
+    if name.startswith(("RandomForest", "ExtraTrees")):
+        return combinations(max_features=("sqrt", 0.5), min_samples_leaf=(1, 5))
+    if name.startswith("HistGradientBoosting"):
+        return combinations(learning_rate=(0.05, 0.1), max_leaf_nodes=(7, 31))
+    return [{}]
+
+
+def unfitted(name: str, parameters: Parameters, task: Task) -> Any:
+    """Return the estimator of that name for the task; ValueError as `check`."""
+    name = _LINEAR[task] if name == "linear" else name
+    estimator_class = _class(name)
+    for parameter in parameters:
+        if parameter in _REFUSED:
+            raise ValueError(f"{name} parameter {parameter!r} {_REFUSED[parameter]}")
+        if parameter == "penalty" and name.startswith("LogisticRegression"):
+            raise ValueError(f"{name} parameter 'penalty' {_DEPRECATED}")
+    try:
+        estimator = estimator_class()
+    except TypeError as error:
+        raise ValueError(
+            f"{name} is made of other estimators; pass an instance of it, not its name"
+        ) from error
+    for parameter in parameters:
+        if parameter not in estimator.get_params():
+            raise ValueError(
+                f"{name} has no parameter {parameter!r}; "
+                f"{nearest(parameter, estimator.get_params())}"
+            )
+    estimator.set_params(**{**_DEFAULTS.get(name, {}), **parameters})
+    estimator._validate_params()
+    check_task(estimator, task)
+    return estimator
+
+
+def _tasks(name: str) -> Sequence[Task]:
+    """Return what an estimator of that name can be for; ValueError if there is none."""
+    from sklearn.base import ClassifierMixin
+
+    if name == "linear":
+        return "regression", "classification"
+    return ("classification",) if issubclass(_class(name), ClassifierMixin) else ("regression",)
+
+
+def _class(name: str) -> Any:
+    """Return scikit-learn's classifier or regressor of that name."""
+    from sklearn import ensemble, linear_model
+    from sklearn.utils.discovery import all_estimators
+
+    for module in (linear_model, ensemble):
+        if name in module.__all__ and isinstance(getattr(module, name), type):
+            return getattr(module, name)
+    # the rest takes seconds, because it imports all of scikit-learn
+    known = dict(all_estimators(type_filter=["classifier", "regressor"]))
+    if name not in known:
+        built_in = ("lightgbm", "xgboost", "mlp", "linear")
+        otherwise = (
+            f"give {', '.join(built_in)}, or the name of a classifier or regressor of "
+            "scikit-learn, such as RandomForestClassifier"
+        )
+        remedy = nearest(name, (*built_in, *known), otherwise)
+        raise ValueError(f"there is no model {name!r}; {remedy}")
+    return known[name]
+
+
+def check_task(estimator: Any, task: Task) -> None:
+    """Raise ValueError unless an estimator predicts values, or class probabilities, as asked."""
+    from sklearn.base import is_classifier, is_regressor
+
+    name = type(estimator).__name__
+    if task == "regression" and not is_regressor(estimator):
+        raise ValueError(f"{name} is no regressor but the target is a number; use one, or linear")
+    if task == "classification" and not is_classifier(estimator):
+        raise ValueError(f"{name} is no classifier but the target is a class; use one, or linear")
+    if task == "classification" and not _gives_probabilities(estimator):
+        inner = "..." if hasattr(estimator, "estimators") else f"{name}()"
+        raise ValueError(
+            f"{name} gives no class probabilities with these parameters; change them, take another "
+            "model, such as LogisticRegression, or pass the instance "
+            f"CalibratedClassifierCV({inner}, ensemble=False) instead"
+        )
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    """Return whether a classifier has `predict_proba`; some made of others show it once trained."""
+    from sklearn.base import clone
+
+    if hasattr(estimator, "predict_proba"):
+        return True
+    if not hasattr(type(estimator), "predict_proba"):
+        return False
+    rows = np.arange(40)
+    try:
+        trained = clone(estimator).fit(np.column_stack((rows % 4, rows)), rows % 4 > 1)
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return hasattr(trained, "predict_proba")
+
+
+def make_reproducible(estimator: Any, seed: int) -> None:
+    """Give the seed to every random_state and one thread to every n_jobs, in steps as well."""
+    changes: dict[str, int] = {}
+    for name, value in estimator.get_params(deep=True).items():
+        parameter = name.rpartition("__")[2]
+        if parameter == "random_state":
+            changes[name] = seed
+        elif parameter == "n_jobs" and value not in (None, 1):
+            changes[name] = 1
+    estimator.set_params(**changes)
+
+
+def weight_argument(estimator: Any) -> str:
+    """Return the name under which fit takes sample weights.
+
+    Raises
+    ------
+    SettingError
+        If it takes none.
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+
+    if isinstance(estimator, Pipeline):
+        step, last = estimator.steps[-1]
+        return f"{step}__{weight_argument(last)}"
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise SettingError(
+            f"{type(estimator).__name__} takes no sample weights",
+            "leave the weight column out or use another model",
+            "use another model",
+        )
+    return "sample_weight"
+
+
+# What a file may hold without being asked for: classes of these packages of scikit-learn, public
+# functions of some of them, and the names below. Only compiled and numeric code is among them,
+# nothing that imports, starts programs, reads files or connects.
+_CLASSES_OF = re.compile(
+    r"sklearn\.(?!.*\.tests\.)(?:_loss|calibration|cluster|compose|covariance|cross_decomposition|"
+    r"decomposition|discriminant_analysis|dummy|ensemble|feature_extraction|feature_selection|"
+    r"frozen|gaussian_process|impute|isotonic|kernel_approximation|kernel_ridge|linear_model|"
+    r"manifold|metrics|mixture|model_selection|multiclass|multioutput|naive_bayes|neighbors|"
+    r"neural_network|pipeline|preprocessing|random_projection|semi_supervised|svm|tree)\."
+)
+_FUNCTIONS_OF = re.compile(r"sklearn\.(?:feature_selection|metrics|preprocessing)\.")
+_ALSO = frozenset(
+    {
+        "collections.OrderedDict",
+        "collections.defaultdict",
+        "functools.partial",
+        "numpy.dtype",
+        "sklearn.utils._bunch.Bunch",
+        "sklearn.utils._metadata_requests.MetadataRequest",
+        "sklearn.utils._metadata_requests.MethodMetadataRequest",
+        "sklearn.utils.validation.check_array",
+    }
+)
+DAMAGED = "the model's file is no skops file or is damaged; give it as it was written"
+_NAME = re.compile(r"\w+(\.\w+)+")
+# what reading a damaged file ends in: zip files, JSON, arrays and constructors all have their own
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    BufferError,
+    EOFError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_ADDRESS = re.compile(r'(?<="__id__": )\d+|(?<=")\d+(?=\.np[yz]")')
+_SCHEMA = "schema.json"
+
+
+def dump(estimator: Any) -> bytes:
+    """Return a fitted estimator as a skops file; equal estimators give equal bytes.
+
+    skops names things by their memory addresses and zips them with the time of day: both are
+    replaced, by numbers in order of appearance and by the first day zip files know.
+    """
+    import skops.io
+
+    source = zipfile.ZipFile(io.BytesIO(skops.io.dumps(estimator)))
+    schema = source.read(_SCHEMA).decode()
+    addresses: dict[str, str] = {}
+    for address in _ADDRESS.findall(schema):
+        addresses.setdefault(address, str(len(addresses)))
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            stem, _, suffix = name.partition(".")
+            content = source.read(name)
+            if name == _SCHEMA:
+                content = _ADDRESS.sub(lambda match: addresses[match[0]], schema).encode()
+            entry = zipfile.ZipInfo(f"{addresses.get(stem, stem)}.{suffix}")
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+    return target.getvalue()
+
+
+def trust_for(estimator: Any) -> tuple[str, ...]:
+    """Return what `load` must trust for an estimator: its types, and the packages of estimators.
+
+    Raises
+    ------
+    ValueError
+        If it holds a function without a name of its own, which no file can bring back.
+    """
+    import skops.io
+
+    names = _others(skops.io.dumps(estimator))
+    nameless = sorted(name for name in names if "<" in name)
+    if nameless:
+        raise ValueError(
+            f"the estimator holds {nameless[0]}, which cannot be kept in a file; "
+            "define the function with a name, at the top of a module"
+        )
+    # once fitted, an estimator may hold other classes of its package
+    packages = {name.partition(".")[0] for name in names if hasattr(_defined(name), "get_params")}
+    return tuple(sorted(names | packages - {"sklearn"}))
+
+
+def load(data: bytes, trusted: Sequence[str]) -> Any:
+    """Rebuild an estimator from `dump`.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    trusted : sequence of str
+        Full names of types, or names of packages, to load besides scikit-learn's.
+
+    Raises
+    ------
+    ValueError
+        If the file holds types that are not trusted, or is damaged.
+    """
+    import skops.io
+
+    try:
+        names = _others(data)
+        untrusted = sorted(name for name in names if not _is_trusted(name, trusted))
+        if not untrusted:
+            with warnings.catch_warnings():
+                # of a damaged array, which is refused or not by what it holds
+                warnings.filterwarnings("ignore", "Reading `.npy`", UserWarning)
+                estimator = skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+            _check_trees(estimator, 0, set())
+            return estimator
+    except _DAMAGE as error:
+        raise ValueError(DAMAGED) from error
+    raise ValueError(
+        f"the model's file holds types that are not trusted: {', '.join(untrusted)}; "
+        "name them in trusted= if you know where the file comes from"
+    )
+
+
+def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
+    """Raise ValueError at a tree whose nodes lead out of its arrays: compiled code follows them."""
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if type(thing).__module__ == "sklearn.tree._tree" and hasattr(thing, "children_left"):
+        inner = thing.children_left != -1
+        _check_nodes(inner, thing.children_left, thing.children_right, thing.feature, n_features)
+    elif type(thing).__name__ == "TreePredictor":
+        nodes = thing.nodes
+        inner = nodes["is_leaf"] == 0
+        _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], n_features)
+        bitsets = nodes["bitset_idx"][inner & (nodes["is_categorical"] != 0)]
+        if (bitsets >= len(thing.raw_left_cat_bitsets)).any():
+            raise ValueError("a node asks for categories that are not there")
+    inside: Any = vars(thing).values() if hasattr(thing, "__dict__") else ()
+    if isinstance(thing, dict):
+        inside = thing.values()
+    elif isinstance(thing, list | tuple | set) or (
+        isinstance(thing, np.ndarray) and thing.dtype == object
+    ):
+        inside = thing.flat if isinstance(thing, np.ndarray) else thing
+    for one in inside:
+        _check_trees(one, getattr(thing, "n_features_in_", n_features), seen)
+
+
+def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: int) -> None:
+    """Raise ValueError unless inner nodes have children after them, and features that are there."""
+    parents, n_nodes = np.flatnonzero(inner), len(inner)
+    for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
+        if not n_nodes or (child <= parents).any() or (child >= n_nodes).any():
+            raise ValueError("a node has no such child")
+    if (feature[inner] < 0).any() or (feature[inner] >= n_features).any():
+        raise ValueError("a node asks for a feature that is not there")
+
+
+def _others(data: bytes) -> set[str]:
+    """Return the names in a file that are not safe to load from anyone."""
+    import skops.io
+
+    return {name for name in skops.io.get_untrusted_types(data=data) if not _is_safe(name)}
+
+
+def _is_safe(name: str) -> bool:
+    """Return whether a name may be loaded from any file; see the top of this module."""
+    if name in _ALSO:
+        return True
+    thing = _defined(name) if _CLASSES_OF.match(name) else None
+    if isinstance(thing, FunctionType):
+        return bool(_FUNCTIONS_OF.match(name)) and not thing.__name__.startswith("_")
+    return isinstance(thing, type)
+
+
+def _is_trusted(name: str, trusted: Sequence[str]) -> bool:
+    """Return whether a name is among those, or is defined in a package that is."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no full name")
+    inside = tuple(f"{package}." for package in trusted)
+    return name in trusted or (name.startswith(inside) and _defined(name) is not None)
+
+
+def _defined(name: str) -> Any:
+    """Return the class or function whose own full name this is, None for any other name.
+
+    A module gives as well what it has imported: ``sklearn.utils.discovery.import_module``.
+    """
+    module, _, attribute = name.rpartition(".")
+    try:
+        thing = getattr(import_module(module), attribute)
+    except (AttributeError, ImportError, ValueError):
+        return None
+    is_own = isinstance(thing, type | FunctionType) and thing.__module__ == module
+    return thing if is_own and thing.__qualname__ == attribute else None
+
+
+_FILE = "model.skops"
+
+
+def fit(
+    name: str, rows: Rows, schema: Schema, parameters: Parameters, seed: int
+) -> ScikitLearnModel:
+    """Train the estimator of that name; see the registry's `fit`."""
+    return fit_estimator(unfitted(name, parameters, schema.task), rows, schema, seed=seed)
+
+
+def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> ScikitLearnModel:
+    """Train a copy of an estimator.
+
+    Parameters
+    ----------
+    estimator : object with the scikit-learn API
+        Any classifier or regressor, a Pipeline for example. It is cloned and never changed.
+    rows : Rows
+        What to train on; never changed.
+    schema : Schema
+        What the columns mean.
+    seed : int
+        Given to every `random_state` in the estimator.
+
+    Returns
+    -------
+    ScikitLearnModel
+
+    Raises
+    ------
+    ValueError
+        If the estimator does not follow the scikit-learn API, is not for the target, gives no
+        class probabilities, takes no sample weights where the rows have them, or cannot be fitted.
+    """
+    from sklearn.base import clone
+    from sklearn.pipeline import Pipeline
+
+    check_rows(rows, schema)
+    try:
+        copy = clone(estimator)
+    except TypeError as error:
+        raise ValueError(
+            "an estimator must be an instance with scikit-learn's get_params, fit and predict "
+            f"but is {in_one_line(estimator)}"
+        ) from error
+    check_task(copy, schema.task)
+    make_reproducible(copy, seed)
+    weights = {} if rows.weight is None else {weight_argument(copy): rows.weight.copy()}
+    columns = _columns(copy, rows.X, schema)
+    with single_thread():
+        X = _to_give(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
+        n_codes = len(given_features(columns, schema)["codes"])
+        if n_codes and _takes_codes(copy):
+            copy.set_params(categorical_features=list(range(n_codes)))
+        try:
+            copy.fit(X, rows.y.copy(), **weights)
+        except (LookupError, ArithmeticError) as error:  # as of a column that does not vary
+            name, reason = type(copy).__name__, f"{type(error).__name__}: {error}"
+            raise UnusableError(f"{name} ends in an error of its own ({reason})") from error
+    return ScikitLearnModel(schema, Pipeline([("columns", columns), ("estimator", copy)]))
+
+
+def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False) -> None:
+    """Say early what `fit_estimator` would refuse.
+
+    Parameters
+    ----------
+    estimator : object with the scikit-learn API
+        Is not changed.
+    task : "regression", "classification" or None
+        What the target is; None while this is not known.
+    weighted : bool
+        Whether the rows have sample weights.
+
+    Raises
+    ------
+    ValueError
+        See `fit_estimator`.
+    """
+    copy = _copy(estimator)
+    trust_for(copy)
+    if task is not None:
+        check_task(copy, task)
+    if weighted:
+        check_weights(copy)
+
+
+def check_weights(estimator: Any) -> None:
+    """Raise ValueError unless an estimator takes sample weights."""
+    weight_argument(estimator)
+
+
+def packages_of(estimator: Any) -> tuple[str, ...]:
+    """Return what `ScikitLearnModel.from_files` needs as `trusted` to load an estimator.
+
+    None of them need be named for scikit-learn's own.
+    """
+    return trust_for(estimator)
+
+
+@dataclass(frozen=True, eq=False)
+class ScikitLearnModel:
+    """A trained scikit-learn estimator.
+
+    Attributes
+    ----------
+    schema : Schema
+        The features it was trained on.
+    pipeline : sklearn.pipeline.Pipeline
+        Two steps: "columns", a transformer or "passthrough", and "estimator".
+    """
+
+    schema: Schema
+    pipeline: Any
+
+    @property
+    def kind(self) -> str:
+        """Name of the family."""
+        return "sklearn"
+
+    @property
+    def estimator(self) -> Any:
+        """The trained estimator, without the columns' preparation."""
+        return self.pipeline.named_steps["estimator"]
+
+    def predict(self, X: Floats) -> Floats:
+        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
+
+        A class that the training rows did not have gets probability 0. X is never changed.
+        """
+        check_matrix(X, self.schema)
+        n_classes = self.schema.n_classes
+        prediction = np.zeros((len(X), n_classes) if n_classes else len(X))
+        if not len(X):
+            return prediction
+        if self.pipeline.named_steps["columns"] == "passthrough":
+            X = _to_give(X, self.estimator)
+        try:
+            with single_thread():
+                if n_classes:
+                    prediction[:, self.estimator.classes_] = self.pipeline.predict_proba(X)
+                else:
+                    prediction[:] = np.reshape(self.pipeline.predict(X), len(X))
+        except ValueError as error:
+            name, reason = type(self.estimator).__name__, str(error).strip().splitlines()[0]
+            raise UnusableError(f"{name} cannot predict ({reason}); use another model") from error
+        return prediction
+
+    @property
+    def used_features(self) -> Mask:
+        """Features that a tree splits on or with a coefficient that is not 0, shape (d,).
+
+        Exact for trees, forests, gradient boosting and linear models. For others, all that the
+        estimator was given.
+        """
+        features = feature_of_column(self.pipeline.named_steps["columns"], self.schema)
+        columns = used_columns(self.estimator)
+        used = np.zeros(len(self.schema.features), dtype=bool)
+        used[features if columns is None else features[columns]] = True
+        return used
+
+    def to_files(self) -> dict[str, bytes]:
+        """Return a skops file."""
+        return {_FILE: dump(self.pipeline)}
+
+    @classmethod
+    def from_files(
+        cls, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
+    ) -> Self:
+        """Rebuild from `to_files`.
+
+        Parameters
+        ----------
+        files : mapping of str to bytes
+            As `to_files` gave them.
+        schema : Schema
+            The features it was trained on.
+        trusted : sequence of str
+            Full names of types, or names of packages, to load besides scikit-learn's.
+
+        Raises
+        ------
+        ValueError
+            If the file holds types that are not trusted, or is damaged.
+        """
+        pipeline = load(native_file(files, _FILE), trusted)
+        try:
+            columns = pipeline.named_steps["columns"]
+            first = pipeline.named_steps["estimator"] if columns == "passthrough" else columns
+            n_features = first.n_features_in_
+            classes = pipeline.named_steps["estimator"].classes_ if schema.n_classes else ()
+            if not set(classes) <= set(range(schema.n_classes)):
+                raise ValueError("there is no such class")
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(DAMAGED) from error
+        check_width(n_features, schema)
+        return cls(schema, pipeline)
+
+
+def is_made_of_trees(estimator: Any) -> bool:
+    """Return whether this is one of scikit-learn's own trees or forests of them.
+
+    Such a one reads each row by itself, to the last bit, and changes nothing of it.
+    """
+    family = own_family(estimator)
+    trees = getattr(estimator, "estimators_", ()) if family in FORESTS else ()  # none if unfitted
+    return family in TREES | FORESTS | {"HistGradientBoosting"} and all(map(own_family, trees))
+
+
+def _to_give(X: Floats, estimator: Any) -> Floats:
+    """Return X, or a copy if the estimator may change what it is given, as with copy=False."""
+    return X if is_made_of_trees(estimator) else X.copy(order="K")
+
+
+def _copy(estimator: Any) -> Any:
+    """Return an unfitted copy; ValueError if this is no estimator."""
+    from sklearn.base import clone
+
+    try:
+        return clone(estimator)
+    except TypeError as error:
+        raise ValueError(
+            "an estimator must be an instance with scikit-learn's get_params, fit and predict "
+            f"but is {in_one_line(estimator)}"
+        ) from error
+
+
+def _columns(estimator: Any, X: Floats, schema: Schema) -> Any:
+    """Return the transformer that suits an estimator, or "passthrough"."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils import get_tags
+
+    first = estimator
+    while isinstance(first, Pipeline):
+        first = next(step for _, step in first.steps if step not in (None, "passthrough"))
+    if isinstance(first, ColumnTransformer):
+        return "passthrough"
+    takes_missing = bool(get_tags(first).input_tags.allow_nan)
+    most_codes = estimator.max_bins if _takes_codes(estimator) else 0
+    return transformer(X, schema, takes_missing=takes_missing, most_codes=most_codes)
+
+
+def _takes_codes(estimator: Any) -> bool:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    return isinstance(estimator, HistGradientBoostingClassifier | HistGradientBoostingRegressor)

@@ -1,0 +1,158 @@
+"""What can be set of the search for alternatives to the features that were chosen."""
+
+from collections.abc import Mapping
+from numbers import Integral
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.base import Settings, setting
+
+QualityName = Literal[
+    "permutation",
+    "masked_loss_importance",
+    "model_gain",
+    "mutual_information",
+    "binned_mutual_information",
+    "relieff",
+    "mrmr",
+    "binned_mrmr",
+    "fcbf",
+    "cfs",
+    "masked_loss",
+]
+# Those that are a number for each feature or pair, which is what a search for all at once needs.
+WITH_FORM: tuple[QualityName, ...] = (
+    "permutation",
+    "masked_loss_importance",
+    "model_gain",
+    "mutual_information",
+    "binned_mutual_information",
+    "relieff",
+    "mrmr",
+    "binned_mrmr",
+    "fcbf",
+)
+# Those by which sets are climbed to: what is found has no bound.
+CLIMBED: tuple[QualityName, ...] = ("masked_loss",)
+# The others are defined for rows that all count the same.
+WEIGHTED: tuple[QualityName, ...] = (
+    "permutation",
+    "masked_loss_importance",
+    "model_gain",
+    "masked_loss",
+)
+
+
+MOST = 1_000  # sets
+_Number = Annotated[int, Field(ge=1, le=MOST)]
+
+
+class AlternativeSettings(Settings):
+    """Feature sets of the chosen size that differ from it and from each other."""
+
+    model_config = ConfigDict(title="Alternatives")
+
+    said = MappingProxyType(  # for --alternatives and select(alternatives=...) alike
+        {"number": "alternatives", "time_limit": "the time_limit of alternatives"}
+    )
+
+    number: _Number = setting(
+        ...,
+        0,
+        "Number",
+        f"How many sets to find besides the chosen one, {MOST:,} at most: each is refitted.",
+    )
+    tau: Annotated[float, Field(gt=0, le=1)] = setting(
+        0.5,
+        1,
+        "Tau",
+        "How far apart each two sets are at least: the share of features in which they differ; 1 "
+        "for sets that share nothing.",
+    )
+    quality: QualityName = setting(
+        "permutation",
+        2,
+        "Quality",
+        "What a set is worth. The sum over its features of how much the base model's loss on the "
+        "mask-validation rows rises when a feature is shuffled (permutation) or masked "
+        "(masked_loss_importance), of the base model's gain (model_gain), mutual_information with "
+        "the target, or relieff. Relevance against redundancy: mrmr, fcbf, cfs. Or less the base "
+        "model's loss with all but the set masked: masked_loss, without proof. "
+        "binned_mutual_information and binned_mrmr part numbers into bins, which is much faster.",
+    )
+    search: Literal["sequential", "simultaneous"] = setting(
+        "sequential",
+        3,
+        "Search",
+        "sequential: one set after the other, each the best beside those before it; simultaneous: "
+        "all at once.",
+    )
+    aggregate: Literal["sum", "min"] | None = setting(
+        None,
+        4,
+        "Aggregate",
+        "What is best of sets that are searched for all at once: their sum, which is the default, "
+        "or the worst of them.",
+    )
+    dissimilarity: Literal["dice", "jaccard"] = setting(
+        "dice", 5, "Dissimilarity", "What tau is measured by."
+    )
+    time_limit: Annotated[float, Field(gt=0)] = setting(
+        60.0,
+        6,
+        "Time limit",
+        "Seconds of one search, after which the best sets so far are taken, with a bound.",
+    )
+
+    @field_validator("number", "tau", "time_limit", mode="before")
+    @classmethod
+    def _no_yes_or_no(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool):
+            kind = "int_type" if info.field_name == "number" else "float_type"
+            raise PydanticCustomError(kind, "must be a number")
+        return value
+
+    @model_validator(mode="after")
+    def _search_fits(self) -> "AlternativeSettings":
+        if self.aggregate is not None and self.search != "simultaneous":
+            raise ValueError(
+                f"aggregate is for the simultaneous search but search is {self.search}; leave it "
+                "out"
+            )
+        if self.search == "simultaneous" and self.quality not in WITH_FORM:
+            raise ValueError(
+                f"the simultaneous search needs one of the qualities {', '.join(WITH_FORM)} but "
+                f"quality is {self.quality}; use sequential"
+            )
+        return self
+
+
+# What `alternatives_of` takes, for the form.
+Asked = (
+    AlternativeSettings
+    | Annotated[
+        _Number,
+        Field(title="Number", description="How many sets; all else as it is by default."),
+    ]
+    | None
+)
+
+
+def alternatives_of(given: Any) -> Any:
+    """Return alternatives as settings take them, of which a number may be given for short."""
+    if isinstance(given, bool) or not isinstance(given, Integral | Mapping | Settings | None):
+        raise InputError(
+            "alternatives must be how many to find, or how to search for them, but is "
+            f"{in_one_line(given)}; give a whole number or AlternativeSettings"
+        )
+    if isinstance(given, Mapping) and "number" not in given:
+        raise InputError(
+            "alternatives must have a number, how many sets to find, but is "
+            f"{in_one_line(given)}; give one, as in {{'number': 3}}"
+        )
+    return AlternativeSettings(number=int(given)) if isinstance(given, Integral) else given

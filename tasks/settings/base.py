@@ -1,0 +1,265 @@
+"""What all settings are made of: their base, a field with its words, numbers and a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from numbers import Real
+from pathlib import Path
+from types import MappingProxyType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+
+from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import check_named
+from chaffinch.tasks.selection.errors import in_one_line
+
+# A setting that cannot be, in one line: the limit, the value, and where it helps the remedy.
+#
+# Pydantic checks the settings; its own messages are written for programmers and take four lines.
+
+# Pydantic's kind of error -> what must hold, with the limits from the error's context.
+_MUST = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be text",
+    "literal_error": "must be {expected}",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list",
+    "too_short": "must be a list of at least {min_length}",
+    "dict_type": "must be names with values",
+    "too_long": "must be a list of at most {max_length}",
+    "path_type": "must be a path",
+}
+
+
+def refusal(
+    error: ValidationError, fields: Iterable[str], said: Mapping[str, str] | None = None
+) -> str:
+    """Return the first thing that is wrong, in one line."""
+    first = error.errors(include_url=False)[0]
+    kind, place, given = first["type"], first["loc"], first.get("input")
+    if kind == "value_error":  # a sentence of our own
+        return str(first["ctx"]["error"])
+    if not place:  # a name that is not valid Unicode
+        return "the name of a setting is not valid Unicode text; correct it"
+    name = (said or {}).get(str(place[0]), str(place[0]))
+    if kind == "extra_forbidden":
+        known = [field for field in fields if field != "kind"]
+        near = nearest(name, known) or f"; there are {', '.join(known)}"
+        return f"there is no setting {name!r}{near}"
+    if kind == "missing":
+        return f"{place[0]} must be given"
+    return f"{name} {_must(kind, first['msg'], first.get('ctx', {}))} but is {in_one_line(given)}"
+
+
+def _must(kind: str, message: str, limits: Mapping[str, Any]) -> str:
+    if kind in _MUST:
+        return _MUST[kind].format(**limits)
+    return message.replace("Input should be", "must be", 1)
+
+
+def _as_written(value: Any) -> Any:
+    """Refuse what is written as a share: 1.0 is no number of features, but all of them or none."""
+    if isinstance(value, bool | float) or (isinstance(value, str) and not value.strip().isdigit()):
+        raise ValueError(
+            "a size must be a whole number of features, or a share below 1, but is "
+            f"{in_one_line(value)}"
+        )
+    return value
+
+
+FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS = 2, 20
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+# Of a number or a share of features: 5, or 0.5. The form has one field for both: of two that can be
+# chosen from, the UI takes the first for any number, and refuses its own 0.5 in it.
+Size = Annotated[
+    Annotated[int, BeforeValidator(_as_written), Field(ge=1)] | Share,
+    WithJsonSchema(
+        {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "if": {"minimum": 1},
+            "then": {"multipleOf": 1},
+        }
+    ),
+]
+
+
+def _one_or_several(value: Any, info: ValidationInfo) -> Any:
+    """Take a number by itself for a list of it, as `chaffinch.select` does; true is none."""
+    if isinstance(value, str | bool):
+        raise ValueError(
+            f"{info.field_name} must be a whole number of features, a share below 1, or a list of "
+            f"such, but is {in_one_line(value)}"
+        )
+    return (value,) if isinstance(value, Real) else value
+
+
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_one_or_several)]
+
+
+def _named(value: Any) -> Any:
+    check_named(value, "store")
+    return value
+
+
+# Checked before it is a path, as that of empty text is the present folder.
+StorePath = Annotated[
+    Path,
+    BeforeValidator(_named),
+    WithJsonSchema({"type": "string", "format": "path", "minLength": 1, "pattern": r"\S"}),
+]
+
+_CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
+
+
+def _local_none_or_an_address(value: Any) -> Any:
+    if not isinstance(value, str) or not re.search(_CLUSTER, value):
+        raise ValueError(
+            "cluster must be 'local', 'none' or a scheduler's address such as tcp://host:8786 "
+            f"but is {in_one_line(value)}"
+        )
+    return value
+
+
+Cluster = Annotated[str, BeforeValidator(_local_none_or_an_address), Field(pattern=_CLUSTER)]
+
+
+def _one_at_least(workers: int) -> int:
+    if workers < 1:
+        raise ValueError(
+            f"workers must be at least 1 but is {workers}; for this process alone, leave it out "
+            "and set cluster to 'none'"
+        )
+    return workers
+
+
+WorkerCount = Annotated[
+    int, AfterValidator(_one_at_least), WithJsonSchema({"type": "integer", "minimum": 1})
+]
+
+
+def check_workers_needed(cluster: str, workers: int | None) -> None:
+    """Refuse a number of workers with ValueError where no cluster is started for it."""
+    if workers is not None and cluster != "local":
+        raise ValueError(
+            f"workers must be left out unless cluster is local, whose processes they are, but is "
+            f"{workers} with cluster {cluster}; leave it out, or set cluster to local"
+        )
+
+
+# What a person calls the kinds of values that a field takes one of.
+_IN_WORDS = {
+    "integer": "Number",
+    "number": "Number",
+    "string": "Text",
+    "boolean": "Yes or no",
+    "array": "List",
+    "object": "Values",
+    "null": "None",
+}
+
+
+def setting(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
+    """Return a field with the position that orders it in the UI form."""
+    return Field(
+        default,
+        title=title,
+        description=description,
+        json_schema_extra={"position": position},
+        **limits,
+    )
+
+
+def _choices_in_words(schema: dict[str, Any]) -> None:
+    """Name what can be chosen between in the form, which would say ``int`` and ``str``."""
+    for field in schema["properties"].values():
+        for choice in field.get("anyOf", ()):
+            if "$ref" not in choice:
+                choice.setdefault("title", _IN_WORDS[choice["type"]])
+
+
+def _kinds(annotation: Any) -> tuple[set[Any], set[Any]]:
+    """Return the types that a field may have, but None, and those of what a list in it holds."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kinds(inner[0])
+    if origin is tuple:
+        return set(), _kinds(inner[0])[0]
+    if origin not in (Union, UnionType):
+        return {annotation} - {type(None)}, set()
+    ones, in_lists = zip(*map(_kinds, inner), strict=True)
+    return set().union(*ones), set().union(*in_lists)
+
+
+class Settings(BaseModel):
+    """Settings that never change, know every name they are given, and refuse in one line."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=_choices_in_words
+    )
+    # settings that are known by another name where they are given
+    said: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    if not TYPE_CHECKING:  # type checkers know each model's own arguments
+
+        def __init__(self, /, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                kind = type(self)
+                raise InputError(refusal(error, kind.model_fields, kind.said)) from error
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, about: ValidationInfo) -> Any:
+        """Refuse what pydantic takes for 1 or 0, in a list of numbers too."""
+        name = str(about.field_name)
+        ones, in_list = _kinds(cls.model_fields[name].annotation)
+        many = value if isinstance(value, Collection) and not isinstance(value, str) else ()
+        for given, kinds in ((value, ones), *((one, in_list) for one in many)):
+            # numpy has a truth of its own, and is not loaded for settings
+            is_truth = isinstance(given, bool) or str(getattr(given, "dtype", "")) == "bool"
+            if is_truth and kinds in ({int}, {float}):
+                must = "a whole number" if kinds == {int} else "a number"
+                raise ValueError(f"{cls.said.get(name, name)} must be {must} but is {given}")
+        return value
+
+
+def listed(role: str, given: Any, what: str = "a list") -> tuple[Any, ...]:
+    """Return what a list holds; InputError for one value alone, such as a text."""
+    if isinstance(given, str | bytes) or not isinstance(given, Collection):
+        raise InputError(f"{role} must be {what} but is {in_one_line(given)}")
+    return tuple(given)
+
+
+SIZES = setting(
+    (1 / 6, 1 / 5, 1 / 4, 1 / 2),
+    1,
+    "Sizes",
+    "Numbers of features to keep, or shares of all; of several, the one that does best on the "
+    "model-validation rows wins.",
+)

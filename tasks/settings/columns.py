@@ -1,0 +1,135 @@
+"""What can be made of the past of a series: lags, and means and deviations of the rows before."""
+
+from collections.abc import Collection, Iterable
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.settings.base import Count, Settings, setting
+
+
+class ColumnSettings(Settings):
+    """What the columns of the table are for."""
+
+    keep: tuple[str, ...] = setting((), 0, "Keep", "Features that are never removed.")
+    drop: tuple[str, ...] = setting((), 1, "Drop", "Columns that are left out altogether.")
+    categorical: tuple[str, ...] = setting(
+        (), 2, "Categorical", "Columns of numbers that are categories, kept as they are written."
+    )
+    numeric: tuple[str, ...] = setting(
+        (), 3, "Numeric", "Columns that must be numbers, leading zeros or not; text is an error."
+    )
+    weight: str | None = setting(None, 4, "Weight", "Column of sample weights, above 0.")
+    group: str | None = setting(
+        None, 5, "Group", "Column of groups; no group is split over two parts."
+    )
+    time: str | None = setting(
+        None, 6, "Time", "Column of time order; later parts are strictly later rows."
+    )
+
+    @property
+    def named(self) -> list[str]:
+        """Every column that is named for something, each once."""
+        roles = filter(None, (self.weight, self.group, self.time))
+        lists = (self.keep, self.drop, self.categorical, self.numeric)
+        return list(dict.fromkeys([*(name for names in lists for name in names), *roles]))
+
+    @field_validator("keep", "drop", "categorical", "numeric")
+    @classmethod
+    def _in_one_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Sort: the same columns in another order are no other settings."""
+        return tuple(sorted(set(names)))
+
+    @model_validator(mode="after")
+    def _one_role_each(self) -> "ColumnSettings":
+        roles: dict[str, str] = {}
+        named = [("keep", n) for n in self.keep] + [("drop", n) for n in self.drop]
+        named += [(r, n) for r in ("weight", "group", "time") if (n := getattr(self, r))]
+        for role, name in named:
+            if roles.setdefault(name, role) != role:
+                raise ValueError(
+                    f"column {name!r} is named for both {roles[name]} and {role}; name it once"
+                )
+        if self.group and self.time:
+            raise ValueError(
+                f"group {self.group!r} and time {self.time!r} cannot both order the parts; "
+                "name one of them"
+            )
+        both = sorted(set(self.categorical) & set(self.numeric))
+        if both:
+            raise ValueError(
+                f"column {both[0]!r} is named both categorical and numeric; name it once"
+            )
+        return self
+
+
+class HistorySettings(Settings):
+    """Features made of earlier rows, strictly of earlier ones, series by series."""
+
+    model_config = ConfigDict(title="History")
+
+    lags: tuple[Count, ...] = setting(
+        (),
+        0,
+        "Lags",
+        "How many rows back a value is taken from, such as 1,2,3,7,14,28; rows are counted in time "
+        "order, within a series.",
+    )
+    rolling: tuple[Annotated[int, Field(ge=2)], ...] = setting(
+        (),
+        1,
+        "Rolling windows",
+        "Numbers of rows before the present one that a mean and a deviation are taken of, such as "
+        "4,7,28.",
+    )
+    columns: tuple[str, ...] = setting(
+        (), 2, "Columns", "What they are made of: columns of numbers. By default the target."
+    )
+    series: str | None = setting(
+        None, 3, "Series", "Column that tells one series from another. By default there is one."
+    )
+    scale: Literal["none", "series"] = setting(
+        "none",
+        4,
+        "Scale",
+        "series: the target, and the columns that history is made of, less the mean that each "
+        "series has in the training part, and divided by how far it reaches from that there; "
+        "losses and predictions are then on that scale.",
+    )
+
+    @field_validator("lags", "rolling", "columns")
+    @classmethod
+    def _in_one_order(cls, given: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        """Sort: the same in another order are no other settings."""
+        return tuple(sorted(set(given)))
+
+    @model_validator(mode="after")
+    def _makes_something(self) -> "HistorySettings":
+        if not self.lags and not self.rolling:
+            raise ValueError("history makes no feature; give lags, or rolling windows")
+        if self.series in self.columns:
+            raise ValueError(
+                f"column {self.series!r} is named both as series and as one that history is made "
+                "of; name it once"
+            )
+        return self
+
+
+def roles_beside_scale(
+    history: HistorySettings, columns: ColumnSettings
+) -> tuple[tuple[str, str | None], ...]:
+    """Return what a column that is brought to the scale of its series cannot be as well."""
+    categorical = (("categorical", name) for name in columns.categorical)
+    roles = (("series", history.series), ("time", columns.time), ("weight", columns.weight))
+    return (*roles, *categorical)
+
+
+def refuse_scaled_roles(scaled: Collection[str], roles: Iterable[tuple[str, str | None]]) -> None:
+    """Refuse columns that are to be brought to the scale of their series and are something else."""
+    for role, name in roles:
+        if name in scaled:
+            raise InputError(
+                f"column {name!r} is named both as {role} and as one that is brought to the scale "
+                "of its series; name it once"
+            )

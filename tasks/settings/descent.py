@@ -1,0 +1,127 @@
+"""What can be set of a table in random order, and of a descent through one."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from chaffinch.tasks.selection.dfs.limits import check_one_aim
+from chaffinch.tasks.settings.base import (
+    Cluster,
+    Count,
+    Settings,
+    WorkerCount,
+    check_workers_needed,
+    setting,
+)
+from chaffinch.tasks.settings.methods import Order
+from chaffinch.tasks.settings.selection import TaskOrAuto
+
+_Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+
+
+class ShuffleSettings(Settings):
+    """How files become a table in random order; some of it is for one format alone."""
+
+    target: str | None = setting(
+        None, 0, "Target", "Of Parquet: column to predict; svmlight has labels."
+    )
+    drop: tuple[str, ...] = setting((), 1, "Drop", "Of Parquet: columns that are left out.")
+    sparse: bool = setting(
+        False,
+        2,
+        "Sparse",
+        "Of Parquet: keep only the values that are not 0; for tables that are wide and mostly "
+        "zeros.",
+    )
+    zero_based: bool | None = setting(
+        None,
+        3,
+        "Zero-based",
+        "Of svmlight: whether columns are counted from 0 there, or from 1. It has to be said.",
+    )
+    n_columns: Count | None = setting(
+        None,
+        4,
+        "Columns",
+        "Of svmlight: how many. By default up to the last one that has a value; say it where "
+        "newer rows are to come.",
+    )
+    dtype: Literal["float32", "float64"] | None = setting(
+        None, 5, "Numbers", "Of svmlight: how values are kept. By default float64."
+    )
+    seed: _Seed = setting(0, 6, "Seed", "Decides the order of the rows.")
+    block_rows: Annotated[int, Field(ge=1000)] | None = setting(
+        None,
+        7,
+        "Rows of a block",
+        "At least so many are read at a time. By default about two million values.",
+    )
+
+
+class DescentSettings(Settings):
+    """Everything that can change what a descent chooses from a table in random order."""
+
+    n_features: Count | None = setting(
+        None, 0, "Number of features", "Choose so many; the penalty is steered towards it."
+    )
+    penalty: Annotated[float, Field(ge=0)] | None = setting(
+        None,
+        1,
+        "Penalty",
+        "In place of a number: lambda of the term lambda / D sum s, in units of the target's "
+        "variance.",
+    )
+    order: Order = setting(
+        4,
+        2,
+        "Order",
+        "Highest power of the correlations that the estimate looks at. A higher one errs less on "
+        "average, but varies more: 4 or less where rows are few.",
+    )
+    steps: Count = setting(60, 3, "Steps", "How many steps down there are.")
+    batch_rows: Count | None = setting(
+        None,
+        4,
+        "Rows of a batch",
+        "At least so many are looked at together. By default 1,000, or all where there are fewer.",
+    )
+    blocks_per_step: Count = setting(
+        1,
+        5,
+        "Blocks of a step",
+        "A step takes the mean over a batch of each of so many blocks, which are in memory "
+        "together, and which workers share out.",
+    )
+    task: TaskOrAuto = setting(
+        "auto",
+        6,
+        "Task",
+        "What the target is; auto looks at its type and values, and takes the labels of svmlight "
+        "for numbers.",
+    )
+    seed: _Seed = setting(0, 7, "Seed", "Draws the order of the rows of each round.")
+
+    @model_validator(mode="after")
+    def _one_aim(self) -> "DescentSettings":
+        check_one_aim(self.n_features, self.penalty)
+        return self
+
+
+class SharingSettings(Settings):
+    """Who reads and computes; nothing here changes a result."""
+
+    cluster: Cluster = setting(
+        "none",
+        0,
+        "Cluster",
+        "none: this process alone; local: worker processes on this machine; or the address of a "
+        "Dask scheduler such as tcp://host:8786, whose workers read the file themselves.",
+    )
+    workers: WorkerCount | None = setting(
+        None, 1, "Workers", "Worker processes of a local cluster. By default one per core."
+    )
+
+    @model_validator(mode="after")
+    def _workers_are_needed(self) -> "SharingSettings":
+        check_workers_needed(self.cluster, self.workers)
+        return self

@@ -1,0 +1,89 @@
+"""What can be set of a run that nobody watches: tries, time, and its turn among others."""
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, field_validator
+
+from chaffinch.storage.files import LONGEST_STEM, check_name
+from chaffinch.tasks.settings.base import Settings, setting
+
+Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 365)]
+
+
+class LimitSettings(Settings):
+    """How often a run is tried, how long it may take, and which others it waits for.
+
+    What was stopped or failed goes on where it was when it is started again.
+    """
+
+    retries: Annotated[int, Field(ge=0, le=100)] = setting(
+        2,
+        0,
+        "Retries",
+        "How often a run that failed is tried again. What bad input or too little time stopped is "
+        "not.",
+    )
+    retry_delay: Annotated[float, Field(ge=0, le=60 * 24)] = setting(
+        1.0, 1, "Retry delay", "Minutes before each of these."
+    )
+    timeout: Minutes | None = setting(
+        1440.0, 2, "Timeout", "Minutes after which the run is stopped, in each try."
+    )
+    stage_timeout: Minutes | None = setting(
+        720.0,
+        3,
+        "Stage timeout",
+        "Minutes after which the run is stopped, in each stage.",
+    )
+    data_set: str | None = setting(
+        None,
+        4,
+        "Data set",
+        "Runs of one data set in a store wait for each other. By default the table's name "
+        "without endings; give one where the names of tables have dates in them.",
+    )
+
+    @field_validator("data_set")
+    @classmethod
+    def _can_be_a_name(cls, name: str | None) -> str | None:
+        return name if name is None else check_name(name, LONGEST_STEM)
+
+
+class PromotionSettings(Settings):
+    """When the contract of a run is promoted without a person, and whether one is waited for."""
+
+    model_config = ConfigDict(title="Promotion")
+
+    name: str | None = setting(
+        None,
+        0,
+        "Name",
+        "Of the data set. By default the table's, without its ending; give one where the names of "
+        "tables have dates in them.",
+    )
+    most_changed: Annotated[float, Field(ge=0, le=1)] = setting(
+        0.3,
+        1,
+        "Most changed",
+        "Largest share of the features, of those in the promoted set or the new one, that may "
+        "change without a person.",
+    )
+    tolerance: Annotated[float, Field(ge=0)] = setting(
+        0.05,
+        2,
+        "Tolerance",
+        "Share of the promoted set's test loss by which that of a smaller set may be higher, shown "
+        "at 95 %; a set that is not smaller must be shown to be better.",
+    )
+    wait: Annotated[float, Field(gt=0)] | None = setting(
+        None,
+        3,
+        "Wait",
+        "Hours that the run pauses for a person where one has to decide. By default it ends, and "
+        "chaffinch promote is how to decide.",
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _can_be_a_name(cls, name: str | None) -> str | None:
+        return name if name is None else check_name(name, LONGEST_STEM)

@@ -1,0 +1,55 @@
+"""What makes two runs the same run: settings, data and the versions of what computes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+# Whatever can change a number.
+_COMPUTING = (
+    "chaffinch",
+    "lightgbm",
+    "numba",
+    "numpy",
+    "scikit-learn",
+    "scipy",
+    "torch",
+    "xgboost-cpu",
+)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that can change a number."""
+    return {name: _installed(name) for name in _COMPUTING}
+
+
+_installed = cache(version)  # 3 ms each, and every stage asks for all
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of JSON content, whatever the order of its keys."""
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def identity(settings: SelectionSettings, dataset_hash: str, estimator: Any = None) -> str:
+    """Return the digest that makes two runs the same run."""
+    return digest(
+        {
+            "dataset": dataset_hash,
+            "settings": settings.model_dump(mode="json"),
+            "estimator": None if estimator is None else repr(_parameters(estimator)),
+            "versions": versions(),
+        }
+    )
+
+
+def _parameters(estimator: Any) -> tuple[str, list[tuple[str, Any]]]:
+    kind = type(estimator)
+    return f"{kind.__module__}.{kind.__qualname__}", sorted(estimator.get_params(deep=True).items())

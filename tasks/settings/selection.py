@@ -1,0 +1,312 @@
+"""What a person can set: one set of pydantic models for the UI form, the command line and Python.
+
+`SelectionSettings` is everything that can change a result and nothing else, so that two runs with
+equal settings on equal rows have equal results. `ExecutionSettings` is where and how fast.
+
+Each raises `InputError`, in one line, for a value that cannot be.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.baselines.names import SCORES, WEIGHTED
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.alternatives import WEIGHTED as QUALITIES_WEIGHTED
+from chaffinch.tasks.settings.alternatives import AlternativeSettings, Asked, alternatives_of
+from chaffinch.tasks.settings.base import (
+    Cluster,
+    Settings,
+    StorePath,
+    WorkerCount,
+    check_workers_needed,
+    setting,
+)
+from chaffinch.tasks.settings.columns import (
+    ColumnSettings,
+    HistorySettings,
+    refuse_scaled_roles,
+    roles_beside_scale,
+)
+from chaffinch.tasks.settings.methods import (
+    AfsBm,
+    Dfs,
+    Flbmo,
+    Gbmo,
+    ParticleSwarm,
+    Pefs,
+    Ranking,
+    Reselect,
+    Rfe,
+    Rfecv,
+    RobustElimination,
+    Sequential,
+)
+
+TaskOrAuto = Literal["auto", "regression", "classification"]
+BaselineValues = Annotated[
+    dict[str, float | str],
+    Field(title="Values", description="Values by feature; the other features get their mean."),
+]
+Baseline = Annotated[Literal["mean", "median", "zero"], Field(title="Statistic")] | BaselineValues
+
+# Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
+PERCENT = (45, 30, 10, 15)
+_Percent = Annotated[int, Field(ge=1, le=97)]
+
+
+# The UI shows the first of those that share most settings by name with what a form begins with, and
+# sends the others of that one along, so that those without any of their own come first.
+Method = (
+    Flbmo
+    | Gbmo
+    | AfsBm
+    | Ranking
+    | Dfs
+    | Rfe
+    | RobustElimination
+    | Rfecv
+    | Sequential
+    | ParticleSwarm
+    | Pefs
+)
+# Those that find the number of features themselves, and can be told a largest one.
+AtMost = Gbmo | AfsBm | Rfecv | ParticleSwarm
+_METHODS: dict[str, type[Method]]
+_METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORES, Ranking)}
+_METHODS |= {"dfs": Dfs, "rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
+_METHODS |= {"sequential_backward": Sequential, "robust_elimination": RobustElimination}
+_METHODS |= {"particle_swarm": ParticleSwarm}
+_METHODS |= {"pefs": Pefs}
+
+
+def method_of(given: Any) -> Method:
+    """Return a method's settings from themselves, its name, or a mapping that names its kind."""
+    if isinstance(given, Method):
+        return given
+    values = given if isinstance(given, dict) else {"kind": given}
+    kind = values.get("kind", "gbmo")
+    if not isinstance(kind, str) or kind not in _METHODS:
+        raise InputError(f"method must be one of {', '.join(_METHODS)} but is {in_one_line(kind)}")
+    return _METHODS[kind](**values)
+
+
+class ModelSettings(Settings):
+    """The model whose mask is optimised and which is retrained on the selection."""
+
+    name: str = setting(
+        "lightgbm",
+        0,
+        "Name",
+        "lightgbm, xgboost, mlp, linear, or the name of a scikit-learn estimator such as "
+        "RandomForestClassifier.",
+    )
+    parameters: dict[str, Any] = setting(
+        {},
+        1,
+        "Parameters",
+        'Fixed hyper-parameters, by the library\'s own names, as JSON: {"num_leaves": 15}.',
+    )
+    tuning: Literal["small", "paper", "none"] = setting(
+        "small",
+        2,
+        "Tuning",
+        "Hyper-parameter grid tried by cross-validation: a small one, the paper's, or none.",
+    )
+    folds: Annotated[int, Field(ge=2, le=20)] = setting(
+        5,
+        3,
+        "Folds",
+        "Folds of the cross-validation that tunes the model, and of rfecv and robust_elimination.",
+    )
+
+
+class SelectionSettings(Settings):
+    """Everything that can change the result of a selection."""
+
+    target: str = Field(
+        title="Target", description="Column to predict.", json_schema_extra={"position": 0}
+    )
+    task: TaskOrAuto = setting("auto", 1, "Task", "What the target is; auto looks at its values.")
+    # a reselection fills in its own, so that the form need not ask for it
+    method: Method | SkipJsonSchema[Reselect] = setting(
+        Gbmo(), 2, "Method", "How the features are chosen; each way has settings of its own."
+    )
+    model: ModelSettings = setting(ModelSettings(), 3, "Model", "The model and its tuning.")
+    columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
+    alternatives: AlternativeSettings | None = setting(
+        None,
+        5,
+        "Alternatives",
+        "Feature sets that differ from the chosen one, each as good as it can be; by default none.",
+    )
+    loss: str | None = setting(
+        None,
+        6,
+        "Loss",
+        "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
+        "By default squared error for regression, log loss for classes.",
+    )
+    baseline: Baseline = setting(
+        "mean",
+        7,
+        "Baseline",
+        "What a masked feature is set to: mean or median of the training rows, or zero; a masked "
+        "category becomes the most frequent one.",
+    )
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = setting(
+        0, 8, "Seed", "The only source of randomness: one seed in, one result out."
+    )
+    history: HistorySettings | None = setting(
+        None,
+        9,
+        "History",
+        "Features made of earlier rows, for tables in time order; by default none.",
+    )
+    shares: tuple[_Percent, ...] = setting(
+        PERCENT,
+        10,
+        "Shares",
+        "Percent of the rows to train on, for mask validation, for model validation and for the "
+        "test, in time order the earliest first; AFS-BM's published runs have 50,20,20,10.",
+        min_length=4,
+        max_length=4,
+    )
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _one_of_the_methods(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("kind") == "reselect":
+            return Reselect(**value)
+        return value if isinstance(value, Reselect) else method_of(value)
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _model_by_name(cls, value: Any) -> Any:
+        return ModelSettings(name=value) if isinstance(value, str) else value
+
+    @field_validator("alternatives", mode="before", json_schema_input_type=Asked)
+    @classmethod
+    def _as_many_as_asked_for(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "number" not in value:
+            given = f"{', '.join(value)} is for alternatives but none are asked for"
+            raise ValueError(
+                f"{given if value else 'alternatives have no number'}; say how many, as in "
+                "--alternatives 3, or by the number of AlternativeSettings"
+            )
+        return alternatives_of(value)
+
+    @field_validator("shares")
+    @classmethod
+    def _all_of_the_rows(cls, shares: tuple[int, ...]) -> tuple[int, ...]:
+        if sum(shares) != 100:
+            said = ", ".join(map(str, shares))
+            raise ValueError(f"shares must add up to 100 but are {said}, in all {sum(shares)}")
+        return shares
+
+    @model_validator(mode="after")
+    def _history_has_an_order(self) -> "SelectionSettings":
+        if self.history is not None and self.columns.time is None:
+            raise ValueError(
+                "lags and rolling windows need time order; name the time column, as in --time day"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _classes_have_no_scale(self) -> "SelectionSettings":
+        is_scaled = self.history is not None and self.history.scale == "series"
+        if is_scaled and self.task == "classification":
+            raise ValueError(
+                "scale series is for a target of numbers (regression) but task is classification; "
+                "leave out scale, or set task to regression"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_scaled_has_one_role(self) -> "SelectionSettings":
+        history = self.history
+        if history is not None and history.scale == "series":
+            roles = roles_beside_scale(history, self.columns)
+            refuse_scaled_roles({*history.columns, self.target}, roles)
+        return self
+
+    @model_validator(mode="after")
+    def _target_has_one_role(self) -> "SelectionSettings":
+        c = self.columns
+        series = None if self.history is None else self.history.series
+        for role, names in (
+            ("series", (series,)),
+            ("keep", c.keep),
+            ("drop", c.drop),
+            ("weight", (c.weight,)),
+            ("group", (c.group,)),
+            ("time", (c.time,)),
+        ):
+            if self.target in names:
+                raise ValueError(
+                    f"target {self.target!r} is named for {role} as well; name it once"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _there_is_a_tuning_to_repeat(self) -> "SelectionSettings":
+        method = self.method
+        if isinstance(method, AfsBm) and method.tune_every_round and self.model.tuning == "none":
+            raise ValueError(
+                "tune_every_round needs hyper-parameters to choose from but tuning is none; leave "
+                "it out, or set tuning to small"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _quality_takes_the_weights(self) -> "SelectionSettings":
+        asked, weight, those = self.alternatives, self.columns.weight, QUALITIES_WEIGHTED
+        if asked is not None and weight and asked.quality not in those:
+            raise ValueError(
+                f"quality {asked.quality} takes no sample weights; leave out the weight column "
+                f"{weight!r}, or use {', '.join(those[:-1])} or {those[-1]}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _ranking_takes_the_weights(self) -> "SelectionSettings":
+        kind, weight = self.method.kind, self.columns.weight
+        if weight and kind in SCORES and kind not in WEIGHTED:
+            raise ValueError(
+                f"method {kind} takes no sample weights; leave out the weight column {weight!r}, "
+                f"or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
+            )
+        return self
+
+
+class ExecutionSettings(Settings):
+    """Where a run is kept, what computes it, when it stops; nothing here changes a result."""
+
+    store: StorePath = setting(
+        Path("chaffinch-store"), 0, "Store", "Folder that keeps datasets and runs."
+    )
+    cluster: Cluster = setting(
+        "local",
+        1,
+        "Cluster",
+        "local: worker processes on this machine; none: this process alone; or the address of a "
+        "Dask scheduler such as tcp://host:8786.",
+    )
+    workers: WorkerCount | None = setting(
+        None, 2, "Workers", "Worker processes of a local cluster. By default one per core."
+    )
+
+    strict: bool = setting(
+        False,
+        3,
+        "Strict",
+        "Fail before anything is trained if there are warnings about the table; exit code 3.",
+    )
+
+    @model_validator(mode="after")
+    def _workers_are_needed(self) -> "ExecutionSettings":
+        check_workers_needed(self.cluster, self.workers)
+        return self

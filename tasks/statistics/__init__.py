@@ -1,0 +1,1 @@
+"""Bootstrap, corrected tests, verdicts, ranks, stability and drift."""

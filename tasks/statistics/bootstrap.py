@@ -1,0 +1,289 @@
+"""How far the difference of two losses may be off: a paired bootstrap interval.
+
+The difference is resampled over rows that both models predicted, so that what makes a row hard for
+both does not widen the interval. Rows of one group are resampled together, and rows in time order
+in contiguous blocks of whole times, because they are not independent.
+
+Few or skewed differences make the plain percentile interval too short. So it is widened as
+Student's is against the normal, and where the loss is a mean, joined with the bootstrap-t interval
+(Efron 1981), which knows the skew. One extreme unit can throw a bootstrap-t end far off. Such an
+end goes no further than the resampled means, and no end leaves the range of the units' differences.
+
+Coverage at nominal 95 % of 20 and of 100 units, in 500 to 1,500 samples each: normal .96, .95;
+t with 3 degrees of freedom .95, .94; mostly zero .95, .94; lognormal .94, .94; log loss of a model
+that is too sure .96, .95; differences of lognormally weighted squares .91, .93. The unlimited
+bootstrap-t covers as much, to .006 (to .015 where the lognormal has a sigma of 1.5), but at 20
+units the 95 % quantile of its width is 1.4 (lognormal) to 2.2 (squares) times as large. Of log loss
+and 20 units the percentile interval covers .86, BCa .90, Student's .87.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats, Rows
+from chaffinch.tasks.selection.losses import Loss
+
+Interval = tuple[float, float]
+
+_RESAMPLES = 2000
+_RESAMPLES_OF_A_SCORE = 500  # a scorer is called anew on each
+_ROUNDING = 1e-9  # relative; a log loss near 0 keeps the rounding of probabilities near 1
+_CELLS_AT_ONCE = 2_000_000  # bounds the memory of the resamples: 16 MB an array
+
+
+def resampling_units(
+    n_rows: int, *, groups: NDArray[Any] | None = None, times: NDArray[Any] | None = None
+) -> NDArray[np.int64]:
+    """Return the unit 0..u-1 of each row, shape (n,): what is resampled together.
+
+    Notes
+    -----
+    What is odd about a day is in all its rows, of which many series have many: these are no units
+    by themselves, however many. Between one day and the next it lasts; a block of the third root of
+    their number is long enough for its error to vanish, if slowly.
+    """
+    if groups is not None:
+        return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    if times is not None:
+        return _blocks_of_times(times)
+    return np.arange(n_rows, dtype=np.int64)
+
+
+def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
+    _, time_of_row, n_rows = np.unique(times, return_inverse=True, return_counts=True)
+    rows_before = np.concatenate([[0], np.cumsum(n_rows)])
+    fewest_rows, n_times = max(1, math.isqrt(len(times))), len(n_rows)
+    fewest_times = next(size for size in count(1) if size**3 >= n_times)
+    block_of_time, block, first = np.empty(n_times, np.int64), 0, 0
+    while first < n_times:
+        with_rows = int(np.searchsorted(rows_before, rows_before[first] + fewest_rows))
+        end = max(first + fewest_times, with_rows)
+        block_of_time[first:end] = block
+        block, first = block + 1, end
+    return block_of_time[time_of_row]
+
+
+def paired_interval(
+    loss: Loss,
+    rows: Rows,
+    before: Floats,
+    after: Floats,
+    units: NDArray[np.int64],
+    *,
+    confidence: float,
+    seed: int,
+) -> Interval | None:
+    """Return the interval of the loss of `after` less that of `before`; None where one unit is all.
+
+    An end that is rounding alone is 0, as in `difference_of`: what differs by that differs in
+    nothing.
+
+    Parameters
+    ----------
+    loss : Loss
+        The judge.
+    rows : Rows
+        The n rows that both predicted.
+    before, after : ndarray, shape (n,) or (n, n_classes)
+        The two predictions.
+    units : ndarray of int, shape (n,)
+        From `resampling_units`.
+    confidence : float in (0, 1)
+        How often the interval is to hold the true difference.
+    seed : int
+        Of the resampling.
+    """
+    if not units.any():
+        return None  # nothing varies from unit to unit
+    rng = np.random.default_rng(seed)
+    losses = [loss(rows.y, made, rows.weight) for made in (after, before)]
+    if loss.is_mean_over_rows:
+        sums, weights = _sums_of_units(loss, rows, before, after, units)
+        low, high = _interval_of_a_mean(sums, weights, confidence, rng)
+    else:
+        spread = _resampled_scores(loss, rows, before, after, units, rng)
+        low, high = _widened(losses[0] - losses[1], spread, int(units.max()) + 1, confidence)
+    return _unless_rounding(low, losses), _unless_rounding(high, losses)
+
+
+def difference_of(loss: float, other: float) -> float:
+    """Return a loss less another; 0 where that is rounding alone, a 1e-9 of the larger or less."""
+    return _unless_rounding(loss - other, (loss, other))
+
+
+def _unless_rounding(difference: float, losses: Sequence[float]) -> float:
+    return 0.0 if abs(difference) <= _ROUNDING * max(map(abs, losses)) else difference
+
+
+def signed(difference: float) -> str:
+    """Return a difference to four significant digits with its sign, of which 0 has none."""
+    return f"{difference:+.4g}" if difference else "0"
+
+
+def interval_in_words(interval: Interval | None, confidence: float) -> str:
+    """Return an interval as sentences tell it."""
+    if interval is None:
+        return "of one unit there is no interval"
+    return f"{confidence:.0%} interval [{signed(interval[0])}, {signed(interval[1])}]"
+
+
+@dataclass(frozen=True)
+class SignTest:
+    """In how many units one loss is lower or higher than another, and the sign test of that.
+
+    It answers for the usual unit, whatever the size of a difference: a few large losses do not
+    hide many small gains, nor does a low p-value show that the mean loss is lower. A test of the
+    mean by flipped signs rejects 12 % instead of 5 % of samples of 20 log losses as above.
+
+    Attributes
+    ----------
+    lower, higher : int
+        Number of units in which the loss is lower, or higher; in the others it is the same.
+    p_value : float
+        Two-sided: how likely so uneven a division is if each were as likely as the other.
+    """
+
+    lower: int
+    higher: int
+    p_value: float
+
+
+def sign_test(
+    loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
+) -> SignTest | None:
+    """Count the units in which `after` has the lower loss; parameters as of `paired_interval`.
+
+    None where the loss is a score, which single rows do not have, and where one unit is all.
+    """
+    from scipy import stats
+
+    if not loss.is_mean_over_rows or not units.any():
+        return None
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    new, old = (np.bincount(units, weight * loss.per_row(rows.y, made)) for made in (after, before))
+    is_other = np.abs(new - old) > _ROUNDING * np.maximum(np.abs(new), np.abs(old))
+    lower, higher = int((is_other & (new < old)).sum()), int((is_other & (new > old)).sum())
+    decided = lower + higher
+    p_value = float(stats.binomtest(lower, decided).pvalue) if decided else 1.0
+    return SignTest(lower, higher, p_value)
+
+
+def paired_error(
+    loss: Loss,
+    rows: Rows,
+    before: Floats,
+    after: Floats,
+    units: NDArray[np.int64],
+    *,
+    seed: int,
+) -> float:
+    """Return the standard error of the same difference; parameters are those of `paired_interval`.
+
+    By linearisation where the loss is a mean over rows, and by the bootstrap where it is a score.
+    NaN where there is one unit, or the score is undefined in nearly all resamples.
+    """
+    if not loss.is_mean_over_rows:
+        spread = _resampled_scores(loss, rows, before, after, units, np.random.default_rng(seed))
+        defined = spread[np.isfinite(spread)]
+        return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
+    sums, weights = _sums_of_units(loss, rows, before, after, units)
+    (_,), (error,) = _means_and_errors(sums[None], weights[None])
+    return float(error) if len(sums) > 1 else math.nan
+
+
+def _sums_of_units(
+    loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return each unit's weighted sum of the rows' differences, and its weight, shape (u,) both."""
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
+    sums, weights = (
+        np.bincount(units, per_unit).astype(np.float64) for per_unit in (weight * per_row, weight)
+    )
+    return sums, weights
+
+
+def _interval_of_a_mean(
+    sums: Floats, weights: Floats, confidence: float, rng: np.random.Generator
+) -> Interval:
+    """Return the interval of sum(sums) / sum(weights), shape (u,) both: one of each per unit."""
+    n = len(sums)
+    means, errors = np.empty(_RESAMPLES), np.empty(_RESAMPLES)
+    at_once = max(1, _CELLS_AT_ONCE // n)
+    for start in range(0, _RESAMPLES, at_once):
+        part = slice(start, min(start + at_once, _RESAMPLES))
+        drawn = rng.integers(0, n, (part.stop - part.start, n))
+        means[part], errors[part] = _means_and_errors(sums[drawn], weights[drawn])
+    (mean,), (error,) = _means_and_errors(sums[None], weights[None])
+    low, high = _widened(mean, means, n, confidence)
+    varied = errors > 0  # a resample of one unit over and over says nothing of the spread
+    if varied.any():
+        below, above = _quantiles((means[varied] - mean) / errors[varied], confidence)
+        low = min(low, max(mean - above * error, means.min()))
+        high = max(high, min(mean - below * error, means.max()))
+    of_units = sums / weights
+    low, high = np.clip([low, high], of_units.min(), of_units.max())
+    return float(low), float(high)
+
+
+def _means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return each row's ratio of sums, and its standard error by linearisation; 0 if by rounding.
+
+    Of equal values rounding alone leaves an error, and what is divided by that is no number of use.
+    """
+    n, total = sums.shape[1], weights.sum(axis=1)
+    means = sums.sum(axis=1) / total
+    residuals = sums - means[:, None] * weights
+    squares = np.einsum("ij,ij->i", residuals, residuals)
+    errors = np.sqrt(squares * n / max(n - 1, 1)) / total
+    rounding = _ROUNDING * np.abs(sums).max(axis=1) * math.sqrt(n) / total
+    return means, np.where(errors > rounding, errors, 0.0)
+
+
+def _widened(difference: float, spread: Floats, n_units: int, confidence: float) -> Interval:
+    """Return the percentile interval of resampled differences, widened as Student's is."""
+    from scipy import stats
+
+    low, high = _quantiles(spread, confidence)
+    tail = (1 + confidence) / 2
+    student, normal = stats.t.ppf(tail, n_units - 1), stats.norm.ppf(tail)
+    wider = float(student / normal * math.sqrt(n_units / (n_units - 1)))
+    return difference + wider * (low - difference), difference + wider * (high - difference)
+
+
+def _quantiles(values: Floats, confidence: float) -> Interval:
+    tail = (1 - confidence) / 2
+    low, high = np.nanquantile(values, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _resampled_scores(
+    loss: Loss,
+    rows: Rows,
+    before: Floats,
+    after: Floats,
+    units: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> Floats:
+    """Resample a score of a whole table; NaN where a resample leaves it undefined."""
+    by_unit = np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1])
+    differences = np.full(_RESAMPLES_OF_A_SCORE, np.nan)
+    for i in range(_RESAMPLES_OF_A_SCORE):
+        drawn = np.concatenate([by_unit[u] for u in rng.integers(0, len(by_unit), len(by_unit))])
+        y = rows.y[drawn]
+        if loss.task == "classification" and len(np.unique(y)) < before.shape[1]:
+            continue
+        weight = None if rows.weight is None else rows.weight[drawn]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an undefined score comes back as NaN
+            differences[i] = loss(y, after[drawn], weight) - loss(y, before[drawn], weight)
+    return differences

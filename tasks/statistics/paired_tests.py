@@ -1,0 +1,238 @@
+"""Which differences of losses are real: the corrected paired t test, Holm's correction, the front.
+
+| what | source | function |
+|---|---|---|
+| corrected resampled t test | Nadeau and Bengio 2003 | `paired_difference`, `standard_error` |
+| the same over repeated folds | Bouckaert and Frank 2004 | `paired_difference` |
+| many comparisons at once | Holm 1979 | `holm` |
+| what nothing else dominates | Pareto | `pareto_front` |
+
+Everything here is a pure function on arrays. NaN stands for a cell without a loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.statistics.bootstrap import Interval
+from chaffinch.tasks.statistics.verdict import Verdict
+
+CONFIDENCE = 0.95
+FEWEST_PAIRS = 3
+ROUNDING = 1e-12  # of a loss; what varies by less does not vary
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """A loss less another, on average over the cells that have both.
+
+    Attributes
+    ----------
+    mean : float
+        Below 0 the first is lower, so better.
+    interval : (float, float) or None
+        At 95 %; None with fewer than 3 pairs, or where the differences do not vary.
+    p_value : float or None
+        Two-sided, of a mean of 0; None where there is no interval.
+    standard_error : float or None
+        Of the mean; None where there is no interval.
+    n_pairs : int
+        Number of cells.
+    other_mean : float
+        Of the other loss over the same cells.
+    is_constant : bool
+        Whether the difference is the same in every pair, but for rounding. A few folds may well
+        differ by one row each, and so by the same accuracy: that is no certainty.
+    is_nothing : bool
+        Whether it is shown to be zero: so in each of three pairs or more, but for rounding, by a
+        loss that takes each prediction by its value. A score of labels may be the same by chance.
+    """
+
+    mean: float
+    interval: Interval | None
+    p_value: float | None
+    standard_error: float | None
+    n_pairs: int
+    other_mean: float
+    is_constant: bool
+    is_nothing: bool
+
+
+def paired_difference(
+    losses: Floats, others: Floats, test_share: Floats, *, is_by_value: bool = True
+) -> PairedDifference | None:
+    """Compare two losses over the cells that have both; None where there is no such cell.
+
+    The cells are outer folds times seeds. Their training rows overlap, so the J differences are
+    alike beyond what they have in common by nature, and Student's interval would be too short.
+    The variance of their mean is therefore taken as (1/J + n_test/n_train) times their variance,
+    which is exact where the correlation of two differences is n_test / (n_test + n_train)
+    (Nadeau and Bengio 2003), with J - 1 degrees of freedom. This assumes that each seed deals the
+    rows into folds anew, that the differences are about normal, and that one n_test/n_train, here
+    the mean, goes for all. It says how the two would differ on other rows of the same kind and
+    number, not on another table.
+
+    Their n_train and n_test are all rows together, and the correlation is the share of them that a
+    test part holds. So n_train counts every row inside a fold: those that the final model is
+    refitted on, and the eighth that only chooses among masks, which is looked at as well.
+    """
+    from scipy import stats
+
+    both = np.isfinite(losses) & np.isfinite(others)
+    if not both.any():
+        return None
+    first, second = losses[both], others[both]
+    differences = first - second
+    n, mean, other = len(differences), float(differences.mean()), float(second.mean())
+    largest = max(np.abs(first).max(), np.abs(second).max())
+    is_constant = bool(np.ptp(differences) <= ROUNDING * largest)
+    if is_constant or n < FEWEST_PAIRS:
+        is_zero = is_constant and abs(mean) <= ROUNDING * largest
+        mean = 0.0 if is_zero else mean
+        is_nothing = bool(is_zero and is_by_value and n >= FEWEST_PAIRS)
+        return PairedDifference(mean, None, None, None, n, other, is_constant, is_nothing)
+    error = standard_error(differences, test_share[both])
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
+    p_value = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
+    interval = mean - reach, mean + reach
+    return PairedDifference(mean, interval, p_value, error, n, other, False, False)
+
+
+def standard_error(values: Floats, test_share: Floats) -> float:
+    """Return the standard error of a mean over cells whose training rows overlap."""
+    share = float(test_share.mean())
+    return math.sqrt((1 / len(values) + share) * float(values.var(ddof=1)))
+
+
+def holm(p_values: Floats) -> Floats:
+    """Return p values, shape (k,), corrected for how many they are (Holm 1979).
+
+    Whoever calls all those at most 0.05 real is wrong about any of them in at most 5 % of cases.
+    """
+    corrected = np.full(len(p_values), np.nan)
+    tested = np.flatnonzero(np.isfinite(p_values))
+    by_size = tested[np.argsort(p_values[tested], kind="stable")]
+    left = np.arange(len(by_size), 0, -1)  # each is multiplied by how many are no smaller
+    corrected[by_size] = np.minimum(1, np.maximum.accumulate(left * p_values[by_size]))
+    return corrected
+
+
+def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
+    """Return which of k points no other dominates.
+
+    A point dominates another that has no fewer features and no lower loss, and is worse in one.
+    """
+    fewer = n_features[None] <= n_features[:, None]
+    lower = losses[None] <= losses[:, None]
+    better = (n_features[None] < n_features[:, None]) | (losses[None] < losses[:, None])
+    known = np.isfinite(n_features) & np.isfinite(losses)
+    return known & ~(fewer & lower & better).any(axis=1)
+
+
+# Whether a method helps: against all features and a constant, with all that is tested allowed for.
+#
+# A verdict hangs on three tests of each contender: does its loss differ from that with all
+# features, does it differ from that of a constant, which looks at no feature, and does it save no
+# more than `NEGLIGIBLE` of the constant's. Each is corrected by Holm over all contenders of a table
+# and model, at 5 % for both ends of an interval together. Three corrections of 5 % each make no 15
+# % of wrong verdicts: "helps" is wrong only by an error at the lower end of the first or the second
+# where either is no gain, "does not help" by one at the upper end of the first or at the lower end
+# of the third where both are gains. So the errors that can make a verdict wrong share two ends of
+# 2.5 % each.
+
+NEGLIGIBLE = 0.05  # of a constant's loss: what explains no more than that, if any, is no use
+
+
+@dataclass(frozen=True)
+class OverConstant(PairedDifference):
+    """A loss less that of a constant, as in `PairedDifference`, with all that were tested.
+
+    Attributes
+    ----------
+    corrected_p : float or None
+        Its p value, corrected for all contenders that were tested; None untested.
+    corrected_saving_p : float or None
+        How likely it is to save as little as this, or less, if it truly saves `NEGLIGIBLE` of the
+        constant's mean loss, taken as it is: doubled, as for two sides, and corrected likewise.
+    """
+
+    corrected_p: float | None
+    corrected_saving_p: float | None
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the loss is shown to be lower than the constant's."""
+        return self.mean < 0 and _is_small(self.corrected_p)
+
+    @property
+    def is_no_better(self) -> bool:
+        """Whether the loss is shown to be no lower than the constant's, or is the very same."""
+        return self.is_nothing or (self.mean >= 0 and _is_small(self.corrected_p))
+
+    @property
+    def is_hardly_better(self) -> bool:
+        """Whether it is not shown to be lower, and shown to be at best a little lower.
+
+        With labels that mean nothing a frugal model does next to no harm, which no number of rows
+        shows to be more than none. So it counts that it saves no more than `NEGLIGIBLE`.
+        """
+        return not self.is_better and _is_small(self.corrected_saving_p)
+
+
+def over_constants(differences: Sequence[PairedDifference | None]) -> list[OverConstant | None]:
+    """Return differences to a constant with the p values that allow for all of them."""
+    of_mean = _corrected([None if d is None else d.p_value for d in differences])
+    of_saving = _corrected([None if d is None else _saving_p(d) for d in differences])
+    return [
+        None if d is None else OverConstant(**vars(d), corrected_p=p, corrected_saving_p=saving)
+        for d, p, saving in zip(differences, of_mean, of_saving, strict=True)
+    ]
+
+
+def _saving_p(difference: PairedDifference) -> float | None:
+    from scipy import stats
+
+    if difference.standard_error is None:
+        return None
+    beyond = difference.mean + NEGLIGIBLE * abs(difference.other_mean)
+    one_sided = float(stats.t.sf(beyond / difference.standard_error, difference.n_pairs - 1))
+    return min(1.0, 2 * one_sided)
+
+
+def _corrected(p_values: Sequence[float | None]) -> list[float | None]:
+    known = np.array([np.nan if p is None else p for p in p_values])
+    return [float(p) if np.isfinite(p) else None for p in holm(known)]
+
+
+def _is_small(corrected_p: float | None) -> bool:
+    return corrected_p is not None and corrected_p <= 1 - CONFIDENCE + ROUNDING
+
+
+def verdict_on(
+    difference: PairedDifference | None,
+    corrected_p: float | None,
+    *,
+    is_all: bool,
+    over_constant: OverConstant | None = None,
+) -> Verdict:
+    """Return whether a method helps, in the words of `chaffinch.tasks.statistics.verdict`.
+
+    Fewer features have a lower loss than all of them also where none has anything to tell; so it
+    has to beat the constant that looks at none as well. Where the loss is the very same as with all
+    features, selection changes nothing, and so does not help.
+    """
+    if is_all or (difference is not None and difference.is_nothing):
+        return "does not help"
+    if over_constant is not None and (over_constant.is_no_better or over_constant.is_hardly_better):
+        return "does not help"
+    if difference is None or not _is_small(corrected_p):
+        return "cannot tell"
+    if difference.mean >= 0:
+        return "does not help"
+    return "helps" if over_constant is None or over_constant.is_better else "cannot tell"

@@ -1,0 +1,127 @@
+"""Several methods over several tables: mean ranks, Friedman's test, Nemenyi's critical difference.
+
+| what | source | function |
+|---|---|---|
+| mean ranks, ties share theirs | Demsar 2006 | `mean_ranks` |
+| is any method better than another | Friedman 1937 | `friedman_p_value` |
+| by how much mean ranks must differ | Nemenyi 1963, Demsar 2006 | `critical_difference` |
+| the bars of the diagram | Demsar 2006 | `groups_alike` |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.statistics.bootstrap import Interval
+from chaffinch.tasks.statistics.paired_tests import CONFIDENCE
+
+
+def mean_ranks(losses: Floats) -> Floats:
+    """Return the rank of each of k methods on average over n blocks, shape (k,); 1 is best."""
+    from scipy import stats
+
+    return np.asarray(stats.rankdata(losses, axis=1).mean(axis=0), dtype=np.float64)
+
+
+def friedman_p_value(losses: Floats) -> float | None:
+    """Return how likely mean ranks as far apart as these are if no method is better than another.
+
+    By the chi-squared approximation, which with few blocks errs on the side of "not better". None
+    with fewer than 3 methods or 2 blocks, or where all are tied.
+    """
+    from scipy import stats
+
+    n_blocks, n_methods = losses.shape
+    if n_methods < 3 or n_blocks < 2 or not np.ptp(losses, axis=1).any():
+        return None
+    return float(stats.friedmanchisquare(*losses.T).pvalue)
+
+
+def critical_difference(n_methods: int, n_blocks: int) -> float:
+    """Return by how much two mean ranks must differ to be told apart at 95 %, among all pairs.
+
+    ``q * sqrt(k (k + 1) / (6 n))`` with the quantile q of the studentized range for k methods and
+    infinitely many degrees of freedom, divided by the root of 2.
+    """
+    from scipy import stats
+
+    q = float(stats.studentized_range.ppf(CONFIDENCE, n_methods, np.inf)) / math.sqrt(2)
+    return q * math.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks))
+
+
+def groups_alike(ranks: Floats, difference: float) -> list[tuple[int, int]]:
+    """Return the widest runs of methods that a critical difference does not tell apart."""
+    groups: list[tuple[int, int]] = []
+    for first in range(len(ranks)):
+        last = int(np.searchsorted(ranks, ranks[first] + difference, side="right")) - 1
+        if last > first and (not groups or last > groups[-1][1]):
+            groups.append((first, last))
+    return groups
+
+
+# How alike the feature sets are that a method keeps on other rows and seeds.
+#
+# Source: Nogueira, Sechidis and Brown 2018, "On the stability of feature selection algorithms". It
+# is 1 where all sets are the same and about 0 where sets are drawn at random, whatever their sizes.
+#
+# Where we depart: the paper's interval takes the normal quantile, and with few sets is far too
+# short. Over sets drawn from four made-up distributions it held the true value in 67 to 88 % of
+# cases with 5 sets, and in 87 to 97 % with 15. Here it is widened as Student's is against the
+# normal: 83 to 96 %, and 91 to 99 %.
+
+_FEWEST_SETS = 5  # with fewer the interval misses too often
+
+
+@dataclass(frozen=True)
+class Stability:
+    """Likeness of m feature sets.
+
+    Attributes
+    ----------
+    value : float
+        At most 1; 0 is what chance gives.
+    interval : (float, float) or None
+        At 95 %; None with fewer than 5 sets. It takes the sets for independent, which those from
+        overlapping training rows are not, and so is rather too short.
+    n_sets : int
+        m.
+    """
+
+    value: float
+    interval: Interval | None
+    n_sets: int
+
+
+def stability_of(chosen: NDArray[np.bool_]) -> Stability | None:
+    """Return the stability of feature sets, or None where there is none to speak of.
+
+    That is with fewer than 2 sets, or where all of them are empty or full.
+    """
+    from scipy import stats
+
+    n_sets, n_features = chosen.shape
+    if n_sets < 2 or chosen.all() or not chosen.any():
+        return None
+    z = chosen.astype(np.float64)
+    frequency = z.mean(axis=0)
+    sizes = z.sum(axis=1) / n_features  # as shares, as is their mean
+    size = float(sizes.mean())
+    by_chance = size * (1 - size)
+    variance = float((frequency * (1 - frequency)).mean()) * n_sets / (n_sets - 1)
+    value = 1 - variance / by_chance
+    if n_sets < _FEWEST_SETS:
+        return Stability(value, None, n_sets)
+    # what each set adds to the value, up to a constant: its derivative in the set's weight, halved
+    shares = (
+        (z * frequency).mean(axis=1)
+        - sizes * size
+        + value / 2 * (2 * size * sizes - sizes - size + 1)
+    ) / by_chance
+    error = 2 / math.sqrt(n_sets) * float(shares.std(ddof=1))
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, n_sets - 1)) * error
+    return Stability(value, (value - reach, min(1.0, value + reach)), n_sets)

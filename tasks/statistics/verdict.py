@@ -1,0 +1,307 @@
+"""Selected features against all of them, and a constant, on the test part; the verdict in words."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats, Mask, Rows
+from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.statistics.bootstrap import (
+    Interval,
+    SignTest,
+    difference_of,
+    interval_in_words,
+    paired_interval,
+    sign_test,
+    signed,
+)
+
+Verdict = Literal["helps", "does not help", "cannot tell"]
+
+FEWEST_UNITS = 20  # with fewer, no interval is to be trusted to decide
+_CONFIDENCE = 0.95
+_LEAST_P = 0.0001  # smaller p-values are shown as below it
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the selected features did against all features on the test part.
+
+    Attributes
+    ----------
+    difference : float
+        Loss with the selected features less loss with all features; below 0 selection is better,
+        and 0 where there is nothing but rounding between them.
+    interval : (float, float) or None
+        Of the difference; see `chaffinch.tasks.statistics.bootstrap`. None of one unit.
+    confidence : float
+        Of the interval.
+    units : int
+        Number of things resampled: rows, groups, or blocks of time.
+    verdict : "helps", "does not help" or "cannot tell"
+        By where the interval lies: below 0, above 0, or over it or made of too few units; with
+        every feature kept, selection does not help, nor with a loss that is not below a constant's.
+    sentence : str
+        The verdict in words.
+    constant_loss : float or None
+        Loss of a constant, which looks at no feature: see `constant_prediction`. None where a
+        scorer has no value for it.
+    over_constant : (float, float) or None
+        Interval, as above, of the loss with the selected features less that of the constant.
+    sign_test : SignTest or None
+        In how many units the selected features have the lower loss than all features, with the
+        p-value of a sign test. None where the loss is a scorer, or one unit is all.
+    sign_test_over_constant : SignTest or None
+        The same against the constant.
+    """
+
+    difference: float
+    interval: Interval | None
+    confidence: float
+    units: int
+    verdict: Verdict
+    sentence: str
+    constant_loss: float | None
+    over_constant: Interval | None
+    sign_test: SignTest | None = None
+    sign_test_over_constant: SignTest | None = None
+
+
+def compare(
+    loss: Loss,
+    rows: Rows,
+    before: Floats,
+    after: Floats,
+    constant: Floats,
+    mask: Mask,
+    units: NDArray[np.int64],
+    *,
+    seed: int,
+) -> Comparison:
+    """Compare two sets of predictions of the same rows, and the second to a constant.
+
+    Parameters
+    ----------
+    loss : Loss
+        The judge.
+    rows : Rows
+        The n test rows.
+    before, after : ndarray, shape (n,) or (n, n_classes)
+        Predictions of the model on all features and on the selected ones.
+    constant : ndarray, likewise
+        From `constant_prediction`.
+    mask : ndarray of bool, shape (d,)
+        The selected features.
+    units : ndarray of int, shape (n,)
+        From `resampling_units`.
+    seed : int
+        Of the resampling.
+    """
+    over = partial(
+        paired_interval, loss, rows, after=after, units=units, confidence=_CONFIDENCE, seed=seed
+    )
+    signs = partial(sign_test, loss, rows, after=after, units=units)
+    interval, n_units = over(before), int(units.max()) + 1
+    before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
+    constant_loss = _loss_if_any(loss, rows.y, constant, rows.weight)
+    over_constant, against_constant = None, None
+    if constant_loss is not None:
+        over_constant, against_constant = over(constant), signs(constant)
+    verdict = _verdict(interval, over_constant, n_units, is_all=bool(mask.all()))
+    since = _since(verdict, interval, over_constant, n_units)
+    sentence = _sentence(verdict, since, loss, mask, before_loss, after_loss, interval, n_units)
+    if constant_loss is not None and n_units < FEWEST_UNITS and not mask.all():
+        sentence += f" A constant, which looks at no feature, has the loss {constant_loss:.4g}."
+    elif constant_loss is not None and over_constant is not None:
+        sentence += _beside_constant(after_loss, constant_loss, over_constant, n_units)
+        if is_not_shown_better_than_constant(over_constant, n_units) and against_constant:
+            signs_said = signs_in_words(asdict(against_constant), n_units, len(rows))
+            balance = against_constant.lower - against_constant.higher
+            differ = balance * (after_loss - constant_loss) > 0
+            why = "; a few large losses decide the mean" if differ else ""
+            sentence += f" Against it, the loss is {signs_said}{why}."
+    return Comparison(
+        difference_of(after_loss, before_loss),
+        interval,
+        _CONFIDENCE,
+        n_units,
+        verdict,
+        sentence,
+        constant_loss,
+        over_constant,
+        signs(before),
+        against_constant,
+    )
+
+
+def constant_prediction(
+    loss: Loss, y: NDArray[Any], weight: Floats | None, n_rows: int, n_classes: int
+) -> Floats:
+    """Return the best that can be predicted without a look at any feature, as far as rows tell.
+
+    Of classes that is the share of each; of numbers the mean or the median, whichever has the lower
+    loss on the rows themselves: squared errors are lowest about the one, absolute ones about the
+    other.
+
+    Parameters
+    ----------
+    loss : Loss
+        The judge.
+    y : ndarray, shape (m,)
+        Targets of the rows.
+    weight : ndarray, shape (m,), or None
+        How much each counts.
+    n_rows : int
+        How many rows to predict.
+    n_classes : int
+        0 for regression.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+    """
+    if n_classes:
+        counts = np.bincount(y, weights=weight, minlength=n_classes)
+        return np.tile(counts / counts.sum(), (n_rows, 1))
+    mean = np.average(y, weights=weight)
+    median = np.quantile(y, 0.5, weights=weight, method="inverted_cdf")
+    losses = [_loss_if_any(loss, y, np.full(len(y), value), weight) for value in (mean, median)]
+    is_median = losses[1] is not None and (losses[0] is None or losses[1] < losses[0])
+    return np.full(n_rows, median if is_median else mean)
+
+
+def _loss_if_any(
+    loss: Loss, y: NDArray[Any], constant: Floats, weight: Floats | None
+) -> float | None:
+    """Return the loss of a constant; None where a scorer has no value for it, or refuses it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an undefined score comes back as NaN
+        try:
+            value = loss(y, constant, weight)
+        except ValueError:  # such as a deviance of numbers that must be above 0
+            return None
+    return value if math.isfinite(value) else None
+
+
+def is_not_shown_better_than_constant(over_constant: Interval | None, n_units: int) -> bool:
+    """Return whether enough units do not show that a loss is below that of a constant.
+
+    That does not show that it is no lower: the interval may hold zero because it is wide.
+    """
+    return over_constant is not None and n_units >= FEWEST_UNITS and over_constant[1] >= 0
+
+
+def _verdict(
+    interval: Interval | None, over_constant: Interval | None, n_units: int, *, is_all: bool
+) -> Verdict:
+    if is_all:
+        return "does not help"
+    if n_units >= FEWEST_UNITS and over_constant is not None and over_constant[0] >= 0:
+        return "does not help"  # a constant is as good: fewer features may still beat many
+    if interval is None or not is_decisive(interval, n_units):
+        return "cannot tell"
+    if interval[0] > 0:
+        return "does not help"
+    return "cannot tell" if is_not_shown_better_than_constant(over_constant, n_units) else "helps"
+
+
+def _since(
+    verdict: Verdict, interval: Interval | None, over_constant: Interval | None, n_units: int
+) -> str:
+    """Return why a verdict is not the one that the interval alone would give; often nothing."""
+    if over_constant is None or not is_not_shown_better_than_constant(over_constant, n_units):
+        return ""
+    if verdict == "does not help" and (interval is None or interval[0] <= 0):
+        return ", since a constant predicts as well"
+    if verdict == "cannot tell" and interval is not None and is_decisive(interval, n_units):
+        return ", since the model is not shown to be better than a constant"
+    return ""
+
+
+def too_few_units(n_units: int) -> str:
+    """Return that a test part has too little to compare by; nothing where it has enough."""
+    if n_units >= FEWEST_UNITS:
+        return ""
+    return (
+        f"The test part has too little to compare by, {n_units} where {FEWEST_UNITS} rows, groups "
+        "or blocks of time are needed"
+    )
+
+
+def is_decisive(interval: Interval, n_units: int) -> bool:
+    """Return whether an interval lies wholly on one side of zero, and enough units made it."""
+    return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
+
+
+def _sentence(
+    verdict: Verdict,
+    since: str,
+    loss: Loss,
+    mask: Mask,
+    before: float,
+    after: float,
+    interval: Interval | None,
+    n_units: int,
+) -> str:
+    kept, total = int(mask.sum()), len(mask)
+    if kept == total:
+        return f"Selection does not help here: {_every(total)} was kept."
+    difference = signed(difference_of(after, before))
+    measured = (
+        f"with {kept} of {total} features the test loss ({loss_in_words(loss.name)}) is "
+        f"{after:.4g} against {before:.4g} with all; difference {difference}, "
+        f"{interval_in_words(interval, _CONFIDENCE)}."
+    )
+    if lacking := too_few_units(n_units):
+        return f"{lacking}, so that no verdict is possible: {measured}"
+    return {
+        "helps": f"Selection helps: {measured}",
+        "does not help": f"Selection does not help here{since}: {measured}",
+        "cannot tell": f"This test part cannot tell whether selection helps{since}; it saves "
+        f"{_columns(total - kept)}: {measured}",
+    }[verdict]
+
+
+def _beside_constant(
+    loss: float, constant_loss: float, over_constant: Interval, n_units: int
+) -> str:
+    """Return how a loss compares to a constant's, if it is not shown to be below it."""
+    if not is_not_shown_better_than_constant(over_constant, n_units):
+        return ""
+    less = signed(difference_of(loss, constant_loss))
+    how = "is no better than" if over_constant[0] >= 0 else "is not shown to be better than"
+    return (
+        f" The model {how} a constant, which looks at no feature and has the loss "
+        f"{constant_loss:.4g}; difference {less}, {interval_in_words(over_constant, _CONFIDENCE)}."
+    )
+
+
+def signs_in_words(found: Mapping[str, Any], n_units: int, n_rows: int) -> str:
+    """Return in how many units a loss is lower or higher, with the p-value."""
+    p_value = f"= {found['p_value']:.2g}" if found["p_value"] >= _LEAST_P else f"< {_LEAST_P}"
+    return (
+        f"lower in {found['lower']} and higher in {found['higher']} of {n_units} "
+        f"{units_in_words(n_units, n_rows)} "
+        f"(sign test p {p_value})"
+    )
+
+
+def units_in_words(n_units: int, n_rows: int) -> str:
+    """Return what is resampled in a test part: rows, where there are as many units as rows."""
+    return "rows" if n_units == n_rows else "groups or blocks of time"
+
+
+def _every(total: int) -> str:
+    return "the one feature" if total == 1 else f"every one of the {total} features"
+
+
+def _columns(number: int) -> str:
+    return "1 column" if number == 1 else f"{number} columns"

@@ -1,0 +1,144 @@
+"""A Dask cluster, on this machine or elsewhere, opened for the length of a run.
+
+Dask is imported here, in `local_cluster`, `over_dask` and `placing`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.workers.dask_map import OverDask
+from chaffinch.tasks.workers.dask_preload import quiet_client
+from chaffinch.tasks.workers.interface import InProcess, Workers
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+logger = logging.getLogger(__name__)
+
+_SECONDS_TO_START = 120
+_SECONDS_TO_LOOK = 1  # whether a worker that has not come has died
+_SECONDS_TO_JOIN = 30  # workers of a cluster that grows when it is asked
+
+
+@contextmanager
+def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers]:
+    """Open the workers for the length of a run."""
+    if cluster == "none":
+        yield InProcess()
+        return
+    opened = ExitStack()
+
+    def connect() -> Client:
+        if cluster != "local":
+            client = opened.enter_context(closing(_connected(cluster, is_direct=False)))
+            _require_workers(client, cluster)
+            return client
+        from chaffinch.tasks.workers.local_cluster import local_cluster
+
+        n_processes = n_workers or len(os.sched_getaffinity(0))
+        try:
+            started = opened.enter_context(local_cluster(n_processes))
+        except (OSError, RuntimeError) as error:
+            raise WorkersError(_not_started(error)) from error
+        client = opened.enter_context(closing(_connected(started, is_direct=True)))
+        _wait_for(client, started, n_processes)  # rows go to those that are there
+        return client
+
+    workers = OverDask(connect)
+    try:
+        if cluster != "local":
+            workers.client  # noqa: B018 - a wrong address shows before any work is done
+        yield workers
+    finally:
+        with quiet_client():
+            opened.close()
+
+
+def _connected(address: Any, *, is_direct: bool) -> Client:
+    """Return a client; it talks to the workers through the scheduler where it may have to."""
+    from distributed import Client
+
+    if not is_direct:
+        _check_certificates(address)
+    try:
+        return Client(address, set_as_default=False, timeout="10s", direct_to_workers=is_direct)
+    except (OSError, ValueError) as error:
+        if is_direct:
+            raise WorkersError(_not_started(error)) from error
+        taking = " that takes the certificates in Dask's configuration" * _is_tls(address)
+        raise InputError(
+            f"no Dask scheduler{taking} answers at {address!r}; start one with `dask scheduler`, "
+            "or set cluster to local"
+        ) from error
+
+
+def _is_tls(address: str) -> bool:
+    return address.startswith(("tls:", "wss:"))
+
+
+def _check_certificates(address: str) -> None:
+    """Refuse an address with TLS if Dask's configuration names no certificates for it."""
+    import dask
+    from distributed import Security
+
+    if not _is_tls(address) or dask.config.get("distributed.client.security-loader"):
+        return
+    try:
+        arguments = Security().get_connection_args("client")
+        problem = "" if arguments["ssl_context"] else "none are named"
+    except OSError as error:
+        problem = f"they cannot be used ({error.strerror or error})"
+    if problem:
+        variables = ", ".join(
+            f"DASK_DISTRIBUTED__COMM__TLS__{name}"
+            for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+        )
+        raise InputError(
+            f"the scheduler at {address!r} needs certificates, but {problem}; set {variables} "
+            "to their files"
+        )
+
+
+def _not_started(error: BaseException | str) -> str:
+    return (
+        f"the local Dask cluster did not start ({error}); finished stages are kept, so run again, "
+        "or set cluster to none"
+    )
+
+
+def _require_workers(client: Client, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_SECONDS_TO_JOIN)
+    except TimeoutError as error:
+        raise InputError(
+            f"the Dask scheduler at {address!r} has no workers; start some with "
+            f"`dask worker {address}`"
+        ) from error
+
+
+def _wait_for(client: Client, started: Any, n_processes: int) -> None:
+    """Wait for all workers; what a worker that died as it started was to do, the others do."""
+    end = time.monotonic() + _SECONDS_TO_START
+    while time.monotonic() < end:
+        programs = [worker.process for worker in started.workers.values()]
+        n_coming = n_processes - sum(program.returncode is not None for program in programs)
+        if not n_coming:
+            raise WorkersError(_not_started("no worker survived its start"))
+        try:
+            client.wait_for_workers(n_coming, timeout=_SECONDS_TO_LOOK)
+        except TimeoutError:
+            continue
+        if n_coming < n_processes:
+            logger.warning("%d of %d workers started, the others died", n_coming, n_processes)
+        return
+    raise WorkersError(
+        f"{n_processes} workers must start within {_SECONDS_TO_START} s but did not; use fewer"
+    )

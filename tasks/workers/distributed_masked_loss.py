@@ -1,0 +1,136 @@
+"""Masked losses spread over workers: the engine's own numbers to the last bit, or no spreading.
+
+An engine that adds up rows is spread by rows: each worker keeps a part of them with its state, and
+a step moves a few vectors of sums. A black box is spread by masks. What is too quick to gain by it,
+or is neither, stays in this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Rows
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
+from chaffinch.tasks.selection.masked_loss.base import NotCovered
+from chaffinch.tasks.selection.masked_loss.distributed_rows import Asked, Part, PartedLoss, parts_of
+from chaffinch.tasks.selection.masked_loss.row_blocks import Nodes, RowSums
+
+logger = logging.getLogger(__name__)
+
+# Seconds below which a batch of masks, or what is saved of a step, is not worth asking workers for:
+# a batch is scheduled, which takes about 15 ms, and a step goes straight to them, which takes 3.
+_WORTH_A_BATCH, _WORTH_A_STEP = 0.02, 0.005
+_ROWS_TO_TIME = 4096  # no fewer than `check_rounding` reads: these decide for all
+_BYTES_A_SECOND = 1e8  # that rows are sent with over a gigabit network; one machine has twice that
+
+
+class Cluster(Protocol):
+    """What spreading needs of the workers."""
+
+    @property
+    def n_threads(self) -> int:
+        """Of all workers together."""
+        ...
+
+    def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
+        """Send one thing to every worker; what is returned maps a function over items, by batch.
+
+        The function takes the thing and a list of items to the list of their results.
+        """
+        ...
+
+    def for_each(self, things: Sequence[Any]) -> Callable[[Callable[..., Any], Any], list[Any]]:
+        """Send each thing to some worker; what is returned asks all of them the same question.
+
+        The function takes a thing and the question to an answer; a thing keeps what it changes in
+        itself, until its worker dies.
+        """
+        ...
+
+
+def spread_masked_loss(
+    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, workers: Cluster
+) -> MaskedLoss:
+    """Return the masked loss of a model, computed by workers where they are sooner done."""
+    n_timed = min(len(rows), _ROWS_TO_TIME)
+    some = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
+    if isinstance(some, BlackBox):
+        return _spread_masks(MaskEvaluator(model, rows, loss, baseline), workers)
+    reason = _reason_to_stay(some, rows, n_timed, workers)
+    if isinstance(some, RowSums) and not reason:
+        n_parts = workers.n_threads
+        parts = parts_of(model, rows, loss, baseline, some.rows_in_block, n_parts)
+        ask = workers.for_each(parts)
+        weight = float(len(rows) if rows.weight is None else rows.weight.sum())
+        n_blocks = -(-len(rows) // some.rows_in_block)
+
+        def ask_all(asked: Asked) -> list[Nodes]:
+            return ask(Part.answer, asked)
+
+        evaluator = MaskEvaluator(model, rows, loss, baseline)
+
+        def exactly(masks: Mask) -> Floats:
+            return evaluator(list(masks))
+
+        asks_the_model = some.exactly is not None
+        parted = PartedLoss(some, weight, n_blocks, ask_all, exactly if asks_the_model else None)
+        try:
+            parted.loss  # noqa: B018 - rows that no engine covers show before anything is asked
+        except NotCovered as uncovered:
+            logger.info("masked losses by one prediction each: %s", uncovered)
+            return _spread_masks(evaluator, workers)
+        return parted
+    logger.info("masked losses stay in this process: %s", reason)
+    return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
+
+
+def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster) -> str:
+    """Return why an engine is not worth spreading; "" if it is."""
+    if not (isinstance(some, RowSums) and some.is_summed):
+        return "their engine does not add up rows"
+    some.without_each()  # what is compiled at the first call is not to be timed
+    start = time.perf_counter()
+    some.without_each()
+    seconds = len(rows) / n_timed * (time.perf_counter() - start)
+    logger.info("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
+    if seconds < _WORTH_A_STEP:
+        return "that is less than it takes to ask the workers"
+    n_threads = workers.n_threads
+    gain = seconds * (1 - 1 / n_threads)
+    if gain < _WORTH_A_STEP:
+        return f"sharing a step out to {n_threads} would gain less than it takes to ask them"
+    # a walk has a step for each feature, and the last ones ask about few
+    gain_of_a_walk = gain * rows.X.shape[1] / 2
+    if gain_of_a_walk - rows.X.nbytes / _BYTES_A_SECOND < _WORTH_A_STEP:
+        return f"sending {rows.X.nbytes / 1e6:.0f} MB would take longer than a walk would gain"
+    return ""
+
+
+def _spread_masks(evaluator: MaskEvaluator, workers: Cluster) -> BlackBox:
+    """Return a black box that sends the workers each batch of masks that takes long enough."""
+    seconds_per_mask = 0.0
+    evaluate_there: Callable[..., list[Any]] | None = None
+
+    def evaluate(masks: Sequence[Mask]) -> Floats:
+        nonlocal seconds_per_mask, evaluate_there
+        if len(masks) == 1 or seconds_per_mask * len(masks) < _WORTH_A_BATCH:
+            start = time.perf_counter()
+            losses = evaluator(masks)
+            seconds_per_mask = (time.perf_counter() - start) / len(masks)
+            return losses
+        if evaluate_there is None:
+            logger.info("masked losses go to the workers: %.1f ms each", 1e3 * seconds_per_mask)
+            evaluate_there = workers.for_batches(evaluator)
+        return np.array(evaluate_there(_evaluate, masks))
+
+    return BlackBox(evaluator, evaluate)
+
+
+def _evaluate(evaluator: MaskEvaluator, masks: list[Mask]) -> list[float]:
+    return list(evaluator(masks).tolist())

@@ -1,0 +1,91 @@
+"""What a stage sees of those who compute, and the simplest of them: this process.
+
+A stage asks for one thing, `Workers.map`: the same function over many small items with one large
+thing in common. Which worker computes what never shows in a result, so that every kind of workers
+gives the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Protocol, TypeVar
+
+from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss import masked_loss
+
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+OnDone = Callable[[int, int], None]
+
+
+class Workers(Protocol):
+    """Runs one function over many items."""
+
+    @property
+    def n_threads(self) -> int:
+        """How many items are worked on at a time, at least 1."""
+        ...
+
+    def map(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        items: Sequence[Item],
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """Return ``[function(shared, item) for item in items]``.
+
+        `on_done` is called with the number of items done and the number in all.
+        """
+        ...
+
+    def as_done(
+        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
+    ) -> Generator[tuple[int, Result], None, None]:
+        """Yield the number of each item and its result as soon as it is there, in any order.
+
+        What is left to do when the iterator is closed is not begun.
+        """
+        ...
+
+    def masked_loss(
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+    ) -> MaskedLoss:
+        """Return the masked loss of a model, computed by these workers; see `masked_loss`."""
+        ...
+
+
+class InProcess:
+    """Every item in this process, one after the other."""
+
+    n_threads = 1
+
+    def map(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        items: Sequence[Item],
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """See `Workers.map`."""
+        results = []
+        for item in items:
+            results.append(function(shared, item))
+            if on_done is not None:
+                on_done(len(results), len(items))
+        return results
+
+    def as_done(
+        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
+    ) -> Generator[tuple[int, Result], None, None]:
+        """See `Workers.as_done`."""
+        for number, item in enumerate(items):
+            yield number, function(shared, item)
+
+    def masked_loss(
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+    ) -> MaskedLoss:
+        """See `Workers.masked_loss`."""
+        return masked_loss(model, rows, loss, baseline)

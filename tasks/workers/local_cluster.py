@@ -1,0 +1,130 @@
+"""A Dask cluster of programs on this machine, closed whatever becomes of them meanwhile.
+
+Dask's own `SubprocessCluster`, but for two things that would end a run that was done in an error,
+and leave the other workers. To close a worker that is just being started again, it kills processes
+that may have ended since it looked for them, and fails of it. And of a worker that died before the
+cluster had heard of it, it knows no name, which it says when it is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+from distributed import Security, SpecCluster
+from distributed.deploy.subprocess import Subprocess, SubprocessScheduler, SubprocessWorker
+
+from chaffinch.tasks.workers.dask_preload import dask_programs
+from chaffinch.tasks.workers.signals import helpers_shielded
+
+_HOST = "127.0.0.1"
+_ORPHANS = ["chaffinch.tasks.workers.dask_preload"]
+_SECONDS_TO_LOOK = 0.01
+
+
+class _Closed(Subprocess):
+    """A program that is closed for good."""
+
+    async def close(self) -> None:
+        """Kill it and all that it has started.
+
+        It is halted first: it would start another worker in place of one that is killed before it,
+        and its programs would complain of each other's end.
+        """
+        while True:
+            try:
+                if self.process and self.process.returncode is None:
+                    psutil.Process(self.process.pid).suspend()
+                await super().close()
+            except psutil.NoSuchProcess:  # one of them ended between the look and the kill
+                await asyncio.sleep(_SECONDS_TO_LOOK)
+            else:
+                return
+
+
+class _Scheduler(_Closed, SubprocessScheduler):
+    """See `_Closed`."""
+
+
+class _Worker(_Closed, SubprocessWorker):
+    """See `_Closed`."""
+
+
+class _Cluster(SpecCluster):
+    """One that takes no notice of the end of workers that it has not heard of."""
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        if op != "remove" or msg in self.scheduler_info["workers"]:
+            super()._update_worker_status(op, msg)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def local_cluster(n_workers: int) -> Iterator[SpecCluster]:
+    """Run a scheduler and workers of one thread each, which only this program can use.
+
+    They are programs of their own, so that a caller's script needs no `if __name__` guard. All
+    connections need a key that is made for this cluster. The key, and every other file of the
+    cluster, is in a private temporary folder, which is removed at the end.
+    """
+    with ExitStack() as opened:
+        folder = opened.enter_context(
+            TemporaryDirectory(prefix="chaffinch-dask-", ignore_cleanup_errors=True)
+        )
+        security = _security(Path(folder))
+        with helpers_shielded(), dask_programs(folder):  # a signal that waits comes at its end
+            cluster = opened.enter_context(closing(_started(n_workers, folder, security)))
+        yield cluster
+
+
+def _security(folder: Path) -> dict[str, Any]:
+    """Write a new key and certificate, and return the arguments of `Security` that name them."""
+    made = Security.temporary()
+    files = {"key": made.tls_worker_key, "cert": made.tls_worker_cert}
+    for name, content in files.items():
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_text(content)
+    roles = ("client", "scheduler", "worker")
+    named = {f"tls_{role}_{name}": str(folder / name) for role in roles for name in files}
+    return {"require_encryption": True, "tls_ca_file": str(folder / "cert"), **named}
+
+
+def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecCluster:
+    # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
+    single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
+    orphans = [[str(os.getpid()), folder]]
+    scheduler = {
+        "host": _HOST,
+        "port": 0,
+        "dashboard": False,
+        "dashboard_address": f"{_HOST}:0",
+        "scheduler_file": f"{folder}/scheduler.json",
+        "security": security,
+        "preload": _ORPHANS,
+        "preload_argv": orphans,
+    }
+    worker = {
+        "host": _HOST,
+        "nthreads": 1,
+        "env": single,
+        "memory_limit": 0,
+        "dashboard": False,
+        "silence_logs": logging.WARNING,
+        "security": security,
+        "preload_nanny": _ORPHANS,
+        "preload_nanny_argv": orphans,
+    }
+    of_workers = {"cls": _Worker, "options": {"worker_kwargs": worker}}
+    return _Cluster(  # type: ignore[no-untyped-call]
+        workers=dict.fromkeys(range(n_workers), of_workers),
+        scheduler={"cls": _Scheduler, "options": {"scheduler_kwargs": scheduler}},
+        worker=of_workers,
+        silence_logs=logging.WARNING,
+        security=Security(**security),
+    )

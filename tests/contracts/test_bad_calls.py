@@ -1,0 +1,238 @@
+"""What is no file, table, name, path or estimator is told in one line, whoever asks."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.flows.cli.main import main
+from tests.made_up import N, bad_table
+from tests.refusals import AMOUNTS, chaffinch_run, changed, left_in, select
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    (tmp_path / "prices_2026.csv").write_text("a,y\n1,2\n")
+    missing = tmp_path / "prices_2025.csv"
+    message = f"there is no file {missing}; nearest: prices_2026.csv"
+
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(missing, "y")
+    assert str(refusal.value) == message
+    done = chaffinch_run("run", missing, "--target", "y", "--store", tmp_path / "store")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.csv", b"", "none.csv is empty; give a header and at least one row"),
+        ("head.csv", b"a,b,y\n", "head.csv has columns but no rows; give at least one"),
+        ("twice.csv", b"a,a,y\n1,2,3\n", "twice.csv names column 'a' twice, at positions 1 and 2; "
+         "rename one"),
+        ("ragged.csv", b"a,y\n1,2\n1,2,3\n", "row 2 of ragged.csv must have 2 fields as the "
+         "header but has 3; mend it, or quote fields that hold ','"),
+        ("torn.parquet", b"PAR1", "torn.parquet is no readable Parquet file: "),
+        ("table.xlsx", b"PK", "table.xlsx has no known ending; give a path to .csv, .tsv, .txt"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_table(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(tmp_path / name, "y", store=tmp_path / "store")
+    assert str(refusal.value).startswith(message)
+    assert "\n" not in str(refusal.value)
+    assert not left_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "z"}, "target 'z' is no column of the table; it has 'a', 'b' and 'y'"),
+        ({"drop": ["z"]}, "there is no column 'z'; there are 'a', 'b' and 'y'"),
+        ({"keep": ["z"]}, "keep column 'z' is no column of the table; it has 'a', 'b' and 'y'"),
+    ],
+)
+def test_names_are_looked_up_in_the_header_before_the_rows_are_read(options, message, tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,y\n1,2,3\nthis row cannot be read\n")
+    with pytest.raises(InputError) as refusal:
+        select(tmp_path / "x.csv", **options)
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize("source", [None, 3, [[1, 2]], {"a": [1]}, np.ones((3, 2))])
+def test_what_is_no_table_at_all(source):
+    with pytest.raises(InputError, match=r"a source must be a path to \.csv") as refusal:
+        chaffinch.select(source, "y")
+    assert str(refusal.value).endswith(f"but is {type(source).__name__}")
+
+
+@pytest.mark.parametrize("options", [{"loss": "#"}, {"parameters": {"#": 1}}, {"model": "#"}])
+def test_a_name_like_none_is_not_answered_with_all_there_are(options):
+    with pytest.raises(InputError, match=r"known are|give lightgbm") as refusal:
+        select(bad_table(), **options)
+    assert len(str(refusal.value)) < 400
+
+
+TABLE_IN_PLACE_OF = [
+    pytest.param(lambda table: chaffinch.reselect(table, table), "a former run", id="former"),
+    pytest.param(lambda table: chaffinch.load_contract(table), "a former run", id="contract"),
+    pytest.param(lambda table: chaffinch.difference(table, table), "a former run", id="before"),
+    pytest.param(lambda table: chaffinch.select(table, table), "target", id="target"),
+    pytest.param(lambda table: chaffinch.compare(table, table), "target", id="compared"),
+    pytest.param(lambda table: chaffinch.with_history(table, "y", time=table), "time", id="time"),
+]
+TABLE_IN_PLACE_OF += [
+    pytest.param(lambda table, o=o: chaffinch.select(table, "y", **{o: table}), said, id=o)
+    for o, said in {
+        "model": "an estimator",
+        **{option: option for option in ("weight", "method", "loss", "alternatives", "store")},
+        **{option: option for option in ("cluster", "n_features", "baseline", "series", "scale")},
+    }.items()
+]
+
+
+@pytest.mark.parametrize(("call", "said"), TABLE_IN_PLACE_OF)
+def test_a_table_in_place_of_a_name_is_told_by_its_type(call, said):
+    with pytest.raises(InputError, match=rf"^{said} must .* of type DataFrame") as refusal:
+        call(bad_table())
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_a_table_in_place_of_a_run_is_told_by_its_type(tmp_path):
+    chaffinch.select(bad_table(), "y", model="linear", store=tmp_path)
+    for call in (chaffinch.load_run, chaffinch.promote, chaffinch.promotions, chaffinch.rollback):
+        with pytest.raises(InputError, match=r"^a name must be text but is of type DataFrame$"):
+            call(bad_table(), store=tmp_path)
+
+
+@pytest.mark.parametrize("model", [3, Ridge, lambda: None])
+def test_what_is_no_estimator(model):
+    with pytest.raises(InputError, match="an estimator must be an instance with scikit-learn's"):
+        chaffinch.select(bad_table(), "y", model=model)
+
+
+def test_an_estimator_that_does_not_fit_the_target(tmp_path):
+    with pytest.raises(InputError, match="Ridge is no classifier but the target is a class"):
+        chaffinch.select(bad_table(), "y", model=Ridge(), store=tmp_path)
+    assert not left_in(tmp_path)
+
+
+def test_an_estimator_that_no_file_can_bring_back():
+    nameless = make_pipeline(FunctionTransformer(lambda X: X), LogisticRegression())
+    with pytest.raises(InputError, match="<lambda>, which cannot be kept in a file; define the"):
+        chaffinch.select(bad_table(), "y", model=nameless)
+
+
+def test_a_model_that_turns_out_unable_to_learn_the_table():
+    with pytest.raises(InputError, match="model MultinomialNB cannot be fitted, try another: Neg"):
+        chaffinch.select(bad_table(), "y", model="MultinomialNB")
+
+
+def test_rows_are_counted_as_in_the_users_file(tmp_path):
+    for row in (0, 17, N - 1):
+        table = bad_table(y=changed(["no", "yes"] * 30, row, None))
+        table.to_csv(tmp_path / "table.csv", index=False)
+        for source in (table, tmp_path / "table.csv"):
+            with pytest.raises(InputError, match=f"first in row {row + 1}: "):
+                chaffinch.select(source, "y", drop=["c"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing option '--target'."),
+        (("--target", "y", "--folds", "five"), "Invalid value for '--folds': 'five' is not a"),
+        (("--target", "y", "--task", "ranking"), "Invalid value for '--task': 'ranking' is"),
+        (("--target", "y", "--kep", "a"), "No such option '--kep'."),
+    ],
+)  # fmt: skip
+def test_what_the_command_line_itself_refuses(arguments, message):
+    done = chaffinch_run("run", "table.csv", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: {message}")
+    assert done.stderr.count("\n") == 1
+
+
+LONG = "x" * 300
+PATHS = [
+    (LONG, "is too long, with 300 bytes and 300 in one level of it"),
+    (f"{LONG}/orders.csv", "is too long, with 311 bytes and 300 in one level of it"),
+    ("y/" * 3000, "is too long, with 5,999 bytes and 1 in one level of it"),
+    ("orders\0.csv", r"'orders\x00.csv' holds "),
+    ("orders\ud800.csv", r"'orders\ud800.csv' holds a character that no path can"),
+]
+DOORS = {
+    "select": lambda given, _: chaffinch.select(given, "y"),
+    "store": lambda given, _: chaffinch.select(bad_table(), "y", store=given),
+    "load_run": lambda given, _: chaffinch.load_run("any", store=given),
+    "load_contract": lambda given, _: chaffinch.load_contract(given),
+    "open_shuffled": lambda given, _: chaffinch.open_shuffled(given),
+    "shuffle": lambda given, rows: chaffinch.shuffle_parquet(rows, given, target="y"),
+    "start": lambda given, _: chaffinch.differentiable_selection(
+        np.eye(60, 4), np.arange(60.0), n_features=2, start=given
+    ),
+    "checkpoint": lambda given, _: chaffinch.probabilistic_selection(
+        np.eye(60, 4), np.arange(60.0), n_features=2, checkpoint=given
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("given", "said"), PATHS, ids=["long", "below", "deep", "nul", "half"])
+def test_a_path_that_no_file_can_have(door, given, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parquet = tmp_path / "numbers.parquet"
+    bad_table()[["a", "b"]].assign(y=AMOUNTS).to_parquet(parquet)
+    with pytest.raises(InputError) as refusal:
+        DOORS[door](given, parquet)
+    assert said in str(refusal.value)
+    assert len(str(refusal.value)) < 200
+    assert str(refusal.value).isprintable()
+    assert list(tmp_path.iterdir()) == [parquet]
+
+
+def test_a_picture_by_a_name_that_no_file_can_have(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="is too long, with 304 bytes"):
+        chaffinch.draw_scores(np.ones(4), f"{LONG}.png", shape=(2, 2))
+    below = "new/" + "x" * 300 + ".png"  # in a folder that is not there, where nobody can look
+    with pytest.raises(InputError, match="is too long, with 308 bytes and 304 in one level"):
+        chaffinch.draw_scores(np.ones(4), below, shape=(2, 2))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", LONG, "--target", "y"],
+        ["columns", LONG],
+        ["reselect", LONG, "orders.csv"],
+        ["descend", LONG, "--to", "chosen", "--penalty", "1"],
+        ["runs", "--store", LONG],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_path_that_is_too_long_at_the_command_line(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["chaffinch", *command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"Error: path '{LONG[:40]}...' is too long, with 300 bytes and 300 in")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["", " "])
+def test_a_run_of_no_name(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = "a run must be named but is empty text; give a run's name, its folder or its selection"
+    for door in (chaffinch.load_contract, lambda run: chaffinch.reselect(run, bad_table())):
+        with pytest.raises(InputError) as refusal:
+            door(given)
+        assert str(refusal.value) == f"{said}.json"

@@ -1,0 +1,376 @@
+"""A store that is in the way, full, read-only or damaged; workers that are not there."""
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import dask.distributed  # its defaults must be there before a setting is changed
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+import chaffinch
+from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.flows.cli.main import main
+from chaffinch.storage.files import path_from
+from tests.made_up import bad_table, good_table
+from tests.refusals import chaffinch_run, left_in
+
+QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A store with one finished run of a small table."""
+    store = tmp_path_factory.mktemp("finished")
+    return store, chaffinch.select(bad_table(), "y", model=QUICK, store=store)
+
+
+def snapshot(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "stages").iterdir()}
+
+
+def test_a_store_is_on_this_disk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="store must be on this disk but is an address; give a pa"):
+        chaffinch.select(bad_table(), "y", store="s3://shop/store")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_path_that_only_a_shell_writes_out_is_refused(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given, said = kind("~/kept"), r"^{} must be a path written out but '~/kept' begins with '~'; "
+    with pytest.raises(InputError, match=said.format("store") + "give what os.path.expanduser"):
+        chaffinch.select(bad_table(), "y", store=given)
+    with pytest.raises(InputError, match=said.format("checkpoint")):
+        chaffinch.probabilistic_selection(np.eye(9), np.arange(9.0), checkpoint=given)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="a path written out"):
+        path_from("~", "store")
+    assert path_from("a/~b", "store") == Path("a/~b")
+
+
+@pytest.mark.parametrize("below", ["", "store"])
+def test_a_file_where_the_store_should_be(below, tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    store = tmp_path / "notes" / below
+    message = f"store {store} cannot be made because a file has its place; name another store"
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(bad_table(), "y", store=store)
+    assert str(refusal.value) == message
+
+    bad_table().to_csv(tmp_path / "table.csv", index=False)
+    done = chaffinch_run("run", tmp_path / "table.csv", "--target", "y", "--store", store)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder can be made in /proc")
+def test_a_store_where_no_folder_can_be_made():
+    for store in ("/proc/x", "/proc/x/store"):
+        with pytest.raises(InputError, match=f"^no folder can be made at {store}; name another st"):
+            chaffinch.select(bad_table(), "y", store=store)
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder on a file system that is mounted read-only, which binds root as well."""
+    folder = tmp_path / "read-only"
+    folder.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    read_only_flag = 1
+    if libc.mount(b"none", bytes(folder), b"tmpfs", read_only_flag, None):
+        pytest.skip(f"mounting is not allowed here: {os.strerror(ctypes.get_errno())}")
+    yield folder
+    libc.umount(bytes(folder))
+
+
+def test_a_store_in_a_read_only_folder(read_only):
+    for store in (read_only, read_only / "store"):
+        with pytest.raises(InputError, match=r"is not allowed; make the folder writable or name"):
+            chaffinch.select(bad_table(), "y", store=store)
+
+
+FULL = """
+import resource, sys
+import chaffinch
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+table, store = sys.argv[2:]
+try:
+    chaffinch.select(table, "target", model=chaffinch.ModelSettings(tuning="none"), store=store)
+except chaffinch.StorageError as error:
+    sys.exit(f"Error: {error}")
+"""
+
+
+@pytest.mark.e2e
+def test_a_disk_that_is_full_in_the_middle_of_a_run(tmp_path):
+    table, store = tmp_path / "table.csv", tmp_path / "store"
+    load_breast_cancer(as_frame=True).frame.to_csv(table, index=False)
+    room_for_the_table_but_no_report = 250_000
+
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(room_for_the_table_but_no_report), table, store],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: no space left for a file of this size on the device of ")
+    assert done.stderr.endswith(": free some or name another place\n")
+    assert done.stderr.count("\n") == 1
+    assert not list(store.rglob(".aside-*"))
+    (run,) = (store / "runs").iterdir()
+    before = snapshot(run)
+    assert before
+    with pytest.raises(InputError, match="is not finished; run it again and it goes on"):
+        chaffinch.load_run(run.name, store=store)
+
+    result = chaffinch.select(table, "target", model=ModelSettings(tuning="none"), store=store)
+    assert result.run == run.name
+    assert before.items() < snapshot(run).items()
+
+
+@pytest.mark.e2e
+def test_a_disk_without_room_for_the_table_at_the_command_line(tmp_path):
+    load_breast_cancer(as_frame=True).frame.to_csv(tmp_path / "table.csv", index=False)
+    limit = (
+        "import resource;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY));"
+    )
+    done = chaffinch_run(
+        "run", tmp_path / "table.csv", "--target", "target", "--store", tmp_path / "store",
+        preamble=limit,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: no space left for a file of this size")
+    assert done.stderr.count("\n") == 1
+    assert not left_in(tmp_path)
+
+
+TELLS_THE_TIME = ("stages/optimise_mask.json", "report.html")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["stages/optimise_mask.json", "elimination.parquet", "splits.parquet", "model/model.txt",
+     "profile.json", "selection.json", "report.html"],
+)  # fmt: skip
+def test_a_truncated_file_is_made_again(damaged, finished):
+    store, result = finished
+    path = result.folder / damaged
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+
+    again = chaffinch.select(bad_table(), "y", model=QUICK, store=store)
+    assert again.contract == result.contract
+    if damaged in TELLS_THE_TIME:
+        assert len(path.read_bytes()) > 0.9 * len(whole)
+    else:
+        assert path.read_bytes() == whole
+
+
+def test_a_truncated_table_is_made_again(finished):
+    store, result = finished
+    (parquet,) = (store / "datasets").rglob("table.parquet")
+    whole = parquet.read_bytes()
+    parquet.write_bytes(whole[:-100])
+
+    assert chaffinch.select(bad_table(), "y", model=QUICK, store=store).run == result.run
+    assert parquet.read_bytes() == whole
+
+
+def without_the_store(store):
+    shutil.rmtree(store)
+
+
+def with_other_files(store):
+    for path in store.glob("runs/*/*"):
+        if path.is_file() and path.name not in (".lock", "run.json"):
+            path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("do", [without_the_store, with_other_files], ids=lambda do: do.__name__)
+def test_a_store_that_is_changed_amid_a_run_is_a_storage_error_in_one_line(do, tmp_path):
+    """At the beginning of every stage; the same call again is right."""
+
+    def selected(on_progress):
+        quick = ModelSettings(name="linear", tuning="none")
+        return chaffinch.select(bad_table(), "y", method="anova_f", n_features=2, model=quick,
+                                store=tmp_path / "store", on_progress=on_progress)  # fmt: skip
+
+    moments = []
+    whole = selected(lambda *moment: moments.append(moment))
+    refused = 0
+    for moment in (one for one in moments if one[1:] == (0, 1)):
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
+
+        def change(*reached, moment=moment):
+            if reached == moment:
+                do(tmp_path / "store")
+
+        try:
+            selected(change)
+        except StorageError as error:
+            assert str(error).isprintable()  # noqa: PT017 - others are raised
+            refused += 1
+    assert refused >= 5
+    assert selected(lambda *_: None).contract == whole.contract
+
+
+def test_a_run_that_is_not_there(finished):
+    store, result = finished
+    almost = result.run[:-1]
+    message = f"there is no run {almost!r} in {store}; nearest: {result.run}"
+    with pytest.raises(InputError) as refusal:
+        chaffinch.load_run(almost, store=store)
+    assert str(refusal.value) == message
+
+    done = chaffinch_run("show", almost, "--store", store)
+    shown = message.replace("there is no run", "there is no run or comparison")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {shown}\n")
+
+
+@pytest.mark.parametrize("command", [["show", "any"], ["runs"]])
+def test_a_store_that_is_not_there(command, tmp_path):
+    done = chaffinch_run(*command, "--store", tmp_path / "none")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"Error: there is no store at {tmp_path / 'none'}; name the one that runs were given\n"
+    )
+    assert not (tmp_path / "none").exists()
+
+
+EMPTY = "store must be named but is empty text; give a path"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "{table}", "--target", "y"],
+        ["compare", "{table}", "--target", "y"],
+        ["reselect", "any", "{table}"],
+        ["runs"],
+        ["show", "any"],
+        ["columns", "any"],
+        ["diff", "any", "other"],
+        ["promote", "any"],
+        ["promoted"],
+        ["rollback", "any"],
+    ],
+    ids=lambda command: command[0],
+)
+@pytest.mark.parametrize("store", ["", " "])
+def test_a_store_of_no_name_at_the_command_line(command, store, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "orders.csv"
+    bad_table().to_csv(table, index=False)
+    given = [part.format(table=table) for part in command]
+    monkeypatch.setattr(sys, "argv", ["chaffinch", *given, "--store", store])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (2, f"Error: {EMPTY}\n")
+    assert list(tmp_path.iterdir()) == [table]
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        lambda: chaffinch.ExecutionSettings(store=""),
+        lambda: chaffinch.select(bad_table(), "y", store=""),
+        lambda: chaffinch.compare([bad_table()], "y", store=""),
+        lambda: chaffinch.load_run("any", store=""),
+        lambda: chaffinch.load_contract("any", store=""),
+        lambda: chaffinch.reselect("any", bad_table(), store=""),
+        lambda: chaffinch.difference("any", "other", store=""),
+        lambda: chaffinch.promote("any", store=""),
+        lambda: chaffinch.promoted("any", store=""),
+        lambda: chaffinch.promotions("any", store=""),
+        lambda: chaffinch.rollback("any", store=""),
+    ],
+)
+def test_a_store_of_no_name_in_python(door, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as refusal:
+        door()
+    assert str(refusal.value) == EMPTY
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_in_the_present_folder_is_named_by_a_dot():
+    assert chaffinch.ExecutionSettings(store=".").store == Path()
+
+
+def test_a_run_name_that_leads_elsewhere(finished):
+    with pytest.raises(InputError, match=r"a name must be 1\.\.120 of"):
+        chaffinch.load_run("../../etc", store=finished[0])
+
+
+def test_a_store_of_a_later_release(tmp_path):
+    (tmp_path / "store.json").write_text(json.dumps({"format_version": 99}))
+    with pytest.raises(StorageError, match=r"was written by a later release \(format 99\)"):
+        chaffinch.select(bad_table(), "y", store=tmp_path)
+
+
+@pytest.mark.e2e  # it is waited for
+def test_a_scheduler_that_does_not_answer(tmp_path):
+    nobody = "tcp://127.0.0.1:9"
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(bad_table(), "y", cluster=nobody, store=tmp_path)
+    assert str(refusal.value) == (
+        f"no Dask scheduler answers at {nobody!r}; start one with `dask scheduler`, or set "
+        "cluster to local"
+    )
+    assert not left_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("named", "problem"),
+    [
+        ("", "none are named"),
+        ("no_file", "they cannot be used (No such file or directory)"),
+    ],
+)
+def test_a_scheduler_with_tls_but_no_certificates(tmp_path, named, problem):
+    address, name = "tls://127.0.0.1:9", "DASK_DISTRIBUTED__COMM__TLS__{}".format
+    files = dict.fromkeys(("ca-file", "client.cert", "client.key"), named or None)
+    with (
+        dask.config.set({f"distributed.comm.tls.{key}": file for key, file in files.items()}),
+        pytest.raises(InputError) as refusal,
+    ):
+        chaffinch.select(bad_table(), "y", cluster=address, store=tmp_path)
+    assert str(refusal.value) == (
+        f"the scheduler at {address!r} needs certificates, but {problem}; set {name('CA_FILE')}, "
+        f"{name('CLIENT__CERT')}, {name('CLIENT__KEY')} to their files"
+    )
+    assert not left_in(tmp_path)
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    chaffinch.select(bad_table(), "y", model=QUICK)
+    with pytest.raises(InputError):
+        chaffinch.select(bad_table(y="no"), "y", model=QUICK)
+    assert not list(Path(tmp_path).iterdir())
+
+
+def test_a_damaged_run_is_listed_beside_the_others(tmp_path):
+    names = [
+        chaffinch.select(
+            good_table(),
+            "churned",
+            model=ModelSettings(name="linear"),
+            n_features=n,
+            store=tmp_path,
+        ).run
+        for n in (2, 3)
+    ]
+    (tmp_path / "runs" / names[0] / "run.json").write_bytes(b"")
+    listed = chaffinch_run("runs", "--store", tmp_path, "--json")
+    assert listed.returncode == 0
+    states = {entry["run"]: entry["state"] for entry in json.loads(listed.stdout)}
+    assert states == {names[0]: "damaged", names[1]: "finished"}
+    assert names[0] in chaffinch_run("runs", "--store", tmp_path).stdout

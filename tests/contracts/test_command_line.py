@@ -1,0 +1,323 @@
+"""The command line: what it prints where, in words and in JSON, and how quickly it helps."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import click
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import chaffinch
+from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.flows.cli.commands import cli, exit_code
+from chaffinch.tasks.errors import WorkersError
+from tests.made_up import good_table
+from tests.refusals import COMMAND, chaffinch_run
+
+HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
+COMMANDS = {
+    "run": ("DATA", "--target", "--method", "--n-features", "--keep", "--store", "--json"),
+    "reselect": ("RUN", "DATA", "--target", "--gain", "--slack", "--seed", "--store", "--json"),
+    "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),
+    "columns": ("RUN", "--as", "--table", "--dialect", "--source", "--store"),
+    "shuffle": ("FILES", "--to", "--target", "--sparse", "--zero-based", "--one-based", "--json"),
+    "descend": ("TABLE", "--to", "--n-features", "--penalty", "--start", "--cluster", "--json"),
+    "announce": ("DATA", "--name"),
+    "automations": ("--webhook",),
+    "diff": ("BEFORE", "AFTER", "--store", "--json"),
+    "promote": ("RUN", "--as", "--reason", "--store", "--json"),
+    "promoted": ("NAME", "--store", "--json"),
+    "rollback": ("NAME", "--reason", "--store", "--json"),
+    "runs": ("--store", "--json"),
+    "show": ("RUN", "--store", "--json"),
+    "serve": ("--data", "--target", "--cron", "--name", "--promote", "--store", "--cluster",
+              "--retries", "--retry-delay", "--timeout", "--stage-timeout"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store with two finished runs and one unfinished."""
+    store = tmp_path_factory.mktemp("store")
+    for n_features in (1, 2):
+        chaffinch.select(
+            good_table(), "churned", method="flbmo", n_features=n_features,
+            model=ModelSettings(tuning="none"), store=store,
+        )  # fmt: skip
+    with pytest.raises(chaffinch.InputError, match="MultinomialNB cannot be fitted"):
+        chaffinch.select(good_table(), "churned", model="MultinomialNB", store=store)
+    return store
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("prefect")
+def test_run_with_names_that_need_quotes_prints_json_alone(tmp_path):
+    names = {"noise_1": "noise, loud", "noise_2": 'noise "2"', "age": "Alter (Jahre)"}
+    table = good_table().rename(columns=names)
+    table.to_csv(tmp_path / "table.csv", index=False)
+    done = chaffinch_run(
+        "run", tmp_path / "table.csv", "--target", "churned", "--method", "flbmo",
+        "--n-features", 3, "--keep", '"noise, loud",Alter (Jahre)', "--drop", '"noise ""2"""',
+        "--tuning", "none", "--cluster", "none", "--store", tmp_path / "store", "--json",
+        home=tmp_path / "prefect",
+    )  # fmt: skip
+    assert done.returncode == 0
+    contract = json.loads(done.stdout)
+    assert {"Alter (Jahre)", "noise, loud"} < {f["name"] for f in contract["features"]}
+    assert len(contract["features"]) == 3
+    assert {"name": 'noise "2"', "reason": "left out as asked"} in contract["dropped"]
+    assert contract["settings"]["columns"]["keep"] == ["Alter (Jahre)", "noise, loud"]
+    folder = Path(contract["folder"])
+    assert (folder.name, folder.parent) == (contract["run"], tmp_path / "store" / "runs")
+
+    again = chaffinch_run("show", contract["run"], "--store", tmp_path / "store", "--json")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert json.loads(again.stdout) == contract
+    assert json.loads((folder / "selection.json").read_text()).items() <= contract.items()
+
+
+@pytest.mark.e2e
+def test_runs_as_a_table_newest_first(store):
+    done = chaffinch_run("runs", "--store", store)
+    assert (done.returncode, done.stderr) == (0, "")
+    words = ("created (UTC)", "unfinished at train base model", "2 of 6", "1 of 6")
+    places = [done.stdout.index(these) for these in words]
+    assert places == sorted(places)
+    assert done.stdout.endswith(
+        "An unfinished run goes on, or says again why it cannot, when the command that began it "
+        "is given again.\n"
+    )
+    for run in (store / "runs").iterdir():
+        assert f" {run.name} " in done.stdout
+
+
+@pytest.mark.e2e
+def test_runs_as_json(store):
+    done = chaffinch_run("runs", "--store", store, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    unfinished, two, one = json.loads(done.stdout)
+    assert [run["kept"] for run in (unfinished, two, one)] == [None, 2, 1]
+    assert [run["candidates"] for run in (unfinished, two, one)] == [None, 6, 6]
+    assert [run["state"] for run in (unfinished, two, one)] == ["unfinished"] + ["finished"] * 2
+    at = [run["next_stage"] for run in (unfinished, two, one)]
+    assert at == ["train_base_model", None, None]
+    for run in (unfinished, two, one):
+        document = json.loads((store / "runs" / run["run"] / "run.json").read_bytes())
+        assert run["created"] == document["created"]
+        assert datetime.fromisoformat(run["created"]).utcoffset() == timedelta(0)
+    back = chaffinch.load_run(two["run"], store=store)
+    assert two["test_loss_selected"] == back.losses["test"]["selected"]
+    assert two["verdict"] == back.comparison["verdict"]
+
+
+@pytest.mark.e2e
+def test_runs_of_an_empty_store(tmp_path):
+    with pytest.raises(chaffinch.InputError):
+        chaffinch.select(good_table(), "nothing", store=tmp_path)
+    done = chaffinch_run("runs", "--store", tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"No runs in {tmp_path} yet.\n")
+    assert json.loads(chaffinch_run("runs", "--store", tmp_path, "--json").stdout) == []
+
+
+@pytest.mark.e2e
+def test_show_in_words(store):
+    one = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)[-1]["run"]
+    result = chaffinch.load_run(one, store=store)
+    done = chaffinch_run("show", one, "--store", store)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Kept 1 of 6: {result.features[0]}" in done.stdout
+    assert f"{result.losses['test']['selected']:.4g}" in done.stdout
+    assert f"{result.verdict}\n" in done.stdout
+    assert f"Report: {result.folder / 'report.html'}\n" in done.stdout
+
+
+@pytest.mark.e2e
+def test_show_of_a_run_that_is_not_finished(store):
+    unfinished = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)[0]["run"]
+    done = chaffinch_run("show", unfinished, "--store", store)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"Error: run {unfinished!r} is not finished; run it again and it goes on\n"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_names_every_option_and_default(command):
+    done = chaffinch_run(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: chaffinch {command} [OPTIONS]")
+    assert all(word in done.stdout for word in COMMANDS[command])
+    assert "None" not in done.stdout
+    assert "..." not in done.stdout
+
+
+def test_help_offers_no_more_than_the_command_takes():
+    words = " ".join(chaffinch_run("run", "--help").stdout.split())
+    assert "--baseline [mean|median|zero] What a masked feature is set to" in words
+    assert "values by feature" not in words.lower()
+    assert "--lags NUMBERS How many rows back" in words
+    assert "--tau NUMBER How far apart" in words
+    assert "--alternatives-time-limit NUMBER Seconds of one search" in words
+    assert "--keep NAMES Features that are never removed." in words
+
+
+def test_help_lists_the_commands_in_whole_sentences():
+    done = chaffinch_run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    commands = done.stdout.split("Commands:\n")[1].splitlines()
+    lines = dict(line.split(maxsplit=1) for line in commands)
+    assert set(lines) == set(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in lines.values())
+    assert chaffinch_run().stderr == done.stdout
+    assert chaffinch_run("--version").stdout == f"chaffinch, version {chaffinch.__version__}\n"
+
+
+@pytest.mark.parametrize("statement", ["import chaffinch", COMMAND[2]])
+def test_help_and_import_load_nothing_heavy(statement):
+    script = (
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print([m for m in {HEAVY} if m in sys.modules]))\n{statement}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--help"],
+        capture_output=True, text=True, check=False, env=os.environ,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_everything_public_can_be_imported():
+    for name in chaffinch.__all__:
+        assert getattr(chaffinch, name).__doc__
+
+
+def test_quiet_and_verbose_go_against_each_other():
+    done = chaffinch_run("run", "table.csv", "--target", "y", "--quiet", "--verbose")
+    said = "Error: --quiet and --verbose go against each other; give one of them\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+HOSTILE = ["\x1b]0;TITLE\x07x", "two\nlines", "\x1b[31mred"]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A run that keeps columns whose names are made to take a terminal over."""
+    store = tmp_path_factory.mktemp("hostile")
+    table = pd.DataFrame({name: np.arange(60) % (7 + i) for i, name in enumerate(HOSTILE)})
+    table["y"] = table.sum(axis=1) + 0.5
+    model = ModelSettings(name="linear", tuning="none")
+    return chaffinch.select(table, "y", model=model, keep=HOSTILE, store=store)
+
+
+def test_names_of_columns_cannot_write_to_the_terminal(hostile):
+    done = chaffinch_run("show", hostile.run, "--store", hostile.folder.parents[1])
+    assert done.returncode == 0
+    assert "Kept 3 of 3: \\x1b]0;TITLE\\x07x, two\\nlines, \\x1b[31mred\n" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_nor_can_reasons_of_promotions(hostile):
+    store = hostile.folder.parents[1]
+    chaffinch.promote(hostile, "named", reason="\x1b[2J", store=store)
+    done = chaffinch_run("promoted", "named", "--store", store)
+    assert "\\x1b[2J" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_columns_reach_another_program_as_they_are(hostile):
+    asked = ("columns", hostile.run, "--store", hostile.folder.parents[1], "--as")
+    sql = chaffinch_run(*asked, "sql").stdout
+    assert sql == ", ".join(f'"{name}"' for name in HOSTILE) + "\n"
+    assert json.loads(chaffinch_run(*asked, "parquet").stdout) == HOSTILE
+    assert json.loads(chaffinch_run(*asked, "json").stdout)["columns"] == HOSTILE
+
+
+def test_an_error_is_one_printable_line(tmp_path, capsys):
+    contract = tmp_path / "c.json"
+    contract.write_text(json.dumps({"format_version": "\x1b[2J" * 10_000}))
+    for given, said in (
+        (["shuffle", "no\nsuch \x1b[31mfile", "--to", "x"], "no file no such \\x1b[31mfile"),
+        (["columns", str(contract)], "must have format_version 1 but has \\x1b[2J\\x1b"),
+    ):
+        assert exit_code(partial(cli.main, given)) == 2
+        told = capsys.readouterr().err
+        assert said in told
+        assert told.removesuffix("\n").isprintable()
+        assert len(told) < 500
+
+
+def test_the_middle_of_a_long_error_is_left_out():
+    said = str(InputError(f"column {'x' * 5000!r} is none; rename it"))
+    assert len(said) < 1500
+    assert said.startswith("column 'xx")
+    assert said.endswith("xx' is none; rename it")
+    assert "xx ... xx" in said
+
+
+@pytest.mark.parametrize("error", [StorageError, InputError, WorkersError, click.UsageError])
+def test_so_is_one_of_several_lines(error, capsys):
+    def fail(**_):
+        raise error("x is no Parquet file: Invalid data\nDeserializing failed.\n\n")
+
+    assert exit_code(fail) in (1, 2)
+    said = "Error: x is no Parquet file: Invalid data Deserializing failed.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_output_that_cannot_be_written_is_told_from_any_other_file():
+    """To /dev/full; a terminal that is gone answers EIO."""
+    arguments = [*COMMAND, "--help"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    said = "Error: the output cannot be written (No space left on device)\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+    def fail(**_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="No space left"):
+        exit_code(fail)
+
+
+# The table takes 800 MB; the limit is on what the process may ask for beyond its libraries.
+SHORT_OF_MEMORY = """
+import resource, sys
+from pathlib import Path
+import chaffinch.flows.prefect_runtime.environment
+import chaffinch.tasks.pipeline.run, chaffinch.tasks.api.select
+chaffinch.flows.prefect_runtime.environment.prepare(quiet=True)
+import chaffinch.flows.cli.output
+from chaffinch.flows.cli.commands import cli, exit_code
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + 200 * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+sys.exit(exit_code(lambda **options: cli.main(sys.argv[1:], **options)))
+"""
+
+
+@pytest.mark.e2e
+def test_memory_that_runs_out_is_told_as_that(tmp_path):
+    table, zeros = tmp_path / "table.parquet", np.zeros(5_000_000)
+    pq.write_table(pa.table(dict.fromkeys([*map(str, range(19)), "y"], zeros)), table)
+    command = ("run", table, "--target", "y", "--cluster", "none", "--store", tmp_path / "store")
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_MEMORY, *map(str, command)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: out of memory while running step 'ingest'; give fewer rows or columns, or more "
+        "memory\n"
+    )

@@ -1,0 +1,182 @@
+"""What holds of every method, whatever the model and the table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import ModelSettings, Pefs
+from chaffinch.tasks.selection.baselines.names import REFITTING, SCORES
+from tests.made_up import good_table
+
+MASKED = ["gbmo", "flbmo", "afs_bm"]
+RANKED = list(SCORES)
+PROBABLE = ["pefs"]
+REFITTED = list(REFITTING)
+METHODS = [*MASKED, *RANKED, *REFITTED, *PROBABLE]
+UP_TO = [
+    "gbmo",
+    "afs_bm",
+    "rfecv",
+    "particle_swarm",
+]  # find the number themselves, and keep at most K
+MODELS = ["lightgbm", "xgboost", "mlp", "linear"]
+QUICK = ["lightgbm", "linear"]
+OF_THE_MODEL = {"select_from_model": QUICK, "permutation": QUICK, "tree_shap": MODELS[:2]}
+FILTERS = [name for name in RANKED if name not in OF_THE_MODEL]
+# The model matters to the rankings that ask it; a filter needs it for its refits alone.
+PAIRS = [(method, model) for method in MASKED for model in MODELS]
+PAIRS += [(name, model) for name, read in OF_THE_MODEL.items() for model in read]
+PAIRS += [(name, "linear") for name in FILTERS]
+PAIRS += [(name, "linear") for name in PROBABLE]  # it has a network of its own
+REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
+INFORMATIVE = {"age", "colour", "income"}
+SEEDS = range(4)
+
+
+def select(table, method, model=None, *, seed=0, n_features=3, most_sweeps=4, **options):
+    quick = "linear" if method in REFITTED else "lightgbm"
+    settings = ModelSettings(name=model or quick, tuning="none")
+    if method == "pefs":
+        method = Pefs(hidden_layer_sizes=(20,), most_sweeps=most_sweeps)
+    return chaffinch.select(
+        table, "churned", method=method, model=settings, n_features=n_features, seed=seed, **options
+    )
+
+
+@pytest.mark.parametrize(("method", "model"), [*PAIRS, *REFITS])
+def test_informative_features_are_found_and_no_constant_among_them(method, model):
+    seeds = SEEDS if method in FILTERS else SEEDS[:2]
+    results = [
+        select(good_table(400, seed).assign(same=1.5), method, model, seed=seed, most_sweeps=25)
+        for seed in seeds
+    ]
+    kept = [set(result.features) for result in results]
+    assert all(0 < len(features) <= 3 for features in kept)
+    assert not any("same" in features for features in kept)
+    if method == "relieff":  # a category hardly differs between near rows
+        assert all(features >= {"age", "income"} for features in kept)
+        return
+    assert sum(len(features & INFORMATIVE) for features in kept) >= 0.9 * sum(map(len, kept))
+    assert sum(features >= {"colour"} for features in kept) >= len(seeds) - 1
+
+
+# These draw numbers for one column after the other, so that their order is part of the seed.
+DRAWN = ["afs_bm", "particle_swarm", "pefs"]
+
+
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [*(pair for pair in PAIRS if pair[1] in QUICK), ("gbmo", "mlp"), ("particle_swarm", "linear")],
+)
+def test_the_order_of_rows_does_not_matter(method, model):
+    table = good_table()
+    turned = table.sample(frac=1, random_state=3)
+    assert select(turned, method, model).contract == select(table, method, model).contract
+
+
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [pair for pair in [*PAIRS, *REFITS] if pair[1] in QUICK and pair[0] not in DRAWN],
+)
+def test_the_order_of_columns_does_not_matter_nor_that_of_rows_at_once(method, model):
+    table = good_table(400)
+    turned = table[table.columns[::-1]].sample(frac=1, random_state=3)
+    one, other = (select(t, method, model) for t in (table, turned))
+    assert set(one.features) == set(other.features)
+    if method in RANKED:  # which may score two features 0, and tell them by their place
+        assert one.scores == pytest.approx(other.scores, rel=1e-9)
+        return
+    column = "features" if "features" in one.path else "feature"
+    assert [*map(set, one.path[column])] == [*map(set, other.path[column])]
+    if "score" in one.path:
+        return
+    np.testing.assert_allclose(one.path["loss"], other.path["loss"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_seed_gives_one_result_and_report_kept_or_not_and_the_table_is_not_changed(
+    method, tmp_path
+):
+    table = good_table()
+    before = table.copy()
+    passing = select(table, method, seed=5)
+    kept = select(table, method, seed=5, store=tmp_path / "store")
+    assert passing.contract == kept.contract
+    assert timeless(passing.report(tmp_path / "passing.html")) == timeless(
+        kept.folder / "report.html"
+    )
+    pd.testing.assert_frame_equal(table, before)
+
+
+def timeless(report):
+    """Return what a report says above how long each stage took."""
+    said, heading, _ = report.read_text().rpartition("<h2>Time</h2>")
+    assert heading
+    return said
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_must_be_kept_is_kept_and_counts(method):
+    result = select(good_table(), method, keep=["noise_1", "noise_3"])
+    assert {"noise_1", "noise_3"} < set(result.features)
+    assert len(result.features) == 3
+    if "features" in result.path:
+        assert all({"noise_1", "noise_3"} <= set(names) for names in result.path["features"])
+        return
+    assert not {"noise_1", "noise_3"} & set(result.path["feature"])
+
+
+@pytest.mark.parametrize(
+    ("method", "n_features"),
+    [
+        (name, n_features)
+        for name in METHODS
+        for n_features in ([6] if name in REFITTED else [1, 4])
+        if name not in UP_TO
+    ],
+)
+def test_as_many_are_kept_as_are_asked_for(method, n_features):
+    model = "lightgbm" if method == "tree_shap" else "linear"
+    assert len(select(good_table(), method, model, n_features=n_features).features) == n_features
+
+
+# These alone of the rankings look at what features have in common.
+PARTING_COPIES = ["mrmr", "fcbf", "lasso"]
+
+
+@pytest.mark.parametrize(
+    "method", [*MASKED, *PARTING_COPIES, "sequential_forward", "sequential_backward"]
+)
+def test_a_copy_of_a_feature_is_not_needed_beside_it(method):
+    """The lowest index wins a tie, so the copy further left goes first."""
+    table = good_table(400)
+    table.insert(0, "income_again", table["income"])
+    result = select(table, method)
+    assert not {"income", "income_again"} <= set(result.features)
+
+
+@pytest.mark.parametrize("method", FILTERS)
+def test_of_equal_scores_the_feature_further_left_leaves_first(method):
+    table = good_table(400)
+    table.insert(0, "income_again", table["income"])
+    result = select(table, method, "linear")
+    is_equal = result.scores["income"] == result.scores["income_again"]
+    assert is_equal == (method not in PARTING_COPIES)
+    leaving = [name for name in result.path["feature"] if name.startswith("income")]
+    assert leaving[:1] == ["income_again"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_table_of_one_feature_keeps_it(method):
+    table = good_table()[["colour", "churned"]]
+    assert select(table, method, n_features=1).features == ["colour"]
+
+
+def test_noise_alone_is_not_called_a_gain():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(400, 8)), columns=list("abcdefgh"))
+    table["churned"] = random.permutation(["yes", "no"] * 200)
+    low, high = select(table, "gbmo", "linear", n_features=4).comparison["interval"]
+    assert low < 0.05
+    assert high > -0.05

@@ -1,0 +1,261 @@
+"""A target whose numbers are held as objects is, wherever one is taken, that of its numbers."""
+
+from __future__ import annotations
+
+from datetime import time
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import chaffinch
+from chaffinch import InputError, qualities
+from chaffinch.tasks.selection.input_checks import target_array
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(400, 12))
+Y = 2 * X[:, 0] + X[:, 3] + 0.1 * RANDOM.normal(size=400)
+SOME_WHOLE = np.where(np.arange(400) % 2, Y, np.round(Y))
+WHOLE = np.round(1000 * Y).astype(np.int64)
+
+
+def mixed() -> np.ndarray:
+    """Return some numbers as int, and others as floats of three types."""
+    types = (float, int, np.float64, np.longdouble)
+    return np.array(
+        [types[row % 4 if row % 2 == 0 else 1 if y == int(y) else 0](y)
+         for row, y in enumerate(SOME_WHOLE.tolist())],
+        dtype=object,
+    )  # fmt: skip
+
+
+AS_NUMBERS = {
+    "floats": (Y.astype(object), Y),
+    "a series": (pd.Series(Y, dtype=object), Y),
+    "of several types": (mixed(), SOME_WHOLE),
+    "many whole numbers": (WHOLE.astype(object), WHOLE),
+    "two whole numbers": ((Y > 0).astype(int).astype(object), (Y > 0).astype(int)),
+    "true and false": ((Y > 0).astype(object), Y > 0),
+    "true, 0 and 1": (np.array([True, *(Y[1:] > 0).astype(int)], object), [1, *(Y[1:] > 0)]),
+}
+each = pytest.mark.parametrize(("objects", "numbers"), AS_NUMBERS.values(), ids=AS_NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ([1, 2.5, np.float32(3)], np.array([1, 2.5, 3])),
+        ([1, np.int8(2), np.uint64(3)], np.array([1, 2, 3])),
+        ([2**60, 2**60 + 1], np.array([2**60, 2**60 + 1])),
+        ([2**70, 1], np.array([2.0**70, 1])),
+        ([True, np.False_], np.array([True, False])),
+        ([True, 0.5], np.array([1, 0.5])),
+        ([np.True_, 7], np.array([1, 7])),
+        ([0.5, np.inf], np.array([0.5, np.inf])),
+        ([[0.5, 1], [2, 3]], np.array([[0.5, 1], [2, 3]])),
+    ],
+)
+def test_numbers_come_in_the_type_of_numpy_that_holds_them(objects, expected) -> None:
+    found = target_array(np.array(objects, dtype=object))
+    assert found.dtype == expected.dtype
+    assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        ["a", "b"],
+        ["a", 1.5],
+        [True, "b"],
+        [0.5, None],
+        [0.5, np.nan],
+        [1, pd.NA],
+        [Decimal(1), Decimal(2)],
+        [1.5, 2j],
+        [np.timedelta64(1, "s"), np.timedelta64(2, "s")],
+        [],
+    ],
+)
+def test_what_is_not_all_numbers_stays_as_it_is(objects) -> None:
+    given = np.array(objects, dtype=object)
+    found = target_array(given)
+    assert found.dtype == object
+    assert found is given
+
+
+@each
+def test_differentiable_selection_finds_the_same(objects, numbers) -> None:
+    expected = chaffinch.differentiable_selection(X, np.asarray(numbers), n_features=2, steps=20)
+    found = chaffinch.differentiable_selection(X, objects, n_features=2, steps=20)
+    assert found.features.tolist() == [0, 3]
+    assert (found.scores == expected.scores).all()
+
+
+def test_it_is_a_regression_where_that_is_asked_for() -> None:
+    asked = {"n_features": 2, "steps": 20, "task": "regression"}
+    found = chaffinch.differentiable_selection(X, mixed(), **asked)
+    expected = chaffinch.differentiable_selection(X, SOME_WHOLE, **asked)
+    assert (found.scores == expected.scores).all()
+
+
+@each
+def test_the_residual_variance_is_the_same(objects, numbers) -> None:
+    kept = np.linspace(0, 1, 12)
+    value, gradient = chaffinch.residual_variance(X, np.asarray(numbers), kept)
+    found, slope = chaffinch.residual_variance(X, objects, kept)
+    assert (found, slope.tolist()) == (value, gradient.tolist())
+
+
+@each
+def test_a_quality_is_the_same(objects, numbers) -> None:
+    expected = qualities.mutual_information(X, np.asarray(numbers))
+    assert (qualities.mutual_information(X, objects).values == expected.values).all()
+
+
+@each
+def test_a_search_by_pefs_is_the_same(objects, numbers) -> None:
+    asked = {"n_features": 2, "hidden_layer_sizes": (8,), "batch_size": 64, "most_sweeps": 1}
+    expected = chaffinch.probabilistic_selection(X, np.asarray(numbers), **asked)
+    found = chaffinch.probabilistic_selection(X, objects, **asked)
+    assert (found.probabilities == expected.probabilities).all()
+    assert found.predict(X[:5]).shape == expected.predict(X[:5]).shape
+
+
+@each
+def test_masked_losses_are_the_same(objects, numbers) -> None:
+    numbers = np.asarray(numbers)
+    few = len(np.unique(numbers)) == 2
+    model = (LogisticRegression() if few else LinearRegression()).fit(X, numbers)
+    loss = "log_loss" if few else "squared_error"
+    expected = chaffinch.masked_loss(model, X, numbers, loss=loss).without_each()
+    found = chaffinch.masked_loss(model, X, objects, loss=loss).without_each()
+    assert (found == expected).all()
+
+
+def test_numbers_between_classes_are_refused_for_a_model_of_several_outputs() -> None:
+    def three(table: np.ndarray) -> np.ndarray:
+        return np.full((len(table), 3), 1 / 3)
+
+    for y in (Y, Y.astype(object)):
+        with pytest.raises(InputError, match=r"predicts 3 values a row, .* but y holds numbers b"):
+            chaffinch.masked_loss(three, X, y, loss="squared_error")
+
+
+@each
+def test_a_table_in_random_order_is_the_same(tmp_path, objects, numbers) -> None:
+    expected = chaffinch.shuffle_pieces([(X, np.asarray(numbers))], tmp_path / "numbers")
+    found = chaffinch.shuffle_pieces([(X, objects)], tmp_path / "objects")
+    assert (found.hash, found.target_type) == (expected.hash, expected.target_type)
+
+
+DOORS = {
+    "differentiable_selection": lambda y: chaffinch.differentiable_selection(X, y, n_features=2),
+    "probabilistic_selection": lambda y: chaffinch.probabilistic_selection(
+        X, y, n_features=2, hidden_layer_sizes=(2,), most_sweeps=1
+    ),
+    "a quality": lambda y: qualities.mutual_information(X, y),
+    "masked_loss": lambda y: chaffinch.masked_loss(
+        LinearRegression().fit(X, Y), X, y, loss="squared_error"
+    ),
+}
+door = pytest.mark.parametrize("ask", DOORS.values(), ids=DOORS)
+
+
+@door
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("kind", [object, float])
+def test_what_is_not_finite_is_refused_with_its_row(ask, value, kind) -> None:
+    y = np.array([*Y[1:], value], dtype=kind)
+    with pytest.raises(InputError, match=f"^y must be finite but is {value} in row 400; leave out"):
+        ask(y)
+
+
+@door
+@pytest.mark.parametrize("kind", [object, float])
+def test_a_gap_is_refused_with_its_row(ask, kind) -> None:
+    y = np.array([*Y[:6], np.nan, *Y[7:]], dtype=kind)
+    with pytest.raises(InputError, match=r"^y must .* row but has none in row 7; leave"):
+        ask(y)
+
+
+def test_what_is_not_finite_is_refused_by_what_reads_rows_otherwise(tmp_path) -> None:
+    y = np.array([*Y[1:], np.inf], dtype=object)
+    with pytest.raises(ValueError, match=r"^y must be finite but is inf in row 400; leave"):
+        chaffinch.residual_variance(X, y, np.ones(12))
+    with pytest.raises(InputError, match=r"^row 400 has the target inf"):
+        chaffinch.shuffle_pieces([(X, y)], tmp_path / "table")
+
+
+DAYS = pd.Series(pd.date_range("2026-01-01", periods=400))
+NO_TARGETS = {
+    "days": (DAYS, r"datetime64\[.s\]; give numbers, as days since the first, or text of its"),
+    "dates": (DAYS.dt.date, r"datetime.date\(2026, 1, 1\) in row 1; give numbers, as days since"),
+    "months": (DAYS.dt.to_period("M"), r"Period\('2026-01', 'M'\) in row 1; give numbers, as days"),
+    "hours": (
+        [time(row % 2) for row in range(400)],
+        r"datetime.time\(0, 0\) in row 1; give numbers, as days since the first",
+    ),
+    "spans": (DAYS - DAYS[0], r"timedelta64\[.s\]; give numbers, as days since the first"),
+    "decimals": (
+        [Decimal(repr(value)) for value in Y.tolist()],
+        r"Decimal\(.*\) in row 1; give numbers, as \[float\(value\) for value in y\]",
+    ),
+    "two decimals": (
+        [Decimal(row % 2) for row in range(400)],
+        r"Decimal\('0'\) in row 1; give numbers, as \[float\(value\) for value in y\]",
+    ),
+}
+
+
+@door
+@pytest.mark.parametrize(("y", "said"), NO_TARGETS.values(), ids=NO_TARGETS)
+def test_times_and_decimals_are_refused_alike_with_what_to_give(ask, y, said) -> None:
+    with pytest.raises(InputError, match=rf"^y must hold numbers.* but holds {said}"):
+        ask(y)
+
+
+OF_Y = torch.from_numpy(Y)
+TENSORS = {
+    "gradients": (OF_Y.clone().requires_grad_(), r"tensor with gradients; give y.detach\(\)$"),
+    "bfloat16": (OF_Y.bfloat16(), r"tensor of bfloat16; give y.float\(\)$"),
+    "sparse": (OF_Y.to_sparse(), r"sparse tensor; give y.to_dense\(\)$"),
+    "a list": (
+        list(OF_Y.clone().requires_grad_()),
+        r"tensor with gradients; give torch.stack\(tuple\(y\)\).detach\(\)$",
+    ),
+}
+
+
+@door
+@pytest.mark.parametrize(("y", "said"), TENSORS.values(), ids=TENSORS)
+def test_tensors_that_are_no_arrays_are_refused_with_what_to_give(ask, y, said) -> None:
+    with pytest.raises(InputError, match=rf"^y must be no {said}") as refusal:
+        ask(y)
+    remedy = str(refusal.value).partition("; give ")[2]
+    assert ask(eval(remedy, {"torch": torch, "y": y})) is not None  # noqa: S307
+
+
+@door
+@pytest.mark.parametrize(
+    "given",
+    [(DAYS - DAYS[0]).dt.days, [float(Decimal(repr(value))) for value in Y.tolist()]],
+    ids=["days since the first", "floats of decimals"],
+)
+def test_what_is_to_be_given_is_taken(ask, given) -> None:
+    assert ask(given) is not None
+
+
+def test_of_text_with_as_many_labels_as_rows_the_remedy_is_taken() -> None:
+    asked = {"n_features": 2, "hidden_layer_sizes": (2,), "most_sweeps": 1}
+    for y, remedy in (
+        ([str(value) for value in Y.tolist()], "give its numbers and ask for the task regression"),
+        (np.arange(400.0), "ask for the task regression"),
+    ):
+        with pytest.raises(InputError, match=f"^y must have fewer classes .* quantity, {remedy}$"):
+            chaffinch.probabilistic_selection(X, y, task="classification", **asked)
+        numbers = np.asarray(y, dtype=float)
+        found = chaffinch.probabilistic_selection(X, numbers, task="regression", **asked)
+        assert found.predict(X).shape == (400,)

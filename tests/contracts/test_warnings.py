@@ -1,0 +1,112 @@
+"""What is odd about a table reaches the person, whichever door they stand at."""
+
+import json
+
+import numpy as np
+import pytest
+
+import chaffinch
+from chaffinch import ModelSettings
+from tests.made_up import good_table
+from tests.refusals import chaffinch_run
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+TELLS = (
+    "1 feature tells the target, or one of its classes, without the others: 'cancelled'; make sure "
+    "that this is known before the target is"
+)
+NUMBERS = "1 feature looks like an identifier: 'row'; drop what only numbers the rows"
+
+
+def leaking_table():
+    """A good table, and a column that was written after the fact, and one that counts."""
+    table = good_table()
+    return table.assign(cancelled=(table["churned"] == "yes") * 1.5, row=np.arange(len(table)))
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("prefect")
+def test_run_says_them_on_standard_error_in_a_line_each(tmp_path):
+    path, store = tmp_path / "table.csv", tmp_path / "store"
+    leaking_table().to_csv(path, index=False)
+    done = chaffinch_run(
+        "run", path, "--target", "churned", "--tuning", "none", "--cluster", "none",
+        "--store", store, "--json", home=tmp_path / "prefect",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("Warning")]
+    assert said == [f"Warning: {TELLS}", f"Warning: {NUMBERS}"]
+    assert "RuntimeWarning" not in done.stderr
+    assert json.loads(done.stdout)["warnings"] == [TELLS, NUMBERS]
+
+
+def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
+    result = chaffinch.select(
+        leaking_table(), "churned", model=ModelSettings(tuning="none"), store=tmp_path
+    )
+    assert result.warnings == (TELLS, NUMBERS)
+    contract = json.loads((result.folder / "selection.json").read_bytes())
+    assert contract["warnings"] == [TELLS, NUMBERS]
+    back = chaffinch.load_run(result.run, store=tmp_path)
+    assert back.warnings == result.warnings
+
+    shown = chaffinch_run("show", result.run, "--store", tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"Warning: {TELLS}\nWarning: {NUMBERS}\n" in shown.stdout
+    shown = chaffinch_run("show", result.run, "--store", tmp_path, "--json")
+    assert json.loads(shown.stdout)["warnings"] == [TELLS, NUMBERS]
+
+
+@pytest.mark.e2e
+def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
+    path, store = tmp_path / "left.csv", tmp_path / "store"
+    leaking_table().to_csv(path, index=False)
+    compared = chaffinch.compare(
+        path, "churned", methods=["anova_f"], models=[LINEAR], folds=2, seeds=1, store=store
+    )
+    assert compared.warnings == (f"left: {TELLS}", f"left: {NUMBERS}")
+    shown = chaffinch_run("show", compared.name, "--store", store)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"Warning: left: {TELLS}\nWarning: left: {NUMBERS}\n" in shown.stdout
+    shown = chaffinch_run("show", compared.name, "--store", store, "--json")
+    assert json.loads(shown.stdout)["warnings"] == list(compared.warnings)
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("prefect")
+def test_compare_says_them_on_standard_error_however_quiet(tmp_path):
+    path, store = tmp_path / "left.csv", tmp_path / "store"
+    leaking_table().to_csv(path, index=False)
+    done = chaffinch_run(
+        "compare", path, "--target", "churned", "--methods", "anova_f", "--models", "linear",
+        "--folds", "2", "--seeds", "1", "--cluster", "none", "--store", store, "--quiet", "--json",
+        home=tmp_path / "prefect",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [f"Warning: left: {TELLS}", f"Warning: left: {NUMBERS}"]
+    assert json.loads(done.stdout)["warnings"] == [f"left: {TELLS}", f"left: {NUMBERS}"]
+
+
+def test_a_table_with_nothing_odd_has_none():
+    table = good_table()
+    result = chaffinch.select(table, "churned", model=ModelSettings(tuning="none"))
+    assert result.warnings == ()
+    assert result.contract["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("marker", "write"),
+    [("?", str), ("n/k", str), ("4.2%", "{}%".format), ("$1,000", "${:.2f}".format)],
+)
+def test_numbers_among_text_are_named_with_what_is_none(marker, write):
+    table = good_table()
+    written = table["age"].map(write)
+    written[::8] = marker
+    untuned = ModelSettings(tuning="none")
+    result = chaffinch.select(table.assign(age=written), "churned", model=untuned)
+    (warning,) = [said for said in result.warnings if "though most rows hold numbers" in said]
+    assert f"'age' ('{marker}')" in warning
+    named = chaffinch.select(
+        table.assign(age=written), "churned", model=untuned, categorical=["age"]
+    )
+    assert not [said for said in named.warnings if "hold numbers" in said]

@@ -1,0 +1,139 @@
+"""Programs that the flow tests start: the command line, a Prefect server, whatever they leave."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+Found = TypeVar("Found")
+
+PORTS = range(10_000, 32_768)  # Linux deals out those above
+
+# The handler is set by hand because a shell that starts the tests in the background has SIGINT
+# ignored, and every program below it would inherit that.
+CHAFFINCH = (
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from chaffinch.flows.cli.main import main; main()",
+)
+PREFECT = (sys.executable, "-m", "prefect")
+# What the servers of the tests ask for, and their clients send.
+AUTH = "tests:let-me-in"
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """Return an environment with a home of its own, which also marks every process below.
+
+    A Prefect server that is started in it asks for authentication.
+    """
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    return {
+        **inherited,
+        "HOME": str(home),
+        "PREFECT_HOME": str(home / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_API_AUTH_STRING": AUTH,
+        "PREFECT_API_AUTH_STRING": AUTH,
+        "DO_NOT_TRACK": "1",
+        "COLUMNS": "100",
+        **more,
+    }
+
+
+@contextmanager
+def started(
+    *command: str, env: dict[str, str], log: Path, cwd: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a program that goes on until the block ends; what it says goes into `log`."""
+    with log.open("w") as out:
+        program = subprocess.Popen(
+            command, env=env, stdout=out, stderr=out, text=True, start_new_session=True, cwd=cwd
+        )
+        try:
+            yield program
+        finally:
+            stop(program)
+
+
+def stop(program: subprocess.Popen[str]) -> None:
+    """Stop a program and every other of its session, first politely."""
+    for wish in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(program.pid, wish)
+        except ProcessLookupError:
+            break
+        try:
+            program.wait(20)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def run(*command: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `chaffinch run` to its end in a home, with more of the environment if need be."""
+    return chaffinch("run", *command, home=home, **more)
+
+
+def chaffinch(*command: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `chaffinch` likewise."""
+    return subprocess.run(
+        (*CHAFFINCH, *command),
+        env=environment(home, **more),
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def still_running(home: Path) -> list[str]:
+    """Return the command line of each process whose environment has this home."""
+    return _marked(f"PREFECT_HOME={home / 'prefect'}")
+
+
+def processes_of(flow_run: str) -> list[str]:
+    """Return the command line of each process that was started for a flow run."""
+    return _marked(f"PREFECT__FLOW_RUN_ID={flow_run}")
+
+
+def _marked(variable: str) -> list[str]:
+    mark = variable.encode()
+    commands = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                commands.append((folder / "cmdline").read_text().replace("\0", " "))
+        except (PermissionError, FileNotFoundError, ProcessLookupError):
+            continue  # of another user, or just gone
+    return commands
+
+
+def eventually(look: Callable[[], Found], seconds: float = 60) -> Found:
+    """Return the first true thing that `look` gives."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > end:
+            raise TimeoutError(f"nothing after {seconds} s but {found!r}")
+        time.sleep(0.1)
+    return found
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody listens to.
+
+    It is none of those that the system deals out, of which another program's connection may take
+    one before who asked for it listens.
+    """
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port

@@ -1,0 +1,178 @@
+"""`chaffinch run` as a program of its own, with no server but the one that Prefect embeds."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import ModelSettings
+from tests.flows.cli.programs import chaffinch as program
+from tests.flows.cli.programs import run, still_running
+from tests.made_up import good_table
+
+# One after the other, since the first start of the embedded server migrates the database.
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+
+QUICK = ("--tuning", "none", "--cluster", "none", "--n-features", "2")
+
+
+def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table):
+    ended = run(str(table), "--target", "yield", *QUICK, home=home)
+    assert ended.returncode == 0, ended.stderr
+    assert still_running(home) == []
+
+    (report,) = home.glob("chaffinch-store/runs/*/report.html")
+    *table_lines, last = ended.stdout.splitlines()
+    assert last == f"Report: {report}"
+    shown = "\n".join(table_lines)
+    for words in ("model validation", "test", "Kept 2 of 6: first, second"):
+        assert words in shown
+    # Without a terminal every step is a line as it begins, and as it ends.
+    steps = ("1/9 ingest", "2/9 describe", "    starting Prefect", "3/9 split")
+    expected = [line for step in steps for line in (step, f"{step}: done after # s")]
+    lines = re.sub(r"[0-9]+\.[0-9] s", "# s", ended.stderr).splitlines()
+    # on a machine that is busy a step says after half a minute that it goes on
+    lines = [line for line in lines if not re.search(r": (\d+ of \d+ )?after \d+ s$", line)]
+    assert lines[: len(expected)] == expected
+    assert lines[-2:] == ["9/9 write report", "9/9 write report: done after # s"]
+    assert len(lines) == 2 * 10  # Prefect, which has log lines of its own, says nothing
+
+
+def test_a_ranking_of_features_that_are_made_of_earlier_rows(home, tmp_path):
+    random = np.random.default_rng(0)
+    values = random.normal(size=202).cumsum()
+    path = tmp_path / "days.csv"
+    rows = np.column_stack([np.arange(200), random.normal(size=200), values[2:]])
+    np.savetxt(path, rows, "%.6f", ",", header="day,noise,y", comments="")
+    asked = ("--lags", "1,2", "--rolling", "4", "--time", "day", "--shares", "50,20,20,10")
+    more = ("--method", "anova_f", *QUICK, "--model", "linear", "--store", "past")
+    ended = run(str(path), "--target", "y", *asked, *more, "--json", home=home)
+    assert ended.returncode == 0, ended.stderr
+    contract = json.loads(ended.stdout)
+    made = ["y_lag_1", "y_lag_2", "y_mean_4", "y_deviation_4"]
+    assert contract["candidates"] == ["noise", *made]
+    assert contract["dataset"]["rows_by_part"]["test"] == 20
+    kept = [feature["name"] for feature in contract["features"]]
+    assert "y_lag_1" in kept
+    assert contract["settings"]["method"] == {
+        "kind": "anova_f",
+        "n_features": [2],
+        "min_score": None,
+    }
+    assert {entry["reason"] for entry in contract["dropped"]} == {"removed by anova_f"}
+    result = chaffinch.load_run(contract["run"], store=home / "past")
+    assert list(result.path.columns) == ["step", "feature", "score", "features_left"]
+    assert result.path["score"].is_monotonic_increasing
+    assert max(result.scores, key=result.scores.get) in kept
+    plain = chaffinch.select(
+        path, "y", model=ModelSettings(name="linear", tuning="none"), time="day",
+        lags=[2, 1], rolling=[4], shares=(50, 20, 20, 10), method="anova_f", n_features=2,
+    )  # fmt: skip
+    assert plain.run == contract["run"]
+
+
+def test_methods_are_compared_and_nothing_is_measured_twice(home, table):
+    asked = ("--methods", "anova_f,flbmo", "--models", "linear", "--folds", "2", "--seeds", "1")
+    command = (str(table), "--target", "yield", *asked, "--sizes", "1,0.5", "--cluster", "none")
+    ended = program("compare", *command, home=home)
+    assert ended.returncode == 0, ended.stderr
+    (report,) = home.glob("chaffinch-store/comparisons/*/report.html")
+    assert ended.stdout.splitlines()[-1] == f"Report: {report}"
+    assert "anova_f, 3 features" in ended.stdout
+    told = re.sub(r"[0-9]+(\.[0-9])? s\b", "# s", ended.stderr).splitlines()
+    assert told[2:] == [
+        "1/3 read table",
+        "1/3 read table: done after # s",
+        "2/3 measure cells",
+        "To do: 4 selections in 2 cells, about 72 fits of models, about # s.",
+        "2/3 measure cells: done after # s",
+        "3/3 conclude",
+        "3/3 conclude: done after # s",
+    ]
+    again = program("compare", *command, "--json", home=home)
+    assert "To do" not in again.stderr
+    found = json.loads(again.stdout)
+    assert len(found["results"]) == 2 * (2 + 2 * 3)
+    (table,) = found["tables"]
+    verdicts = {outcome["verdict"] for outcome in table["outcomes"][1:]}
+    assert verdicts <= {"helps", "does not help", "cannot tell"}
+    assert {ranking["over"] for ranking in found["rankings"]} == {"cells"}
+    name = found["comparison"]
+    done = program("show", name[:-1], home=home)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"no run or comparison '{name[:-1]}' in " in done.stderr
+    assert f"; nearest: {name}" in done.stderr
+
+
+def test_on_a_terminal_every_step_is_a_bar():
+    steps = "tell('split', 0, 1); tell('split', 1, 1)"
+    code = (
+        f"from chaffinch.flows.cli.output import progress\nwith progress() as (tell, *_): {steps}"
+    )
+    ours, theirs = pty.openpty()
+    subprocess.run((sys.executable, "-c", code), stderr=theirs, check=True, timeout=60)
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "✓" in shown
+    assert "3/9 split" in shown
+    assert "━━━" in shown
+    assert "done after" not in shown
+
+
+def test_bad_input_is_one_line_on_stderr_and_exit_code_2_before_any_server(tmp_path, table):
+    ended = run(str(table), "--target", "yeild", home=tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (
+        ended.stderr == "Error: target 'yeild' is no column of the table; did you mean 'yield'?\n"
+    )
+    assert still_running(tmp_path) == []
+    assert not [*tmp_path.glob("prefect/*.db*")]
+
+
+def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing(home):
+    good = good_table()
+    good.to_parquet(home / "good.parquet")
+    good.assign(at=pd.Timestamp("2026-01-01")).to_parquet(home / "dated.parquet")
+    store = home / "strict-store"  # no other test writes there
+    models = ("--cluster", "none", "--strict", "--store", str(store))
+    told = (
+        "left out are 'at' (timestamps: to use one, name it as the time column or as categorical)"
+    )
+    last = "Error: 1 warning (--strict), so nothing was trained"
+    asked = ("--target", "churned", "--model", "linear", *models)
+    ended = run("dated.parquet", *asked, "--json", home=home)
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert ended.stderr.splitlines()[-2:] == [f"Warning: {told}", last]
+    assert "starting Prefect" not in ended.stderr
+    assert [*store.rglob("run.json")] == []
+
+    compared = ("--target", "churned", "--methods", "anova_f", "--models", "linear", "--folds", "2")
+    ended = program("compare", "dated.parquet", *compared, *models, home=home)
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert ended.stderr.splitlines()[-2:] == [f"Warning: dated: {told}", last]
+    assert [*store.rglob("results.parquet")] == []
+
+    linear = ModelSettings(name="linear", tuning="none")
+    former = chaffinch.select(home / "good.parquet", "churned", model=linear, store=store)
+    ended = program("reselect", former.run, "dated.parquet", *models, home=home)
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert "left out are 'at' (timestamps)" in ended.stderr.splitlines()[-2]
+    assert still_running(home) == []
+
+
+def test_bad_input_that_a_stage_finds_is_one_line_after_its_own(home):
+    good_table().to_csv(home / "good.csv", index=False)
+    ended = run("good.csv", "--target", "churned", "--model", "MultinomialNB", home=home)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    *_, before, last = ended.stderr.splitlines()
+    assert before == "4/9 train base model"
+    assert last.startswith("Error: model MultinomialNB cannot be fitted")
+    assert still_running(home) == []

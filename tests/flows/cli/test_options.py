@@ -1,0 +1,103 @@
+"""Options made from settings: what is typed reaches the settings, all of it."""
+
+from functools import partial
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from chaffinch import InputError
+from chaffinch.flows.cli.commands import exit_code
+from chaffinch.flows.cli.options import COMPARISON, SELECTION, SHUFFLE, nested, settings_options
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.settings.descent import ShuffleSettings
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+
+@click.command()
+@settings_options(ComparisonSettings, COMPARISON)
+def asked(**given):
+    raise Got(nested(given, COMPARISON))
+
+
+class Got(Exception):  # noqa: N818 - it carries what a command was given
+    """What reached the command."""
+
+
+def given(*typed):
+    """Return the settings that options become."""
+    (reached,) = CliRunner().invoke(asked, ["--target", "y", *typed]).exception.args
+    return reached
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("--methods", "mrmr,gbmo,rfe"),
+        ("--methods", "mrmr", "--methods", "gbmo", "--methods", "rfe"),
+        ("--methods", "mrmr, gbmo", "--methods", "rfe"),
+    ],
+)
+def test_names_come_between_commas_or_by_one_option_each(typed) -> None:
+    assert given(*typed) == {"target": "y", "methods": ("mrmr", "gbmo", "rfe")}
+
+
+def test_a_name_with_a_comma_is_quoted() -> None:
+    assert given("--keep", 'a,"b, c"')["columns"]["keep"] == ("a", "b, c")
+
+
+@pytest.mark.parametrize("name", ["a\nb", 'a"b', '"', "a, b", " a", "\x1b[31mred", "a\r\nb\n"])
+def test_a_name_of_any_characters_is_quoted_as_in_csv(name: str) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    assert given("--keep", f"first,{quoted},last")["columns"]["keep"] == ("first", name, "last")
+
+
+@pytest.mark.parametrize("typed", ["a\nb", "a\r\nb", '"a', '"a"b', '"', '"a\nb', "a\n\nb"])
+def test_a_name_that_is_quoted_badly_is_one_line(typed: str, capsys: pytest.CaptureFixture) -> None:
+    assert exit_code(partial(asked.main, ["--target", "y", "--keep", typed])) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"Error: Invalid value for '--keep': {typed!r} ")
+    assert said.endswith("; a name with a comma, a quote or a newline goes in double quotes, as in "
+                         "'\"a, b\",c'\n")  # fmt: skip
+    assert said.count("\n") == 1
+
+
+def test_what_is_not_typed_is_left_to_the_settings() -> None:
+    assert given() == {"target": "y"}
+
+
+def test_how_alternatives_are_searched_for_reaches_their_settings() -> None:
+    @click.command()
+    @settings_options(SelectionSettings, SELECTION)
+    def select(**given):
+        raise Got(SelectionSettings(**nested(given, SELECTION)))
+
+    typed = ["--target", "y", "--alternatives", "2", "--alternatives-time-limit", "7.5"]
+    (settings,) = CliRunner().invoke(select, typed).exception.args
+    assert settings.alternatives.number == 2
+    assert settings.alternatives.time_limit == 7.5
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_zero_based"),
+    [
+        ((), None),
+        (("--zero-based",), True),
+        (("--one-based",), False),
+        (("--one-based", "--one-based"), False),
+        (("--one-based", "--zero-based"), InputError),
+        (("--zero-based", "--one-based", "--zero-based"), InputError),
+    ],
+)
+def test_of_two_flags_that_go_against_each_other_one_is_given(typed, is_zero_based) -> None:
+    @click.command()
+    @settings_options(ShuffleSettings, SHUFFLE)
+    def shuffle(**given):
+        raise Got(ShuffleSettings(**nested(given, SHUFFLE)))
+
+    said = CliRunner().invoke(shuffle, typed).exception
+    if is_zero_based is InputError:
+        assert isinstance(said, InputError)
+        assert str(said) == ("--zero-based and --one-based go against each other; give one of them")
+    else:
+        assert said.args[0].zero_based is is_zero_based

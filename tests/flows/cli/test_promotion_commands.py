@@ -1,0 +1,108 @@
+"""`chaffinch diff`, `promote`, `promoted` and `rollback`: what they print, and what they leave."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.flows.cli.commands import cli
+from tests.tasks.made_up_runs import runs_of_two_days
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return runs_of_two_days(tmp_path_factory.mktemp("orders"))
+
+
+@pytest.fixture
+def said(runs, monkeypatch):
+    """Return what a command prints, where no Prefect server is configured."""
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    store = str(runs[0].folder.parents[1])
+
+    def say(*command):
+        asked = [*command, "--store", store]
+        ended = CliRunner().invoke(cli, asked, catch_exceptions=False)
+        assert (ended.exit_code, ended.stderr) == (0, "")
+        return ended.stdout
+
+    return say
+
+
+def test_diff_says_what_differs(runs, said):
+    first, second = runs
+    lines = said("diff", first.run, str(second.folder)).splitlines()
+    assert lines[0] == "Gained: x3. Lost: x1. Changed: 2 of the 3 features of either, 66.7 %."
+    assert lines[1].startswith("Refitted on the newer rows, the test loss (squared error) is ")
+    found = json.loads(said("diff", first.run, second.run, "--json"))
+    whole = chaffinch.difference(first, second).as_json()
+    assert found == json.loads(json.dumps(whole))
+
+
+def test_a_day_in_production(runs, said):
+    first, second = runs
+    assert said("promoted") == "Nothing was promoted yet.\n"
+    assert json.loads(said("promoted", "--json")) == []
+
+    promoted = said("promote", first.run, "--reason", "looked at it")
+    assert promoted == f"Nothing was promoted before.\nPromoted {first.run} as orders.\n"
+    lines = said("promote", second.run).splitlines()
+    assert lines[0].startswith("Gained: x3. Lost: x1.")
+    assert lines[-1] == f"Promoted {second.run} as orders."
+
+    back = said("rollback", "orders", "--reason", "wrong")
+    assert back == f"The contract of {first.run} is in use again for orders.\n"
+
+    (in_use,) = json.loads(said("promoted", "--json"))
+    assert (in_use["name"], in_use["run"], in_use["how"]) == ("orders", first.run, "rollback")
+    found = json.loads(said("promoted", "orders", "--json"))
+    assert [one["reason"] for one in found["history"]] == ["wrong", "", "looked at it"]
+    assert chaffinch.load_contract(found["contract"]) == first.contract
+    table = said("promoted", "orders")
+    places = [table.index(word) for word in ("rollback", second.run, "looked at it")]
+    assert places == sorted(places)
+    assert table.endswith(f"The contract in use: {found['contract']}\n")
+    assert " orders " in said("promoted")
+
+
+def test_promote_as_json_has_the_entry_and_the_difference(runs, said):
+    first, second = runs
+    begun = json.loads(said("promote", first.run, "--as", "nightly", "--json"))
+    assert (begun["name"], begun["difference"]) == ("nightly", None)
+    then = json.loads(said("promote", second.run, "--as", "nightly", "--json"))
+    assert then["difference"]["gained"] == ["x3"]
+    assert then["promotion"]["how"] == "by hand"
+    back = json.loads(said("rollback", "nightly", "--json"))
+    assert back["promotion"]["run"] == first.run
+
+
+def test_bad_input_is_one_line(runs, said):
+    for command, message in (
+        (("promote", runs[0].run, "--as", ""), "a name must be 1..115 of .* but is ''"),
+        (("diff", "nothing", runs[0].run), "there is no run 'nothing'"),
+        (("promote", "nothing"), "there is no run 'nothing'"),
+        (("promoted", "nothing"), "nothing was promoted as 'nothing'"),
+        (("rollback", "nothing"), "nothing was promoted as 'nothing'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            said(*command)
+
+
+def test_a_server_that_does_not_answer_is_a_warning_and_the_promotion_stands(runs, monkeypatch):
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from tests.flows.cli.programs import free_port
+
+    store = str(runs[0].folder.parents[1])
+    url = f"http://127.0.0.1:{free_port()}/api"
+    with temporary_settings({PREFECT_API_URL: url}):
+        command = ["promote", runs[0].run, "--as", "unheard", "--store", store]
+        ended = CliRunner().invoke(cli, command, catch_exceptions=False)
+    assert ended.exit_code == 0
+    assert ended.stderr.startswith(
+        f"Warning: an event of unheard is not sent yet: no Prefect server answers at {url} (All"
+    )
+    assert ended.stderr.count("\n") == 1
+    assert chaffinch.promoted("unheard", store=store) == runs[0].contract

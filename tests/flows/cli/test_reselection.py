@@ -1,0 +1,116 @@
+"""A reselection as a program and as a flow: what it prints, what the UI shows, what it gives."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import ExecutionSettings, ReselectionSettings
+from chaffinch.tasks.pipeline.stage import steps_of
+from tests.flows.cli.programs import chaffinch as program
+from tests.flows.cli.programs import eventually
+
+LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
+
+
+@pytest.fixture(scope="module")
+def newer(table, tmp_path_factory) -> Path:
+    """Write later rows: what the second feature told, the first of the noise does now."""
+    random = np.random.default_rng(21)
+    columns = pd.read_csv(table).columns
+    rows = pd.DataFrame(random.normal(size=(600, 7)).round(6), columns=columns)
+    noise = 0.1 * random.normal(size=600)
+    path = tmp_path_factory.mktemp("newer") / "next.csv"
+    told = 3 * rows["first"] - 2 * rows["noise_a"] + noise
+    rows.assign(**{"yield": told.round(6)}).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def former(table, tmp_path_factory) -> chaffinch.SelectionResult:
+    store = tmp_path_factory.mktemp("store")
+    result = chaffinch.select(table, "yield", n_features=2, model=LINEAR, store=store)
+    assert result.features == ["first", "second"]
+    return result
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("embedded")
+def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer, home):
+    store = former.folder.parent.parent
+    command = (former.run, str(newer), "--store", str(store), "--cluster", "none")
+    ended = program("reselect", *command, home=home)
+    assert ended.returncode == 0, ended.stderr
+    assert "9/10 judge changes" in ended.stderr
+    shown = ended.stdout.splitlines()
+    assert "Kept 2 of 6: first, noise_a" in shown
+    (at,) = [place for place, line in enumerate(shown) if line.startswith("Change to the new set:")]
+    assert shown[at + 1].startswith("  Left: second, which changes the test loss by ")
+    assert shown[at + 2].startswith("  Returned: noise_a, which changes the test loss by -")
+
+    (run,) = [path.name for path in (store / "runs").iterdir() if "reselect" in path.name]
+    again = program("show", run, "--store", str(store), home=home)
+    assert again.stdout == ended.stdout
+    listed = program("runs", "--store", str(store), "--json", home=home)
+    assert [entry["state"] for entry in json.loads(listed.stdout)] == ["finished", "finished"]
+    as_json = program("show", run, "--store", str(store), "--json", home=home)
+    assert json.loads(as_json.stdout)["settings"]["method"]["former"] == {
+        "first": "number",
+        "second": "number",
+    }
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("embedded")
+def test_bad_input_is_one_line(former, newer, home, tmp_path):
+    fewer = tmp_path / "fewer.csv"
+    pd.read_csv(newer).drop(columns=["second"]).to_csv(fewer, index=False)
+    asked = ("--store", str(former.folder.parent.parent), "--cluster", "none")
+    ended = program("reselect", former.run, str(fewer), *asked, home=home)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "the newer rows lack 'second', which the former run kept" in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("Error: ")
+
+
+def test_as_a_flow(former, newer, server):
+    store = former.folder.parent.parent
+    execution = ExecutionSettings(store=store, cluster="none")
+    state = chaffinch.reselection(former.run, str(newer), execution=execution, return_state=True)
+    result = state.result()
+    run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
+    assert run["name"] == f"next.csv after {former.run}"
+    plain = chaffinch.reselect(former, newer)
+    assert (plain.run, plain.changes) == (result.run, result.changes)
+    artifacts = server.artifacts(run["id"])
+    assert artifacts["next-progress"]["data"] == 100
+    assert result.changes["sentence"] in artifacts["next-verdict"]["data"]
+
+    def completed() -> list[str]:
+        wanted = {"id": {"any_": [run["id"]]}}
+        tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
+        return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
+
+    names = [step.replace("_", "-") for step in steps_of(with_changes=True)]
+    assert eventually(lambda: completed() == names)
+
+
+def test_the_form_asks_for_the_former_run_the_rows_and_what_is_to_be_otherwise():
+    from prefect.utilities.callables import parameter_schema
+
+    schema = parameter_schema(chaffinch.reselection.fn).model_dump()
+    assert list(schema["properties"]) == [
+        "former",
+        "data",
+        "settings",
+        "execution",
+        "promotion",
+        "limits",
+    ]
+    assert schema["required"] == ["former", "data"]
+    asked = schema["definitions"]["ReselectionSettings"]["properties"]
+    assert list(asked) == list(ReselectionSettings.model_fields)
+    assert [field["position"] for field in asked.values()] == list(range(len(asked)))
+    assert all(field["title"] and field["description"] for field in asked.values())

@@ -1,0 +1,97 @@
+"""What is said when a command is stopped: what the same command does then, and nothing else."""
+
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+
+import click
+import pytest
+
+from chaffinch.flows.cli.commands import cli, exit_code
+from chaffinch.flows.cli.options import Commands
+from chaffinch.tasks.workers.signals import Stopped
+
+GOES_ON = "The same command goes on where it was."
+DONE_OR_NOT = "`chaffinch promoted` says whether it was done."
+ANEW = "The same command begins anew."
+SAID = {
+    **dict.fromkeys(("run", "reselect", "compare"), GOES_ON),
+    **dict.fromkeys(("promote", "rollback"), DONE_OR_NOT),
+    "serve": "The same command serves again.",
+    "descend": "The same command goes on where it was seconds ago.",
+    **dict.fromkeys(("diff", "columns", "promoted", "runs", "show"), ANEW),
+    **dict.fromkeys(("announce", "automations", "shuffle"), ANEW),
+}
+
+
+def stopped(error):
+    """Return commands of the same names, each of which is stopped at its work."""
+
+    def stop():
+        raise error
+
+    return Commands(commands={name: click.Command(name, callback=stop) for name in cli.commands})
+
+
+def test_every_command_is_told_of():
+    assert set(SAID) == set(cli.commands)
+    assert isinstance(cli, Commands)
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_stop_says_what_the_same_command_does(name, capsys):
+    for error, code in ((KeyboardInterrupt(), 130), (Stopped(signal.SIGTERM), 143)):
+        assert exit_code(partial(stopped(error).main, [name])) == code
+        said = capsys.readouterr()
+        assert (said.out, said.err.strip()) == ("", f"Stopped. {SAID[name]}")
+
+
+def test_before_there_is_a_command_nothing_is_promised(capsys):
+    def stop(**_):
+        raise KeyboardInterrupt
+
+    assert exit_code(stop) == 130
+    assert capsys.readouterr().err.strip() == "Stopped."
+
+
+# The first look for click finds that somebody has just pressed Ctrl-C, or sent another signal.
+STOPPED_AT_AN_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Stopping:
+    def find_spec(name, path=None, target=None):
+        if name == "click":
+            os.kill(os.getpid(), int(os.environ["NUMBER"]))
+sys.meta_path.insert(0, Stopping)
+from chaffinch.flows.cli.main import main
+main()
+"""
+
+
+def program(code, *arguments, **more):
+    return subprocess.run(
+        (sys.executable, "-c", code, *arguments),
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_stop_while_the_command_line_is_imported_is_told_in_one_line(number, code):
+    """Standard error has nothing else, and no command is begun."""
+    ended = program(STOPPED_AT_AN_IMPORT, "--help", NUMBER=str(int(number)))
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert ended.stderr == "Stopped. The same command begins anew.\n"
+
+
+def test_nothing_heavy_is_imported_before_signals_are_minded():
+    ended = program("import sys; import chaffinch.flows.cli.main; print(*sys.modules)")
+    assert "chaffinch.tasks.workers.signals" in ended.stdout.split()
+    assert not {"click", "pydantic", "numpy", "prefect"} & set(ended.stdout.split())

@@ -1,0 +1,256 @@
+"""The gate in a flow, with a real server: who is asked, what is promoted, and who hears of it."""
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import chaffinch
+from chaffinch import ExecutionSettings, InputError, PromotionSettings, SelectionSettings
+from chaffinch.flows.cli.commands import cli
+from tests.flows.cli.programs import eventually
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def started(table, small, tmp_path_factory):
+    """A store with a run that keeps what tells nothing."""
+    store = tmp_path_factory.mktemp("promotion")
+    noise = chaffinch.select(
+        table, "yield", method="anova_f", n_features=1, keep=["noise_a"], store=store,
+        model=chaffinch.ModelSettings(**small["model"]),
+    )  # fmt: skip
+    assert noise.features == ["noise_a"]
+    return store, noise
+
+
+@pytest.fixture
+def store(started, tmp_path):
+    return Path(shutil.copytree(started[0], tmp_path / "store"))
+
+
+@pytest.fixture
+def flow(table, small, store, server):
+    """Return a function that runs the flow to its end; gives the flow run's id and the result."""
+
+    def run(promotion=None, data=table, **settings):
+        state = chaffinch.feature_selection(
+            str(data),
+            SelectionSettings(**{**small, **settings}),
+            ExecutionSettings(store=store, cluster="none"),
+            promotion,
+            return_state=True,
+        )
+        return str(state.state_details.flow_run_id), state.result()
+
+    return run
+
+
+def events_of(server, name):
+    return server.events(f"chaffinch.dataset.{name}")
+
+
+def verdict(server, flow_run):
+    artifacts = server.artifacts(flow_run)
+    (key,) = (key for key in artifacts if key.endswith("-verdict"))
+    return artifacts[key]["data"]
+
+
+def test_what_is_better_is_promoted_once_and_the_event_carries_its_contract(
+    flow, server, started, store
+):
+    asked = PromotionSettings(name="better", most_changed=1)
+    chaffinch.promote(started[1].run, "better", store=store)
+    flow_run, result = flow(asked)
+    entry = chaffinch.promotions("better", store=store)[-1]
+    assert (entry.run, entry.how) == (result.run, "automatic")
+    assert chaffinch.promoted("better", store=store) == result.contract
+    assert "Promoted as better: its test loss is lower" in verdict(server, flow_run)
+    assert "Gained: first, second. Lost: noise" in verdict(server, flow_run)
+
+    (event,) = eventually(lambda: events_of(server, "better"))
+    assert event["event"] == "chaffinch.promoted"
+    assert event["payload"]["contract"] == json.loads(
+        (result.folder / "selection.json").read_bytes()
+    )
+    assert event["payload"]["promotion"]["run"] == result.run
+    assert event["payload"]["left_out"] == []
+    involved = [one["prefect.resource.id"] for one in event["related"]]
+    assert f"prefect.flow-run.{flow_run}" in involved
+
+    again, _ = flow(asked)
+    assert len(chaffinch.promotions("better", store=store)) == 2
+    assert "of better stays: the run keeps the same features" in verdict(server, again)
+    assert len(events_of(server, "better")) == 1
+
+
+def test_where_too_much_changes_it_is_left_for_a_person_and_the_run_is_done(
+    flow, server, started, store
+):
+    chaffinch.promote(started[1].run, "cautious", store=store)
+    flow_run, result = flow(PromotionSettings(name="cautious"))
+    assert len(chaffinch.promotions("cautious", store=store)) == 1
+    said = verdict(server, flow_run)
+    assert "Not promoted as cautious, for a person to decide: 100 % of the features" in said
+    by_hand = f"chaffinch promote {result.run} --as cautious --store {store} promotes it."
+    assert by_hand in said.replace("\\", "")
+    assert events_of(server, "cautious") == []
+
+
+def question(server, known):
+    """Return the flow run that is paused and none of those known, its form, and what it tells."""
+    import httpx
+
+    wanted = {"state": {"type": {"any_": ["PAUSED"]}}}
+    for run in server.find("flow_runs", flow_runs=wanted):
+        keys = run["state"]["state_details"]["run_input_keyset"]
+        if run["id"] not in known:
+            try:
+                asked = [
+                    server.get(f"/flow_runs/{run['id']}/input/{keys[key]}")
+                    for key in ("schema", "description")
+                ]
+            except httpx.HTTPStatusError:  # the form comes a moment after the pause
+                return None
+            return run["id"], *asked
+    return None
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_flow_that_waits_goes_on_with_what_a_person_says(flow, server, store, answer):
+    from prefect.flow_runs import resume_flow_run
+
+    name = f"asked-{answer}"
+    known = [run["id"] for run in server.find("flow_runs")]
+    with ThreadPoolExecutor(1) as thread:
+        asked = PromotionSettings(name=name, wait=0.02)
+        ended = thread.submit(copy_context().run, flow, asked)
+        run, form, told = eventually(lambda: question(server, known))
+        assert list(form["properties"]) == ["promote", "reason"]
+        assert told.startswith(f"Not promoted as {name}, for a person to decide: nothing was promo")
+        resume_flow_run(run, {"promote": answer, "reason": "looked at it"})
+        flow_run, result = ended.result(timeout=60)
+    assert flow_run == run
+    assert server.get(f"/flow_runs/{flow_run}")["state_type"] == "COMPLETED"
+    word = "Promoted" if answer else "Not promoted"
+    assert f"{word} as {name}: looked at it" in verdict(server, flow_run)
+    if not answer:
+        with pytest.raises(InputError, match="nothing was promoted as"):
+            chaffinch.promoted(name, store=store)
+        assert events_of(server, name) == []
+        return
+    (entry,) = chaffinch.promotions(name, store=store)
+    assert (entry.run, entry.how, entry.reason) == (result.run, "by hand", "looked at it")
+    assert len(eventually(lambda: events_of(server, name))) == 1
+
+
+def test_where_nobody_answers_the_run_is_done_and_nothing_promoted(flow, server, store):
+    flow_run, result = flow(PromotionSettings(name="unanswered", wait=0.0005))
+    assert server.get(f"/flow_runs/{flow_run}")["state_type"] == "COMPLETED"
+    assert "Not promoted as unanswered: nobody answered in 0.0005 h." in verdict(server, flow_run)
+    assert result.features == ["first", "second"]
+    assert not (store / "promotions").exists()
+
+
+def test_another_promotion_meanwhile_is_not_overtaken(flow, server, started, store):
+    from prefect.flow_runs import resume_flow_run
+
+    known = [run["id"] for run in server.find("flow_runs")]
+    with ThreadPoolExecutor(1) as thread:
+        asked = PromotionSettings(name="raced", wait=0.02)
+        ended = thread.submit(copy_context().run, flow, asked)
+        run, *_ = eventually(lambda: question(server, known))
+        chaffinch.promote(started[1].run, "raced", store=store)
+        resume_flow_run(run, {"promote": True, "reason": "too late"})
+        flow_run, _ = ended.result(timeout=60)
+    assert [one.run for one in chaffinch.promotions("raced", store=store)] == [started[1].run]
+    assert "was promoted as 'raced' meanwhile; compare with it" in verdict(server, flow_run)
+
+
+def test_a_run_that_asks_for_nothing_is_compared_all_the_same(flow, server, started, store):
+    flow_run, _ = flow()
+    assert "Compared with" not in verdict(server, flow_run)
+    chaffinch.promote(started[1].run, store=store)
+    flow_run, _ = flow()
+    said = verdict(server, flow_run)
+    assert "Compared with what is promoted as harvest:" in said
+    assert "difference -" in said
+    assert len(chaffinch.promotions("harvest", store=store)) == 1
+
+
+def test_what_could_not_be_promoted_is_refused_before_any_work(flow, store, started):
+    chaffinch.promote(started[1].run, "other", store=store)
+    with pytest.raises(
+        InputError, match="as 'other' predicts 'yield' but this run 'second'; promo"
+    ):
+        flow(PromotionSettings(name="other"), target="second")
+    assert len(list((store / "runs").iterdir())) == 1
+
+
+def test_what_was_promoted_and_cannot_be_read_is_for_a_person(flow, server, started, store):
+    chaffinch.promote(started[1].run, "torn", store=store)
+    (contract,) = (store / "promotions" / "contracts").iterdir()
+    contract.unlink()
+    flow_run, result = flow(PromotionSettings(name="torn", most_changed=1))
+    said = verdict(server, flow_run)
+    assert "for a person to decide: the promoted contract, of" in said
+    assert "cannot be read" in said
+    assert len(chaffinch.promotions("torn", store=store)) == 1
+    remedy = ["promote", result.run, "--as", "torn", "--store", str(store)]
+    assert CliRunner().invoke(cli, remedy, catch_exceptions=False).exit_code == 0
+    assert chaffinch.promoted("torn", store=store) == result.contract
+
+
+def test_another_task_is_not_promoted_by_itself_and_no_work_is_lost(
+    flow, server, started, store, table
+):
+    chaffinch.promote(started[1].run, "same", store=store)
+    classes = store / "classes.csv"
+    header, *rows = table.read_text().splitlines()
+    of_two = [f"{r.rpartition(',')[0]},{float(r.rpartition(',')[2]) > 0}" for r in rows]
+    classes.write_text("\n".join([header, *of_two]) + "\n")
+    flow_run, result = flow(PromotionSettings(name="same", most_changed=1), data=classes)
+    assert server.get(f"/flow_runs/{flow_run}")["state_type"] == "COMPLETED"
+    said = verdict(server, flow_run).replace("\\", "")
+    assert "Not promoted as same: what is promoted as 'same' is a regression of 'yield' but" in said
+    assert "such as same-classification" in said
+    assert [one.run for one in chaffinch.promotions("same", store=store)] == [started[1].run]
+    chaffinch.promote(result.run, "same-classification", store=store)
+    with pytest.raises(InputError, match="'same-classification' is a classification of 'yield' b"):
+        flow(PromotionSettings(name="same-classification"), task="regression")
+    assert len(list((store / "runs").iterdir())) == 2
+
+
+def test_the_server_hears_of_what_is_done_on_the_command_line(server, started, store):
+    options = ["--store", str(store)]
+    for command in (
+        ["promote", started[1].run, "--as", "by-hand"],
+        ["promote", started[1].run, "--as", "by-hand"],
+    ):
+        ended = CliRunner().invoke(cli, [*command, *options], catch_exceptions=False)
+        assert (ended.exit_code, ended.stderr) == (0, "")
+    found = eventually(lambda: (both := events_of(server, "by-hand"))[1:] and both)
+    assert [one["payload"]["promotion"]["how"] for one in found] == ["by hand", "by hand"]
+
+
+def test_a_contract_that_is_too_long_for_the_server_comes_without_what_is_named(
+    server, started, store
+):
+    from prefect.settings import PREFECT_EVENTS_MAXIMUM_SIZE_BYTES, temporary_settings
+
+    from chaffinch.flows.prefect_runtime.promotion_events import send_owed
+    from chaffinch.tasks.promotion.promote import kept_run, promote_by
+
+    promote_by(kept_run(started[1].run, store), "long", "by hand", "", owes_event=True)
+    whole = len(json.dumps(chaffinch.promoted("long", store=store)))
+    with temporary_settings({PREFECT_EVENTS_MAXIMUM_SIZE_BYTES: whole}):
+        assert send_owed("long", store) is None
+    (event,) = eventually(lambda: events_of(server, "long"))
+    assert event["payload"]["left_out"] == ["candidates", "dropped"]
+    assert "candidates" not in event["payload"]["contract"]
+    assert event["payload"]["contract"]["features"][0]["name"] == "noise_a"

@@ -1,0 +1,100 @@
+"""Links to reports: what they lead to, and that nothing else of a store is served."""
+
+import socket
+
+import httpx
+import pytest
+
+from chaffinch.flows.prefect_runtime.artifacts import report_in_markdown, reports_served
+from chaffinch.storage.errors import InputError
+from tests.flows.cli.programs import free_port
+
+PAGE = "<!doctype html><title>a report</title>"
+
+
+@pytest.fixture
+def store(tmp_path):
+    for kind in ("runs", "comparisons"):
+        folder = tmp_path / "store" / kind / "orders-1"
+        folder.mkdir(parents=True)
+        (folder / "report.html").write_text(PAGE)
+        (folder / "selection.json").write_text("{}")
+    (tmp_path / "report.html").write_text("of somebody else")
+    return tmp_path / "store"
+
+
+def test_a_report_that_nobody_serves_is_named_by_its_path(store, monkeypatch) -> None:
+    monkeypatch.delenv("CHAFFINCH_REPORTS_URL", raising=False)
+    folder = store / "runs" / "orders-1"
+    assert report_in_markdown(folder) == f"Report: `{folder}/report.html`"
+    with reports_served(store, None):
+        assert report_in_markdown(folder) == f"Report: `{folder}/report.html`"
+
+
+def test_one_that_a_web_server_shows_is_linked_there(store, monkeypatch) -> None:
+    monkeypatch.setenv("CHAFFINCH_REPORTS_URL", "https://reports.example/chaffinch/")
+    found = report_in_markdown(store / "comparisons" / "orders-1")
+    where = "https://reports.example/chaffinch/comparisons/orders-1/report.html"
+    assert found == f"Report: [orders-1]({where})"
+
+
+@pytest.mark.parametrize("kind", ["runs", "comparisons"])
+def test_the_link_leads_to_the_report_while_it_is_served(store, tmp_path, kind) -> None:
+    port = free_port()
+    with reports_served(store, port):
+        found = report_in_markdown(store / kind / "orders-1")
+        link = f"http://127.0.0.1:{port}/{kind}/orders-1/report.html"
+        assert found == f"Report: [orders-1]({link})"
+        answer = httpx.get(link)
+        assert (answer.status_code, answer.text) == (200, PAGE)
+        assert answer.headers["content-type"].startswith("text/html")
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        other = tmp_path / "other" / "runs" / "orders-1"
+        assert report_in_markdown(other) == f"Report: `{other}/report.html`"
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(link)
+    assert "](" not in report_in_markdown(store / kind / "orders-1")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/docs",
+        "/openapi.json",
+        "/runs/orders-1/",
+        "/runs/orders-1/selection.json",
+        "/runs/orders-2/report.html",
+        "/datasets/orders-1/report.html",
+        "/runs/%2e%2e/report.html",
+        "/runs/..%2f..%2f..%2freport.html",
+        "/runs/.hidden/report.html",
+    ],
+)
+def test_nothing_else_of_the_store_is_served(store, path) -> None:
+    with reports_served(store, port := free_port()):
+        assert httpx.get(f"http://127.0.0.1:{port}{path}").status_code in (404, 422)
+
+
+def test_a_report_by_a_link_that_leads_out_of_the_store_is_not_served(store, tmp_path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "report.html").write_text("of somebody else")
+    (store / "runs" / "orders-3").symlink_to(tmp_path / "elsewhere")
+    with reports_served(store, port := free_port()):
+        answer = httpx.get(f"http://127.0.0.1:{port}/runs/orders-3/report.html")
+    assert answer.status_code == 404
+
+
+def test_a_page_of_elsewhere_cannot_read_a_report_by_another_name_of_this_machine(store) -> None:
+    with reports_served(store, port := free_port()):
+        link = f"http://127.0.0.1:{port}/runs/orders-1/report.html"
+        assert httpx.get(link, headers={"Host": f"localhost:{port}"}).status_code == 200
+        assert httpx.get(link, headers={"Host": f"evil.example:{port}"}).status_code == 400
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_is_served(store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refusal = f"reports cannot be served on port {port} .*; give another port"
+        with pytest.raises(InputError, match=refusal), reports_served(store, port):
+            """Not reached."""

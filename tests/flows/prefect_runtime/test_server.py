@@ -1,0 +1,119 @@
+"""Which Prefect server a run takes, and the one line where there is none."""
+
+import http.server
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaffinch.storage.runs.store import Store
+from tests.flows.cli.programs import CHAFFINCH, environment, free_port, run, still_running
+
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+
+
+def said_before_any_work(table, home, **more):
+    """Return the one line that a run says where it does not even begin."""
+    ended = run(str(table), "--target", "yield", "--store", "store", home=home, **more)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.endswith("\n")
+    assert ended.stderr.count("\n") == 1
+    assert not (home / "store").exists()
+    assert still_running(home) == []
+    return ended.stderr.strip()
+
+
+def test_an_address_in_the_environment_where_nobody_is(table, tmp_path):
+    url = f"http://127.0.0.1:{free_port()}/api"
+    assert said_before_any_work(table, tmp_path, PREFECT_API_URL=url) == (
+        f"Error: no Prefect server answers at {url} ([Errno 111] Connection refused): start it, "
+        "or unset PREFECT_API_URL to have one started for the run"
+    )
+
+
+def test_an_address_in_a_profile_where_nobody_is(table, tmp_path):
+    url = f"http://127.0.0.1:{free_port()}/api"
+    (tmp_path / "prefect").mkdir()
+    profiles = tmp_path / "prefect" / "profiles.toml"
+    profiles.write_text(f'active = "far"\n[profiles.far]\nPREFECT_API_URL = "{url}"\n')
+    before = profiles.read_bytes()
+    line = said_before_any_work(table, tmp_path)
+    assert line.startswith(f"Error: no Prefect server answers at {url} (")
+    assert profiles.read_bytes() == before
+
+
+def test_an_address_that_is_none(table, tmp_path):
+    line = said_before_any_work(table, tmp_path, PREFECT_API_URL="localhost")
+    assert line.startswith("Error: no Prefect server answers at localhost (")
+
+
+def test_an_empty_address_is_none_and_the_run_starts_its_own(table, home, tmp_path):
+    command = (str(table), "--target", "yield", "--tuning", "none", "--store", str(tmp_path))
+    ended = run(*command, "--cluster", "none", home=home, PREFECT_API_URL="")
+    assert ended.returncode == 0
+
+
+def test_an_output_that_cannot_be_written_is_one_line(home, tmp_path):
+    store = str(Store.open(tmp_path).path)
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            (*CHAFFINCH, "runs", "--store", store),
+            env=environment(home),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    expected = "Error: the output cannot be written (No space left on device)\n"
+    assert (ended.returncode, ended.stderr) == (1, expected)
+
+
+def test_no_address_where_no_server_may_be_started(table, tmp_path):
+    switched_off = {"PREFECT_SERVER_EPHEMERAL_ENABLED": "false"}
+    assert said_before_any_work(table, tmp_path, **switched_off) == (
+        "Error: no Prefect server is named and embedding one is switched off: set "
+        "PREFECT_API_URL, or PREFECT_SERVER_EPHEMERAL_ENABLED=true"
+    )
+
+
+@pytest.fixture
+def somebody_else() -> Iterator[str]:
+    """Serve something that is no Prefect API; return its address."""
+
+    class Nothing(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_an_address_where_somebody_else_is(table, tmp_path, somebody_else):
+    ended = run(str(table), "--target", "yield", home=tmp_path, PREFECT_API_URL=somebody_else)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith(f"Error: the Prefect server at {somebody_else} failed (Client error ")
+    assert last.endswith("PREFECT_API_URL, and the same command goes on where it was")
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_home_of_which_prefect_can_make_nothing(table, tmp_path):
+    (tmp_path / "prefect").mkdir()
+    (tmp_path / "prefect" / "prefect.db").write_text("no database, but a text of some length\n" * 9)
+    ended = run(str(table), "--target", "yield", home=tmp_path)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith(
+        "Error: the Prefect server of this run did not start: it ended by itself"
+    )
+    assert "file is not a database" in last
+    assert last.endswith("PREFECT_HOME, or name a server with PREFECT_API_URL")
+    assert "Traceback" not in ended.stderr
+    assert still_running(tmp_path) == []

@@ -1,0 +1,171 @@
+"""Searches that are stopped: more time never leaves a worse set, nor one that a swap makes better.
+
+Time is told by a clock that moves a little whenever it is looked at, so that no machine's speed
+decides anything.
+"""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from chaffinch.tasks.selection.alternatives.arrays import GRACE
+from chaffinch.tasks.selection.alternatives.branch_and_bound import solve
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.find import find_alternatives, make_ready
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.simultaneous.annealing import annealed
+from chaffinch.tasks.selection.alternatives.validation import Group
+
+TICK = 1e-6
+
+
+def correlations(n, seed):
+    """Return how features that have few causes depend on a target and on each other."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(60, 3)) @ random.normal(size=(3, n)) + random.normal(size=(60, n))
+    y = X[:, :4].sum(axis=1) + random.normal(size=60)
+    among = np.abs(np.corrcoef(X.T, y))
+    np.fill_diagonal(among, 0.0)
+    return among[-1, :-1], among[:-1, :-1]
+
+
+def stopped(quality, k, n_looks, **options):
+    """Return the set that a search ends with after so many looks at the clock."""
+    looks = itertools.count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * TICK)
+        patch.setattr(solve, "_WORK_BETWEEN_LOOKS", 3_000)
+        limit = n_looks * TICK
+        asked = {"n_alternatives": 0, "tau": 0.5, "time_limit": limit} | options
+        (found,) = find_alternatives(quality, k=k, **asked)
+    return found
+
+
+def swapped(features, n):
+    for out, into in itertools.product(features, set(range(n)) - {*features}):
+        yield tuple(sorted({*features} - {out} | {into}))
+
+
+@pytest.mark.parametrize("kind", [CFS, MRMR])
+@pytest.mark.parametrize("seed", range(4))
+def test_more_time_never_leaves_a_worse_set_or_one_that_a_swap_makes_better(kind, seed):
+    quality = kind(*correlations(40, seed))
+    found = [stopped(quality, 8, n_looks) for n_looks in (1, 3, 6, 12, 25, 50, 100, 200)]
+    worths = [one.quality for one in found]
+    assert worths == sorted(worths)
+    assert found[3].status == "feasible"
+    for one in found[1:]:
+        best = max(map(quality.value, swapped(one.indices, 40)))
+        assert one.quality >= best - 1e-12
+        assert one.quality <= one.bound
+
+
+@pytest.mark.parametrize("kind", [CFS, MRMR])
+def test_swaps_obey_what_sets_must_obey(kind):
+    quality = kind(*correlations(40, 0))
+    rules = Constraints(
+        must_include=[30],
+        must_exclude=[0, 1],
+        groups=[Group(range(10, 20), at_most=1), Group(range(20, 30), at_least=2)],
+        costs=np.arange(40.0),
+        budget=170.0,
+    )
+    previous = (2, 3, 4, 30, 31, 32)
+    (free,) = find_alternatives(quality, k=6, n_alternatives=0, tau=0.5)
+    for n_looks in (1, 5, 20, 80):
+        one = stopped(quality, 6, n_looks, constraints=rules, previous=[previous])
+        assert rules.checked(40, 6, 1).allow(one.indices, 40)
+        assert len({*one.indices} & {*previous}) <= 3
+        assert one.quality <= free.quality
+        allowed = [
+            other
+            for other in swapped(one.indices, 40)
+            if rules.checked(40, 6, 1).allow(other, 40) and len({*other} & {*previous}) <= 3
+        ]
+        assert one.quality >= max(map(quality.value, allowed)) - 1e-12
+
+
+def test_a_limit_holds_however_many_sets_are_asked_for():
+    """By a clock on which each set takes a fiftieth of a second at least."""
+    looks = itertools.count()
+    quality = Univariate(np.random.default_rng(0).random(60))
+    make_ready(quality, find_alternatives, has_rules=False, search="sequential")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * 0.01)
+        found = find_alternatives(quality, k=10, n_alternatives=500, tau=0.3, time_limit=0.1)
+    assert 1 <= len(found) <= 20
+    assert found.status == "not_solved"
+    assert next(looks) * 0.01 < 0.1 + 2 * GRACE
+
+
+def test_when_time_is_over_sets_that_take_a_moment_are_still_found():
+    looks = itertools.count()
+    quality = Univariate(np.random.default_rng(0).random(60))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * TICK)
+        found = find_alternatives(quality, k=10, n_alternatives=9, tau=0.3, time_limit=TICK)
+    assert (len(found), found.status) == (10, "feasible")
+
+
+def test_one_set_is_looked_for_however_late_it_is():
+    looks = itertools.count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * 10.0)
+        found = find_alternatives(
+            Univariate([3.0, 2, 1, 0]), k=2, n_alternatives=1, tau=1, time_limit=1
+        )
+    assert ([one.indices for one in found], found.status) == ([(0, 1)], "not_solved")
+
+
+@pytest.mark.parametrize("kind", [CFS, FCBF, MRMR])
+@pytest.mark.parametrize("seed", range(3))
+def test_whenever_a_set_is_stopped_its_bound_holds(kind, seed):
+    relevance, among = correlations(30, seed)
+    quality = kind(relevance, among**4 if kind is FCBF else among)  # few are in conflict
+    rules = {"previous": [(0, 1, 2, 3, 4)]}
+    (best,) = find_alternatives(quality, k=5, n_alternatives=0, tau=0.5, **rules)
+    for n_looks in range(1, 12):
+        one = stopped(quality, 5, n_looks, **rules)
+        assert one.quality <= best.quality <= one.bound + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_whenever_sets_at_once_are_stopped_their_bound_holds(aggregate, seed):
+    quality = MRMR(*correlations(14, seed))
+    asked = {"k": 4, "n_alternatives": 2, "tau": 0.5}
+    asked |= {"search": "simultaneous", "aggregate": aggregate}
+    best = find_alternatives(quality, **asked)
+    for n_looks in range(1, 12):
+        looks = itertools.count()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "monotonic", lambda looks=looks: next(looks) * TICK)
+            found = find_alternatives(quality, time_limit=n_looks * TICK, **asked)
+        assert found.total <= best.total <= found.bound + 1e-12
+
+
+def test_sets_at_once_are_there_although_the_first_could_take_all_the_time():
+    """By a clock on which each look takes a tenth of a second."""
+    looks = itertools.count()
+    quality = MRMR(*correlations(100, 0))
+    asked = {"search": "simultaneous", "k": 12, "n_alternatives": 3, "tau": 0.5}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * 0.1)
+        patch.setattr(solve, "_WORK_BETWEEN_LOOKS", 3_000)
+        found = find_alternatives(quality, time_limit=2.5, **asked)
+    assert (len(found), found.status) == (4, "feasible")
+
+
+def test_moves_that_look_at_many_pair_costs_are_few_between_two_looks_at_the_clock():
+    looks = itertools.count()
+    n, k = 120, 50
+    costs = np.random.default_rng(0).random((n, n))
+    start = np.array([np.arange(k), np.arange(k) + 60], dtype=np.int32)
+    none = np.zeros((0, n), dtype=bool)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(looks) * TICK)
+        pool, at_most = np.arange(n), np.full(2, k // 2)
+        annealed(np.zeros(n), costs, start, 0, pool, none, at_most, 1.0, 100_000, 1, 1.0)
+    assert next(looks) > 100_000 * 10 * k / 20_000_000

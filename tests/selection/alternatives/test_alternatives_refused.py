@@ -1,0 +1,277 @@
+"""What cannot be searched for is refused in one line, before any work."""
+
+import re
+
+import numpy as np
+import pytest
+
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.find import alternatives_one_by_one, find_alternatives
+from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.validation import Group
+
+QUALITY = Univariate([4, 3, 2, 1], names=["age", "income", "city", "size"])
+
+SETTINGS = {
+    "k": ({"k": 5}, "k must be in 1..4, the number of features, but is 5"),
+    "size": ({"k": [2, 0]}, "k must be in 1..4, the number of features, but is 0"),
+    "half": ({"k": [1.5, 2]}, "k must be whole numbers, one for each set, but holds 1.5"),
+    "nothing": ({"k": [2, None]}, "k must be whole numbers, one for each set, but holds None"),
+    "too many": (
+        {"n_alternatives": 10**12},
+        "n_alternatives must be at most 1000000 but is 1000000000000; alternatives_one_by_one goes",
+    ),
+    "sizes": (
+        {"k": [2, 2, 2]},
+        "k must be one size, or one for each of the 2 sets, but is 3 sizes",
+    ),
+    "fewer": (
+        {"n_alternatives": -1},
+        "n_alternatives must be a whole number of at least 0 but is -1",
+    ),
+    "tau": ({"tau": 0.0}, "tau must be above 0 and at most 1 but is 0.0"),
+    "apart": ({"tau": 1.1}, "tau must be above 0 and at most 1 but is 1.1"),
+    "measure": (
+        {"dissimilarity": "hamming"},
+        "dissimilarity must be 'dice' or 'jaccard' but is 'hamming'",
+    ),
+    "search": ({"search": "random"}, "search must be .* but is 'random'"),
+    "time": ({"time_limit": 0}, "time_limit must be above 0 seconds but is 0"),
+    "previous": (
+        {"previous": [["agge"]]},
+        "each set of previous must name features but names 'agge'",
+    ),
+    "one previous": (
+        {"previous": ["age"]},
+        "each set of previous must be a sequence of features but is 'age'",
+    ),
+    "index": ({"previous": [[4]]}, r"each set of previous must have indices in 0\.\.3 but has 4"),
+}
+RULES = {
+    "unknown": (Constraints(["agge"]), "must_include must name features but names 'agge'"),
+    "both": (
+        Constraints([0], ["age"]),
+        "a feature must be included or excluded but 'age' is to be",
+    ),
+    "in": (Constraints([0, 1, 2]), "must_include must name at most k = 2 features but names 3"),
+    "out": (Constraints((), [0, 1, 2]), "must_exclude must leave at least k = 2 .* but leaves 1"),
+    "group": (
+        Constraints(groups=[Group([0, 1, 2], at_least=3)]),
+        r"a group's at_least must be in 0\.\.2 \(k\) but is 3",
+    ),
+    "costs": (Constraints(costs=[1, 2]), "costs must be 4, one for each feature, but are 2"),
+    "cost": (
+        Constraints(costs={"age": -1}, budget=1),
+        "costs must be finite and at least 0 but that of feature 0 is -1.0",
+    ),
+    "budget": (Constraints(budget=1.0), "costs and a budget go together .* give costs"),
+    "no budget": (Constraints(costs=[1] * 4), "costs and a budget go together .* give budget"),
+    "count": (
+        Constraints(max_sets_per_feature=0),
+        "max_sets_per_feature must be at least 1 but is 0",
+    ),
+    "in all": (
+        Constraints([0], max_sets_per_feature=1),
+        "max_sets_per_feature must be at least the 2 sets, .* but is 1",
+    ),
+}
+QUALITIES = {
+    "shape": (lambda: Univariate([[1, 2]]), r"values must be one number for each .* \(1, 2\)"),
+    "none": (lambda: Univariate([]), "values must be one number for each feature"),
+    "nan": (lambda: Univariate([1, np.nan]), "values must be finite but is nan for feature 1"),
+    "masked": (
+        lambda: Univariate(np.ma.masked_equal([1.0, 2, 3], 2)),
+        "values must have no masked values, which .*, but has 1; fill them .* as by values.fi",
+    ),
+    "masked pairs": (
+        lambda: CFS([1.0, 1], np.ma.masked_equal(np.eye(2), 1)),
+        "redundancy must have no masked values, .* 2; fill them .* as by redundancy.filled",
+    ),
+    "names": (lambda: Univariate([1, 2], ["a", "a"]), "names must be 2 different ones"),
+    "pairs": (lambda: MRMR([1, 2], [1, 2]), r"redundancy must have the shape \(2, 2\) but has"),
+    "inf": (
+        lambda: FCBF([1, 2], [[0, np.inf], [0, 0]]),
+        "redundancy must be finite but is inf for the features 0 and 1",
+    ),
+    "negative": (
+        lambda: CFS([0.5, -0.5], np.zeros((2, 2))),
+        "the relevance of CFS must be at least 0 but is -0.5; take absolute correlations",
+    ),
+    "steps": (lambda: Wrapper(sum, 3, max_steps=0), "max_steps must be at least 1 but is 0"),
+    "no features": (lambda: Wrapper(sum, 0), "n_features must be at least 1 but is 0"),
+    "half a feature": (
+        lambda: Wrapper(sum, 4.0),
+        "n_features must be a whole number but is 4.0",
+    ),
+    "text for features": (
+        lambda: Wrapper(sum, "4"),
+        "n_features must be a whole number but is '4'",
+    ),
+    "half a step": (
+        lambda: Wrapper(sum, 4, max_steps=2.5),
+        "max_steps must be a whole number but is 2.5",
+    ),
+    "score": (lambda: Wrapper(3, 4), "score must be a function of a set's indices but is 3"),
+    "start": (lambda: Wrapper(sum, 3, start=[1, 2]), "start must be 3 numbers but is 2"),
+}
+
+
+def refused(message):
+    return pytest.raises(ValueError, match=f"^{message}")
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_settings(case):
+    settings, message = SETTINGS[case]
+    asked = {"k": 2, "n_alternatives": 1, "tau": 0.5} | settings
+    with refused(message):
+        find_alternatives(QUALITY, **asked)
+    asked.pop("search", None)
+    if case != "search":
+        with refused(message):  # before the first set is asked for
+            alternatives_one_by_one(QUALITY, **asked)
+
+
+@pytest.mark.parametrize("search", ["simultaneous", "greedy_depth_search"])
+def test_too_many_sets_at_once(search):
+    with refused(f"n_alternatives must be at most 4999 if search is {search} but is 5000; use seq"):
+        find_alternatives(QUALITY, k=2, n_alternatives=5000, tau=0.5, search=search)
+
+
+@pytest.mark.parametrize("k", [np.array([2, 2]), [np.int64(2), np.int32(2)], (2, 2)])
+@pytest.mark.parametrize("search", ["sequential", "simultaneous"])
+def test_sizes_may_be_whole_numbers_of_any_kind(k, search):
+    found = find_alternatives(QUALITY, k=k, n_alternatives=1, tau=1, search=search)
+    assert [one.indices for one in found] == [(0, 1), (2, 3)]
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_constraints(case):
+    rules, message = RULES[case]
+    with refused(message):
+        find_alternatives(QUALITY, k=2, n_alternatives=1, tau=0.5, constraints=rules)
+
+
+@pytest.mark.parametrize("case", QUALITIES)
+def test_qualities(case):
+    make, message = QUALITIES[case]
+    with refused(message):
+        make()
+
+
+Q6 = Univariate([9, 8, 7, 3, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 2.0}, "k must be a whole number, or one for each set, but is 2.0"),
+        ({"k": "2"}, "k must be a whole number, or one for each set, but is '2'"),
+        ({"k": True}, "k must be a whole number, or one for each set, but is True"),
+        ({"n_alternatives": 1.5}, "n_alternatives must be a whole number of at least 0 but is 1.5"),
+        ({"tau": "x"}, "tau must be above 0 and at most 1 but is 'x'"),
+        ({"tau": None}, "tau must be above 0 and at most 1 but is None"),
+        ({"time_limit": "5"}, "time_limit must be above 0 seconds but is '5'"),
+        ({"previous": [1, 2]}, "each set of previous must be a sequence of features but is 1"),
+        ({"previous": [[0.7]]}, "previous must be indices or names of features but has 0.7"),
+        ({"previous": [[True, False]]}, "previous must be indices or names of features but has Tr"),
+        (
+            {"previous": [np.ones(3, dtype=bool)]},
+            "previous must be a mask of shape",
+        ),
+        ({"quality": [1, 2, 3]}, "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is"),
+        ({"constraints": {"must_include": [1]}}, "constraints must be Constraints but are {'must"),
+        ({"constraints": Constraints(must_include=3)}, "must_include must be a sequence of feat"),
+        ({"constraints": Constraints(costs=[5] * 6, budget=np.nan)}, "budget must be at least 0"),
+        ({"constraints": Constraints(costs=[5] * 6, budget=-1)}, "budget must be at least 0 but"),
+        (
+            {"constraints": Constraints(max_sets_per_feature=1.5)},
+            "max_sets_per_feature must",
+        ),
+        (
+            {"constraints": Constraints(groups=[Group([0, 1], at_most=-1)])},
+            "a group's at_most",
+        ),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_in_one_line(options, message) -> None:
+    asked = {"quality": Q6, "k": 2, "n_alternatives": 1, "tau": 0.5, **options}
+    with pytest.raises(ValueError, match=message) as error:
+        find_alternatives(asked.pop("quality"), **asked)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ("time_limit", {"time_limit": 10**400}),
+        ("tau", {"tau": 10**400}),
+        ("budget", {"constraints": Constraints(costs=[1] * 6, budget=10**400)}),
+        ("costs", {"constraints": Constraints(costs=[10**400] * 6, budget=1)}),
+    ],
+)
+def test_whole_numbers_that_no_float_holds_are_refused_in_one_line(said, options) -> None:
+    message = f"{said} must be at most 1e[+]300 in size but is a whole number of about 400 digits"
+    with refused(message):
+        find_alternatives(Q6, **{"k": 2, "n_alternatives": 1, "tau": 0.5, **options})
+
+
+def test_a_set_may_be_given_as_a_mask() -> None:
+    mask = np.array([0, 0, 0, 0, 1, 1], dtype=bool)
+    options = {"k": 2, "n_alternatives": 1, "tau": 1}
+    found = find_alternatives(Q6, previous=[mask], **options)
+    assert [one.indices for one in found] == [(0, 1), (2, 3)]
+
+
+def test_values_next_to_nothing_end_as_well() -> None:
+    least = 1e-320
+    found = find_alternatives(
+        Univariate([least, 2 * least, 2 * least, 0, 0, 0, 0]),
+        k=3,
+        n_alternatives=1,
+        tau=0.8,
+        search="simultaneous",
+        aggregate="min",
+        constraints=Constraints(max_sets_per_feature=2),
+    )
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Univariate(["a", "b"]), "values must be real numbers but hold 'a'; give floats"),
+        (lambda: Univariate([1, "b"]), "values must be real numbers but hold 'b'; give floats"),
+        (
+            lambda: Univariate(np.array([1, None, "b"], dtype=object)),
+            "values must be real numbers but hold None; give floats",
+        ),
+        (lambda: Univariate([1, 2 + 1j]), "values must be real numbers but hold (2+1j); give flo"),
+        (lambda: Univariate([[1], [2, 3]]), "values must be real numbers but hold [1]; give flo"),
+        (lambda: Univariate([1, 1e308]), "values must be at most 1e+300 in size but is 1e+308; d"),
+        (lambda: MRMR([1, 2], [["a", 0], [0, 0]]), "redundancy must be real numbers but hold 'a'"),
+        (lambda: MRMR([1, 2], [[0, -1e305], [0, 0]]), "redundancy must be at most 1e+300 in size"),
+    ],
+)
+def test_what_cannot_be_added_up_is_refused_in_one_line(make, message) -> None:
+    with refused(re.escape(message)) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_values_as_large_as_they_may_be_are_added_up() -> None:
+    largest = Univariate([1e300] * 6)
+    for search in ("sequential", "simultaneous"):
+        found = find_alternatives(largest, k=2, n_alternatives=2, tau=1, search=search)
+        assert found.total == found.bound == 6e300
+    with_pairs = MRMR([1e300] * 6, np.full((6, 6), 1e300))
+    found = find_alternatives(with_pairs, k=2, n_alternatives=2, tau=1)
+    assert (found.status, found.total) == ("optimal", 0)
+
+
+def test_only_one_by_one_there_may_be_no_number_of_alternatives() -> None:
+    for k in (2, [2, 2]):
+        with refused("n_alternatives must be given but is None; alternatives_one_by_one goes"):
+            find_alternatives(Q6, k=k, n_alternatives=None, tau=0.5)
+    assert len(list(alternatives_one_by_one(Q6, k=[2, 2], n_alternatives=None, tau=0.5))) == 2

@@ -1,0 +1,327 @@
+"""Alternatives one at a time: the paper's examples, its propositions, and every set tried."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.tasks.selection.alternatives.constraints import Constraints, largest_overlap
+from chaffinch.tasks.selection.alternatives.find import alternatives_one_by_one, find_alternatives
+from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.validation import Group
+from tests.selection.alternatives import exhaustive
+
+Q0 = Univariate([9, 8, 7, 3, 2, 1])
+
+# quality, k, number of alternatives, tau, qualities
+EXAMPLES = {
+    "2": (Q0, 2, 2, 0.5, [17, 16, 15]),
+    "3": (Q0, 3, 1, 0.5, [24, 14]),
+    "5": (Q0, 3, 2, 0.5, [24, 14, 12]),
+    "6": (Univariate([11, 10, 6, 5, 4, 1]), 3, 1, 0.5, [27, 20]),
+    "7": (Q0, 4, 2, 0.5, [27, 20, 13]),
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_of_the_paper(example):
+    quality, k, n_alternatives, tau, qualities = EXAMPLES[example]
+    found = find_alternatives(quality, k=k, n_alternatives=n_alternatives, tau=tau)
+    assert [one.quality for one in found] == qualities
+    assert found.total == found.bound == sum(qualities)
+    assert found.status == "optimal"
+    assert found.gap == 0
+
+
+def test_a_share_that_rounds_down_is_meant_exactly():
+    assert (1 - 4 / 5) * 5 < 1
+    assert largest_overlap(5, 5, 4 / 5, "dice") == 1
+    assert [largest_overlap(4, 4, tau, "jaccard") for tau in (0.4, 0.5, 1.0)] == [3, 2, 0]
+    assert largest_overlap(2, 10, 0.5, "dice") == 2
+
+
+@pytest.mark.parametrize("tau", [1e-3, 1e-9, 1e-10, 1e-17, 5e-324])
+@pytest.mark.parametrize("kind", ["dice", "jaccard"])
+def test_no_tau_above_0_lets_a_set_come_again(tau, kind):
+    assert largest_overlap(3, 3, tau, kind) == 2
+    assert largest_overlap(3, 3, 0.0, kind) == 3
+    asked = {"k": 3, "n_alternatives": 1, "tau": tau, "dissimilarity": kind}
+    for search in ("sequential", "simultaneous", "greedy_replacement", "greedy_depth_search"):
+        first, second = find_alternatives(Q0, search=search, **asked)
+        assert (first.indices, second.indices) == ((0, 1, 2), (0, 1, 3))
+    again = find_alternatives(Q0, previous=[[0, 1, 2]], **asked)
+    assert [one.indices for one in again] == [(0, 1, 3), (0, 1, 4)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(exhaustive.numbers(12), st.integers(1, 4), st.integers(0, 2))
+def test_sets_that_share_nothing_take_the_best_features_in_turn(values, k, n_alternatives):
+    """Proposition 11."""
+    found = find_alternatives(Univariate(values), k=k, n_alternatives=n_alternatives, tau=1.0)
+    best = np.sort(values)[::-1][: k * (n_alternatives + 1)]
+    assert found.total == pytest.approx(best.sum())
+    assert (found.overlap() == np.diag([k] * len(found))).all()
+
+
+@st.composite
+def qualities(draw, n):
+    seed, are_few = draw(st.integers(0, 2**32 - 1)), draw(st.booleans())
+    random = np.random.default_rng(seed)
+    numbers = random.random((n + 1, n))
+    numbers = np.round(4 * numbers) / 4 if are_few else numbers
+    kind = draw(st.sampled_from([Univariate, FCBF, MRMR, CFS]))
+    if kind is Univariate:
+        return Univariate(numbers[0] - draw(st.sampled_from([0.0, 0.5])))
+    return kind(numbers[0], numbers[1:] * (0.4 if kind is FCBF else 1.0))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_every_set_is_the_best_beside_all_before_it(data):
+    n = data.draw(st.integers(2, 8))
+    quality = data.draw(qualities(n))
+    sizes = data.draw(st.lists(st.integers(1, min(n, 4)), min_size=1, max_size=4))
+    tau = data.draw(st.sampled_from([0.2, 0.25, 0.4, 0.5, 0.6, 0.75, 0.8, 1.0]))
+    kind = data.draw(st.sampled_from(["dice", "jaccard"]))
+    index = st.integers(0, n - 1)
+    previous = data.draw(st.lists(st.sets(index, min_size=1).map(sorted), max_size=2))
+    asked = {"tau": tau, "dissimilarity": kind, "previous": previous}
+    found = find_alternatives(quality, k=sizes, n_alternatives=len(sizes) - 1, **asked)
+    expected = exhaustive.one_by_one(quality, sizes, tau, kind, previous)
+    assert found.status == ("optimal" if len(expected) == len(sizes) else "infeasible")
+    assert [one.indices for one in found] == expected
+    for place, one in enumerate(found):
+        others = [*previous, *(other.indices for other in found[:place])]
+        assert exhaustive.are_apart(one.indices, others, tau, kind)
+        assert one.quality == quality.value(one.indices)
+        assert one.status == "optimal"
+    again = find_alternatives(quality, k=sizes, n_alternatives=len(sizes) - 1, **asked)
+    assert [one.indices for one in again] == [one.indices for one in found]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_constraints_are_obeyed_and_cost_no_more_than_they_must(data):
+    n, k = data.draw(st.integers(4, 8)), data.draw(st.integers(1, 4))
+    quality, rules = data.draw(qualities(n)), data.draw(exhaustive.constraints(n, k))
+    if not rules.must_include and data.draw(st.booleans()):
+        rules = Constraints(
+            must_exclude=rules.must_exclude, groups=rules.groups, max_sets_per_feature=2
+        ).checked(n, k, 4)
+    found = find_alternatives(quality, k=k, n_alternatives=3, tau=0.5, constraints=rules)
+    expected = exhaustive.one_by_one(quality, [k] * 4, 0.5, "dice", constraints=rules)
+    assert [one.indices for one in found] == expected
+    for one in found:
+        assert rules.allow(one.indices, n)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_bounds_hold_when_there_is_no_time(data):
+    n, k = data.draw(st.integers(4, 9)), data.draw(st.integers(1, 4))
+    quality = data.draw(qualities(n))
+    first = next(alternatives_one_by_one(quality, k=k, tau=0.5, time_limit=1e-9))
+    expected = exhaustive.one_by_one(quality, [k], 0.5, "dice")
+    if expected:
+        assert first.bound >= quality.value(expected[0])
+        assert first.quality <= first.bound
+        assert first.status in ("optimal", "feasible", "not_solved")
+    else:
+        assert first.status in ("infeasible", "not_solved")
+
+
+def test_names_say_which_features_are_meant():
+    quality = Univariate([4, 3, 2, 1], names=["age", "income", "city", "size"])
+    rules = Constraints(
+        must_exclude=["age"],
+        groups=[Group(["city", "size"], at_most=1)],
+        costs={"income": 2.0},
+        budget=2,
+    )
+    found = find_alternatives(
+        quality, k=2, n_alternatives=0, tau=1, constraints=rules, previous=[["city"]]
+    )
+    assert found[0].features == ("income", "size")
+    assert found[0].indices == (1, 3)
+
+
+def test_one_by_one_goes_on_until_there_is_no_further_set():
+    sets = list(alternatives_one_by_one(Q0, k=2, tau=1.0))
+    assert [one.features for one in sets] == [(0, 1), (2, 3), (4, 5), ()]
+    assert [one.status for one in sets] == ["optimal"] * 3 + ["infeasible"]
+    assert sets[-1].quality == -math.inf
+
+
+def test_one_by_one_can_go_on_from_sets_found_before():
+    whole = list(alternatives_one_by_one(Q0, k=3, n_alternatives=2, tau=0.5))
+    rest = list(
+        alternatives_one_by_one(
+            Q0, k=3, n_alternatives=0, tau=0.5, previous=[one.features for one in whole[:2]]
+        )
+    )
+    assert rest[0].features == whole[2].features
+
+
+def test_fewer_sets_than_asked_for_are_told_from_all():
+    found = find_alternatives(Q0, k=4, n_alternatives=1, tau=1.0)
+    assert (len(found), found.status, found.total) == (1, "infeasible", 27)
+    none = find_alternatives(Q0, k=4, n_alternatives=1, tau=1.0, previous=[[0, 1, 2]])
+    assert (len(none), none.status, none.total) == (0, "infeasible", -math.inf)
+
+
+def test_a_table_of_sets_has_a_row_for_each():
+    table = find_alternatives(Q0, k=2, n_alternatives=1, tau=0.5).to_frame()
+    assert table["features"].tolist() == [(0, 1), (0, 2)]
+    assert table["status"].tolist() == ["optimal", "optimal"]
+    assert table["gap"].tolist() == [0, 0]
+
+
+def test_how_far_sets_are_apart():
+    found = find_alternatives(Q0, k=[2, 3], n_alternatives=1, tau=0.5, dissimilarity="jaccard")
+    assert found.overlap().tolist() == [[2, 1], [1, 3]]
+    assert found.dissimilarities().tolist() == [[0, 0.75], [0.75, 0]]
+
+
+def test_the_redundancy_of_a_pair_counts_both_ways():
+    relevance = [1.0, 1.0, 1.0]
+    one_way = np.array([[9, 0, 0.5], [0.8, 9, 0], [0, 0.1, 9]])
+    quality = MRMR(relevance, one_way)
+    assert quality.value((0, 1)) == pytest.approx(1 - 0.8 / 2)
+    assert quality.value((0, 1, 2)) == pytest.approx(1 - 1.4 / 6)
+    assert MRMR(relevance, one_way.T).value((0, 1)) == quality.value((0, 1))
+    found = find_alternatives(quality, k=2, n_alternatives=0, tau=1)
+    assert found[0].indices == (1, 2)
+    assert CFS(relevance, one_way).value((0, 1)) == pytest.approx(2 / math.sqrt(2.8))
+
+
+def test_features_of_which_one_makes_the_other_redundant_are_never_together():
+    redundancy = np.zeros((3, 3))
+    redundancy[0, 1] = 0.5  # feature 0 tells as much of feature 1 as the target does
+    quality = FCBF([0.9, 0.5, 0.1], redundancy)
+    assert quality.value((0, 1)) == -math.inf
+    found = find_alternatives(quality, k=2, n_alternatives=1, tau=0.5)
+    assert [one.indices for one in found] == [(0, 2), (1, 2)]
+    weaker = FCBF([0.9, 0.5 + 1e-9, 0.1], redundancy)
+    assert find_alternatives(weaker, k=2, n_alternatives=0, tau=1)[0].indices == (0, 1)
+
+
+def test_a_feature_is_in_no_more_sets_than_it_may_be():
+    rules = Constraints(max_sets_per_feature=2)
+    found = find_alternatives(Q0, k=2, n_alternatives=3, tau=0.5, constraints=rules)
+    assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("kind", ["univariate", "mrmr", "cfs", "wrapper"])
+def test_without_an_end_there_are_no_more_sets_than_a_feature_of_all_may_be_in(kind, most):
+    quality = {
+        "univariate": Q0,
+        "mrmr": MRMR(np.arange(6.0), np.ones((6, 6))),
+        "cfs": CFS(np.arange(6.0), np.ones((6, 6))),
+        "wrapper": Wrapper(sum, 6),
+    }[kind]
+    rules = Constraints(must_include=[0], max_sets_per_feature=most)
+    found = list(alternatives_one_by_one(quality, k=2, tau=0.5, constraints=rules))
+    assert [0 in one.indices for one in found] == [True] * most + [False]
+    assert (found[-1].status, found[-1].indices) == ("infeasible", ())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_of_sets_that_are_worth_the_same_the_first_as_a_word_is_taken(data):
+    """By numbers of which many are the same, so that sums and ratios of other sets are too."""
+    n, k = data.draw(st.integers(4, 9)), data.draw(st.integers(1, 4))
+    kind = data.draw(st.sampled_from([CFS, CFS, MRMR, FCBF]))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    relevance = random.integers(0, data.draw(st.integers(1, 4)) + 1, n).astype(float)
+    redundancy = random.integers(0, data.draw(st.integers(0, 6)) + 1, (n, n)) / 2
+    if data.draw(st.booleans()):
+        redundancy *= random.random((n, n)) < 0.3
+    if data.draw(st.booleans()):  # a ratio that grows no further with what a set tells
+        redundancy = np.outer(relevance, relevance) / 2
+    quality, rules = kind(relevance, redundancy), data.draw(exhaustive.constraints(n, k))
+    found = find_alternatives(quality, k=k, n_alternatives=2, tau=0.3, constraints=rules)
+    expected = exhaustive.one_by_one(quality, [k] * 3, 0.3, "dice", constraints=rules)
+    assert [one.indices for one in found] == expected
+    assert {one.status for one in found} <= {"optimal"}
+
+
+def test_a_ratio_of_other_sums_ties_as_well():
+    relevance = [1, 1, 0, 2, 1, 1, 0, 2]
+    redundancy = [
+        [2, 2, 2, 1.5, 2, 1, 1, 0.5],
+        [2, 3, 0.5, 2, 2, 3, 2, 1.5],
+        [2, 0.5, 2, 2.5, 1.5, 0, 0, 2.5],
+        [1.5, 2, 2.5, 3, 2, 1.5, 3, 3],
+        [2, 2, 1.5, 2, 0, 1.5, 0.5, 0.5],
+        [1, 3, 0, 1.5, 1.5, 3, 1, 1.5],
+        [1, 2, 0, 3, 0.5, 1, 1, 1.5],
+        [0.5, 1.5, 2.5, 3, 0.5, 1.5, 1.5, 2],
+    ]
+    quality = CFS(relevance, redundancy)
+    assert quality.parts((0, 4, 6, 7)) == (4, 16)
+    assert quality.parts((3, 4, 6, 7)) == (5, 25)
+    rules = Constraints(must_exclude=[1])
+    found = find_alternatives(quality, k=4, n_alternatives=1, tau=0.3, constraints=rules)
+    assert [one.indices for one in found] == [(0, 3, 5, 7), (0, 4, 6, 7)]
+
+
+@pytest.mark.parametrize("seed", [36, 49, 1933, 2304])
+def test_a_ratio_is_proven_where_steps_come_to_rest_too_early(seed):
+    random = np.random.default_rng(seed)
+    quality = CFS(random.random(10), 3 * random.random((10, 10)) ** 4)
+    found = find_alternatives(quality, k=3, n_alternatives=0, tau=1)
+    assert [one.indices for one in found] == exhaustive.one_by_one(quality, [3], 1.0, "dice")
+    assert found.status == "optimal"
+
+
+@pytest.mark.parametrize(
+    ("of_relevance", "of_redundancy"),
+    [(0, 6), (6, 0), (6, 8), (250, 0), (0, 250), (-250, 250)],
+)
+def test_cfs_of_numbers_that_lie_far_apart_is_proven_and_right(of_relevance, of_redundancy):
+    """Powers of ten from 1 to that; what is left to rounding is a share of the best set's own."""
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        relevance = 10.0 ** (of_relevance * random.random(9))
+        redundancy = 10.0 ** (of_redundancy * random.random((9, 9)))
+        quality = CFS(relevance, redundancy)
+        found = find_alternatives(quality, k=3, n_alternatives=1, tau=0.6)
+        assert found.status == "optimal"
+        assert found.gap == 0
+        best = max(quality.value(features) for features in itertools.combinations(range(9), 3))
+        assert found[0].quality == pytest.approx(best, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1_000, 700), (10_000, 1_000)])
+def test_sets_of_many_features_by_their_values_are_proven(n, k):
+    """Beside the best k, a set has of these as many as it may, and the best of all others."""
+    values = np.random.default_rng(0).random(n)
+    found = find_alternatives(Univariate(values), k=k, n_alternatives=2, tau=0.2)
+    in_order = np.argsort(-values, kind="stable")
+    n_shared = round(0.8 * k)
+    second = np.concatenate([in_order[:n_shared], in_order[k : 2 * k - n_shared]])
+    assert [one.status for one in found] == ["optimal"] * 3
+    assert found.status == "optimal"
+    assert found[0].indices == tuple(sorted(in_order[:k].tolist()))
+    assert found[1].indices == tuple(sorted(second.tolist()))
+    assert found[2].quality <= found[1].quality
+
+
+def test_pairs_are_weighed_once_for_all_sets_of_a_size():
+    asked = []
+
+    class Counted(MRMR):
+        def form(self, k):
+            asked.append(k)
+            return super().form(k)
+
+    random = np.random.default_rng(0)
+    quality = Counted(random.random(12), random.random((12, 12)))
+    found = find_alternatives(quality, k=[3, 3, 3, 2, 2], n_alternatives=4, tau=0.5)
+    assert found.status == "optimal"
+    assert asked == [3, 2]

@@ -1,0 +1,335 @@
+"""All at once: the paper's worked examples by the public call, against every design tried."""
+
+import itertools
+import math
+import time
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.tasks.selection.alternatives import find
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.find import bounds_in_place, find_alternatives
+from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
+from chaffinch.tasks.selection.alternatives.result import Solved
+from chaffinch.tasks.selection.alternatives.simultaneous import whole_numbers
+
+Q0 = (9, 8, 7, 3, 2, 1)
+SUMS = ("sum", "min")
+GREEDY = ("greedy_replacement", "greedy_balancing", "greedy_depth_search")
+
+
+def qualities(found) -> list[float]:
+    return sorted((one.quality for one in found), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "k", "n_alternatives", "search", "aggregate", "total"),
+    [
+        (Q0, 2, 2, "sequential", None, 48),  # example 2
+        (Q0, 2, 2, "simultaneous", "sum", 48),
+        (Q0, 2, 2, "greedy_replacement", None, 45),
+        (Q0, 2, 2, "greedy_balancing", None, 45),
+        (Q0, 3, 1, "simultaneous", "min", 19),  # example 3
+        (Q0, 3, 1, "simultaneous", "sum", 38),
+        (Q0, 3, 1, "sequential", None, 38),
+        (Q0, 3, 1, "greedy_replacement", None, 38),
+        (Q0, 3, 2, "sequential", None, 50),  # example 5
+        (Q0, 3, 2, "simultaneous", "sum", 54),
+        ((11, 10, 6, 5, 4, 1), 3, 1, "simultaneous", "min", 22),  # example 6
+        ((11, 10, 6, 5, 4, 1), 3, 1, "simultaneous", "sum", 47),
+    ],
+)
+def test_examples_of_the_paper(values, k, n_alternatives, search, aggregate, total) -> None:
+    found = find_alternatives(
+        Univariate(values),
+        k=k,
+        n_alternatives=n_alternatives,
+        tau=0.5,
+        search=search,
+        aggregate=aggregate,
+    )
+    assert found.total == pytest.approx(total)
+    assert len(found) == n_alternatives + 1
+    if search in GREEDY:
+        assert found.status == "feasible"
+        assert found.bound >= found.total
+    else:
+        assert found.status == "optimal"
+        assert found.gap == 0
+
+
+def test_depth_search_of_the_paper() -> None:
+    found = find_alternatives(
+        Univariate(Q0), k=4, n_alternatives=2, tau=0.5, search="greedy_depth_search"
+    )
+    assert [one.indices for one in found] == [(0, 1, 2, 3), (0, 1, 4, 5), (2, 3, 4, 5)]
+    other = find_alternatives(
+        Univariate([9, 8, 7, 1]), k=2, n_alternatives=3, tau=0.5, search="greedy_depth_search"
+    )
+    assert [one.quality for one in other] == [17, 16, 10, 15]
+
+
+@st.composite
+def mrmr(draw) -> MRMR:
+    n = draw(st.integers(4, 7))
+    numbers = st.integers(0, 20).map(lambda number: number / 8)
+    relevance = draw(st.lists(numbers, min_size=n, max_size=n))
+    redundancy = draw(st.lists(numbers, min_size=n * n, max_size=n * n))
+    return MRMR(relevance, np.reshape(redundancy, (n, n)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(quality=mrmr(), aggregate=st.sampled_from(["sum", "min"]), data=st.data())
+def test_no_design_is_better_than_the_one_that_is_called_optimal(quality, aggregate, data) -> None:
+    n = quality.n_features
+    k = data.draw(st.integers(2, n - 2))
+    previous = data.draw(st.lists(st.permutations(range(n)), max_size=1))
+    given_sets = [sorted(order[:k]) for order in previous]
+    included = data.draw(st.lists(st.integers(0, n - 1), max_size=1))
+    found = find_alternatives(
+        quality,
+        k=k,
+        n_alternatives=1,
+        tau=0.5,
+        search="simultaneous",
+        aggregate=aggregate,
+        previous=given_sets,
+        constraints=Constraints(must_include=included),
+    )
+    most = k - int(np.ceil(0.5 * k - 1e-9))
+    allowed = [
+        one
+        for one in combinations(range(n), k)
+        if set(included) <= set(one)
+        and all(len(set(one) & set(other)) <= most for other in given_sets)
+    ]
+    worths = [
+        min(pair) if aggregate == "min" else sum(pair)
+        for one, other in combinations(allowed, 2)
+        if len(set(one) & set(other)) <= most
+        for pair in [(quality.value(one), quality.value(other))]
+    ]
+    if not worths:
+        assert (found.status, len(found)) == ("infeasible", 0)
+        return
+    assert found.status == "optimal"
+    assert found.total == pytest.approx(max(worths), abs=1e-9)
+    assert found.overlap()[0, 1] <= most
+    assert all(one.indices in allowed for one in found)
+
+
+def test_the_best_of_the_worst_is_at_most_the_mean_of_the_best_sum() -> None:
+    values = np.random.default_rng(3).uniform(size=30)
+    by = {
+        aggregate: find_alternatives(
+            Univariate(values),
+            k=5,
+            n_alternatives=3,
+            tau=0.6,
+            search="simultaneous",
+            aggregate=aggregate,
+        )
+        for aggregate in ("sum", "min")
+    }
+    assert by["min"].total <= by["sum"].total / 4 + 1e-12
+    assert min(qualities(by["min"])) >= min(qualities(by["sum"]))
+
+
+def test_sets_of_a_name_have_their_names_and_a_table() -> None:
+    quality = Univariate(Q0, names=list("uvwxyz"))
+    found = find_alternatives(quality, k=2, n_alternatives=1, tau=1, search="simultaneous")
+    assert {name for one in found for name in one.features} == set("uvwx")
+    assert found.to_frame()["quality"].sum() == pytest.approx(27)
+
+
+def test_time_that_is_over_leaves_a_bound_that_holds() -> None:
+    values = np.random.default_rng(0).uniform(size=170)
+    options = {"k": 5, "n_alternatives": 5, "tau": 0.6, "search": "simultaneous"}
+    late = find_alternatives(Univariate(values), time_limit=1e-9, **options)
+    proven = find_alternatives(Univariate(values), **options)
+    assert proven.status == "optimal"
+    assert late.status in ("feasible", "not_solved")
+    assert late.bound >= proven.total - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"search": "all"}, "search must be one of sequential, simultaneous, .* but is 'all'"),
+        ({"aggregate": "min"}, "aggregate is for the simultaneous search but search is sequential"),
+        ({"search": "simultaneous", "aggregate": "max"}, "aggregate must be 'sum' or 'min' but"),
+        ({"search": "simultaneous", "k": [2, 3]}, "k must be one size for all sets"),
+        ({"search": "greedy_balancing", "previous": [[0, 1]]}, "knows neither constraints nor"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        find_alternatives(Univariate(Q0), **{"k": 2, "n_alternatives": 1, "tau": 0.5, **options})
+
+
+@pytest.mark.parametrize("search", ["simultaneous", *GREEDY])
+def test_a_quality_that_a_search_cannot_use_is_refused(search) -> None:
+    quality = CFS(np.ones(5), np.ones((5, 5)) / 2)
+    with pytest.raises(ValueError, match=f"search {search} needs a quality that is Univariate"):
+        find_alternatives(quality, k=2, n_alternatives=1, tau=0.5, search=search)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_of_the_smallest_no_set_is_called_best_that_can_be_bettered_in_its_place(seed) -> None:
+    """Each set is compared with all that go with the others."""
+    random = np.random.default_rng(seed)
+    values, redundancy = random.integers(0, 9, 8) / 8, random.random((8, 8)) / 8
+    tenths = random.integers(-9, 9, 8) / 10  # sums of them are equal but for rounding
+    for quality in (Univariate(values), Univariate(tenths), MRMR(values, redundancy)):
+        found = find_alternatives(
+            quality, k=3, n_alternatives=2, tau=0.6, search="simultaneous", aggregate="min"
+        )
+        assert found.status == "optimal"
+        for one in found:
+            others = [set(other.indices) for other in found if other is not one]
+            best = max(
+                quality.value(features)
+                for features in combinations(range(8), 3)
+                if all(len(other & set(features)) <= 1 for other in others)
+            )
+            assert one.quality - 1e-12 <= best <= one.bound + 1e-12 < math.inf
+            assert (one.status == "optimal") == (one.gap == 0)
+        worst = [one for one in found if one.quality <= found.total + 1e-9]
+        assert len(worst) > 1 or (worst[0].status, worst[0].bound) == ("optimal", found.total)
+
+
+def test_of_sets_that_tie_for_the_smallest_but_for_rounding_none_is_called_best() -> None:
+    found = find_alternatives(
+        Univariate([0.3, 0.6, 0.1, 0.7, 0.2, 0.2]),
+        k=3,
+        n_alternatives=2,
+        tau=0.6,
+        search="simultaneous",
+        aggregate="min",
+    )
+    assert (found.status, found.total) == ("optimal", pytest.approx(1.1))
+    assert {(one.status, round(one.bound, 9)) for one in found} == {("feasible", 1.6)}
+
+
+@pytest.mark.parametrize(
+    ("search", "aggregate"),
+    [*((one, None) for one in GREEDY), *(("simultaneous", one) for one in SUMS)],
+)
+def test_no_bound_is_above_what_as_many_of_the_best_set_are_worth(search, aggregate) -> None:
+    """However short the time: by a clock on which each look takes a second."""
+    values, looks = np.random.default_rng(0).random(500), itertools.count()
+    best = math.fsum(np.sort(values)[-10:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: float(next(looks)))
+        found = find_alternatives(
+            Univariate(values),
+            k=10,
+            n_alternatives=99,
+            tau=0.2,
+            search=search,
+            aggregate=aggregate,
+            time_limit=1.0,
+        )
+    most = best if aggregate == "min" else 100 * best
+    assert found.total <= found.bound <= most * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("aggregate", SUMS)
+def test_seconds_are_what_the_call_takes(aggregate) -> None:
+    """By a clock that moves when pairs of features are looked at, and by nothing else."""
+    clock = [0.0]
+
+    class Slow(MRMR):
+        def form(self, k):
+            clock[0] += 1.0
+            return super().form(k)
+
+    random = np.random.default_rng(1)
+    quality = Slow(random.random(9), random.random((9, 9)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: clock[0])
+        found = find_alternatives(
+            quality, k=3, n_alternatives=2, tau=0.5, search="simultaneous", aggregate=aggregate
+        )
+    assert found.status == "optimal"
+    assert found.seconds == clock[0] == 1.0
+    assert {one.seconds for one in found} == {1.0}
+
+
+@pytest.mark.parametrize("search", ["simultaneous", *GREEDY])
+@pytest.mark.parametrize("seed", range(8))
+def test_of_sets_by_sum_none_can_be_bettered_beyond_its_bound_and_that_of_all(seed, search) -> None:
+    """Each set of a search that had no time is compared with all that go with the others."""
+    random = np.random.default_rng(seed)
+    tenths = Univariate(random.integers(-9, 9, 8) / 10)  # whose sums are equal but for rounding
+    large = Univariate(random.integers(-9, 9, 8) * 1e15 + tenths.values)
+    of_pairs = MRMR(random.random(8), random.random((8, 8)) / 8)
+    for quality in (tenths, large) if search in GREEDY else (tenths, large, of_pairs):
+        found = find_alternatives(
+            quality, k=3, n_alternatives=2, tau=0.6, search=search, time_limit=1e-9
+        )
+        for one in found:
+            others = [other for other in found if other is not one]
+            best = max(
+                quality.value(features)
+                for features in combinations(range(8), 3)
+                if all(len({*other.indices} & {*features}) <= 1 for other in others)
+            )
+            assert one.quality <= best <= one.bound
+            if len(found) == 3:
+                spare = found.bound - sum(other.quality for other in others)
+                assert one.bound <= spare + 1e-12 * (abs(found.bound) + abs(spare))
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "bound", "highest", "bounds"),
+    [
+        ("sum", 20.0, 99.0, [9.0, 8.0, 5.0]),  # 1 more than 19
+        ("sum", 20.0, 8.5, [8.5, 8.0, 5.0]),
+        ("sum", 19.0, 99.0, [8.0, 7.0, 4.0]),
+        ("min", 6.0, 99.0, [99.0, 99.0, 6.0]),  # with another, the smallest is still that of 4
+        ("min", 6.0, 9.0, [9.0, 9.0, 6.0]),
+        ("min", 7.5, 99.0, [99.0, 99.0, 99.0]),  # in place of 4, one of 99 leaves 7 the smallest
+        ("min", 7.0, 99.0, [99.0, 99.0, 99.0]),
+    ],
+)
+def test_what_bounds_all_sets_bounds_each_beside_the_others(
+    aggregate, bound, highest, bounds
+) -> None:
+    worths = [8.0, 7.0, 4.0]
+    value = {"sum": 19.0, "min": 4.0}[aggregate]
+    solved = Solved(np.arange(9).reshape(3, 3), value, bound, complete=False)
+    found = bounds_in_place(worths, solved, 3, aggregate, highest)
+    assert found == pytest.approx(bounds, rel=1e-14)
+    assert all(one >= known for one, known in zip(found, worths, strict=True))
+
+
+def test_fewer_sets_than_were_asked_for_are_not_bounded_by_what_bounds_as_many() -> None:
+    solved = Solved(np.array([[0], [1]]), 15.0, 16.0, complete=False)
+    assert bounds_in_place([8.0, 7.0], solved, 3, "sum", 99.0) == [99.0, 99.0]
+
+
+def test_a_bound_of_all_that_is_rounded_leaves_room_for_what_that_hides() -> None:
+    """With 1.3 in place of 0.3 the sets are worth 1e16 + 2.3, of which a float holds 1e16 + 2."""
+    bound = math.fsum([1e16, 1.0, 1.3])
+    solved = Solved(np.arange(9).reshape(3, 3), 1e16, bound, complete=False)
+    assert bounds_in_place([1e16, 1.0, 0.3], solved, 3, "sum", math.inf)[2] >= 1.3
+
+
+@pytest.mark.parametrize("aggregate", SUMS)
+def test_where_there_is_no_room_for_two_nothing_is_searched(aggregate, monkeypatch) -> None:
+    monkeypatch.setattr(find, "_best_together", None)
+    asked = {"k": 7, "n_alternatives": 1, "search": "simultaneous", "aggregate": aggregate}
+    found = find_alternatives(Univariate(np.arange(10.0)), tau=0.6, **asked)  # 14 - 2 > 10
+    assert (found.status, len(found)) == ("infeasible", 0)
+
+
+def test_sums_of_very_many_sets_are_given_up_rather_than_waited_for() -> None:
+    whole = np.random.default_rng(0).integers(0, 10, 2000)
+    assert whole_numbers.sums_of_sets(whole, 500, 200_000) is None
+    few = sorted({sum(three) for three in combinations(whole[:12].tolist(), 3)})
+    assert whole_numbers.sums_of_sets(whole[:12], 3, 200_000).tolist() == few

@@ -1,0 +1,274 @@
+"""A descent that goes on from its state: as if it had never stopped, or with newer rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from chaffinch.tasks.selection.dfs.descent import from_bytes, to_bytes
+from chaffinch.tasks.selection.dfs.search import (
+    Aim,
+    Rules,
+    select_by_descent,
+)
+from chaffinch.tasks.selection.dfs.sources import InMemory
+from tests.selection.masked_loss.blocks_of_rows import (
+    FORMS,
+    INFORMATIVE,
+    Blocks,
+    learnt,
+    made_up,
+    of_blocks,
+)
+
+
+def all_of(state):
+    """Return everything in a state, arrays as bytes."""
+    learned = state.learned
+    parts = [vars(one) for one in (state.held, learned.columns, learned.outputs, state.draws)]
+    values = [value for part in parts for value in part.values()]
+    values += [learned.top, learned.latest]
+    return [v.tobytes() if isinstance(v, np.ndarray) else v for v in values]
+
+
+@FORMS
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_a_descent_goes_on_from_its_state_as_if_it_had_never_stopped(form, kind) -> None:
+    source = of_blocks(form, kind)
+    aim = Aim(n_features=5)
+    for rows, blocks_per_step in ((source, 2), (InMemory(source.X, source.y), 1)):
+        rules = Rules(steps=11, blocks_per_step=blocks_per_step)
+        whole = select_by_descent(rows, None, aim, rules)
+        first = select_by_descent(rows, None, aim, replace(rules, steps=4))
+        state = from_bytes(to_bytes(first.state))
+        second = select_by_descent(rows, None, aim, replace(rules, steps=7), start=state)
+        assert (second.scores == whole.scores).all()
+        assert np.r_[first.losses, second.losses].tolist() == whole.losses.tolist()
+        assert np.r_[first.penalties, second.penalties].tolist() == whole.penalties.tolist()
+        assert all_of(from_bytes(to_bytes(second.state))) == all_of(whole.state)
+
+
+@FORMS
+def test_newer_rows_are_added_to_what_is_known(form) -> None:
+    source = of_blocks(form)
+    half = len(source.y) // 2
+    parts = [(source.X[:half], source.y[:half] + 4), (source.X[half:], source.y[half:])]
+    first = select_by_descent(*parts[0], Aim(n_features=3), Rules(steps=30))
+    later = select_by_descent(*parts[1], Aim(n_features=3), Rules(steps=30), start=first.state)
+    both = np.concatenate([parts[0][1], parts[1][1]])
+    learned, whole = later.state.learned, learnt(InMemory(source.X, both))
+    assert learned.columns.n_rows == learned.outputs.n_rows == len(both)
+    np.testing.assert_allclose(
+        learned.columns.variance, whole.columns.variance, rtol=1e-12, atol=1e-15
+    )
+    assert learned.outputs.mean == pytest.approx(whole.outputs.mean)
+    assert learned.outputs.variance == pytest.approx(whole.outputs.variance)
+    assert learned.top >= first.state.learned.top
+    assert learned.top == pytest.approx(whole.top, rel=0.1)
+    assert later.features.tolist() == INFORMATIVE
+    assert later.sums[0] == pytest.approx(first.kept.sum(), rel=1e-9)  # it begins with that mask
+    assert later.state.held.n_steps == 60
+    assert later.state.held.n_drawn == 30
+
+
+def test_a_column_that_newer_rows_make_vary_comes_back_and_others_stay_as_they_are() -> None:
+    X, y = made_up(4000)
+    X[:2000, 25] = 1.5
+    older, newer = (X[:2000], y[:2000]), (X[2000:], y[2000:])
+    first = select_by_descent(*older, Aim(n_features=2), Rules(steps=30))
+    assert first.scores[25] == first.scores[9] == -30
+    again = select_by_descent(*older, Aim(n_features=2), Rules(steps=30), start=first.state)
+    assert again.scores[25] == -30
+    later = select_by_descent(*newer, Aim(n_features=3), Rules(steps=60), start=again.state)
+    assert later.features.tolist() == INFORMATIVE
+    assert later.scores[9] == -30
+    assert later.sums[0] == pytest.approx(again.kept.sum() + 0.5)
+
+
+def test_constants_that_an_earlier_release_kept_in_its_state_go_out() -> None:
+    X, y = made_up(1200)
+    state = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5)).state
+    v, kept = state.held.v.copy(), state.held.kept.copy()
+    v[9], kept[9] = 0.0, 0.5
+    earlier = replace(state, held=replace(state.held, v=v, kept=kept))
+    found = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5), start=earlier)
+    assert found.scores[9] == -30
+    expected = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5), start=state)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
+
+
+def test_more_columns_than_vary_are_refused_after_a_single_reading() -> None:
+    X, y = made_up(3000)
+    X[:, 4:] = 2.0
+    source = Blocks(X, y, (1000, 1000, 1000))
+    said = "n_features must be at most 4, as only 4 of 60 columns vary, but is 5; ask for at most 4"
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(source, None, Aim(n_features=5), Rules())
+    assert source.read_so_far == [0, 1, 2]
+    state = select_by_descent(source, None, Aim(n_features=4), Rules(steps=1)).state
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(source, None, Aim(n_features=5), Rules(), start=state)
+
+
+@FORMS
+def test_newer_rows_are_counted_once_however_often_the_descent_stops_among_them(form) -> None:
+    source = of_blocks(form)
+    half = len(source.y) // 2
+    older, newer = (source.X[:half], source.y[:half]), (source.X[half:], source.y[half:])
+    aim, start = Aim(n_features=5), select_by_descent(*older, Aim(penalty=1.0), Rules()).state
+    whole = select_by_descent(*newer, aim, Rules(steps=9), start=start)
+    first = select_by_descent(*newer, aim, Rules(steps=4), start=start)
+    kept = from_bytes(to_bytes(first.state))
+    second = select_by_descent(*newer, aim, Rules(steps=5), start=kept)
+    assert all_of(second.state) == all_of(whole.state)
+    assert second.state.learned.columns.n_rows == len(source.y)
+
+
+def test_the_same_rows_with_another_seed_are_drawn_from_the_start() -> None:
+    X, y = made_up(2400)
+    first = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=5))
+    other = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=5, seed=1), start=first.state)
+    assert other.state.held.n_drawn == 5
+    assert other.state.held.n_steps == 10
+    assert other.state.learned is first.state.learned
+
+
+def test_classes_are_those_of_the_start() -> None:
+    X, y = made_up(2400)
+    three = np.array(["a", "b", "c"])[np.digitize(y, [-2, 2])]
+    first = select_by_descent(X, three, Aim(n_features=3), Rules(steps=9))
+    few = three != "c"
+    later = select_by_descent(
+        X[few], three[few], Aim(n_features=3), Rules(steps=9), start=first.state
+    )
+    assert later.state.learned.outputs.labels.tolist() == ["a", "b", "c"]
+    said = "y holds the class 'd', which was none of the 3 before; begin anew, without start"
+    four = np.where(three == "c", "d", three)
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(X, four, Aim(n_features=3), Rules(), start=first.state)
+
+
+def other_columns(X, y):
+    return X[:, :59], y
+
+
+def other_form(X, y):
+    return scipy.sparse.csr_array(X), y
+
+
+def other_type(X, y):
+    return X.astype(np.float32), y
+
+
+def other_target(X, y):
+    return X, np.where(y > 0, "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        (other_columns, {}, "X must have 60 columns, as at the start, but has 59; give the same"),
+        (other_form, {}, "X must be dense float64, as at the start, but is sparse float64"),
+        (other_type, {}, "X must be dense float64, as at the start, but is dense float32; convert"),
+        (other_target, {}, "y must hold numbers, as at the start, but holds text"),
+        (lambda X, y: (X, y), {"task": "classification"}, "task must be regression, as it was"),
+    ],
+)
+def test_rows_of_another_kind_are_no_newer_rows(change, options, said) -> None:
+    X, y = made_up(1200)
+    state = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=1)).state
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(*change(X, y), Aim(penalty=1.0), Rules(**options), start=state)
+
+
+def test_tables_in_memory_that_have_names_are_known_by_them() -> None:
+    X, y = made_up(1200)
+    frame = pd.DataFrame(X).add_prefix("x")
+    aim, rules = Aim(penalty=1.0), Rules(steps=1)
+    state = from_bytes(to_bytes(select_by_descent(frame, y, aim, rules).state))
+    assert state.learned.names == tuple(frame.columns)
+    for newer in (frame[:1100], X[:1100], pd.DataFrame(X[:1100])):
+        later = select_by_descent(newer, y[:1100], aim, rules, start=state)
+        assert later.state.learned.names == state.learned.names
+    said = "X must have the column 'x0', as at the start, where it has 'x59'; give the same columns"
+    with pytest.raises(ValueError, match=said):
+        select_by_descent(frame[frame.columns[::-1]], y, aim, rules, start=state)
+
+
+def test_a_state_without_names_learns_those_of_the_same_rows_and_goes_on_as_it_was() -> None:
+    X, y = made_up(1200)
+    frame, aim = pd.DataFrame(X).add_prefix("x"), Aim(penalty=1.0)
+    whole = select_by_descent(X, y, aim, Rules(steps=3))
+    nameless = from_bytes(to_bytes(select_by_descent(X, y, aim, Rules(steps=1)).state))
+    assert nameless.learned.names is None
+    named = select_by_descent(frame, y, aim, Rules(steps=2), start=nameless)
+    assert (named.scores == whole.scores).all()
+    assert named.state.learned.names == tuple(frame.columns)
+
+
+def test_two_lots_of_rows_that_are_too_large_together_name_the_column() -> None:
+    X, y = made_up(2000)
+    X[:, 7] = np.where(np.arange(2000) < 1000, 1.0, -1.0) * 1e160
+    source = Blocks(X, y, (1000, 1000))
+    source.columns = tuple(f"x{d}" for d in range(60))
+    for named, name in ((source, "'x7'"), (Blocks(X, y, (1000, 1000)), "7")):
+        with pytest.raises(ValueError, match=f"but column {name} has larger ones"):
+            learnt(named)
+
+
+def test_text_is_no_class_where_numbers_were() -> None:
+    X, y = made_up(1200)
+    rules = Rules(steps=1, task="classification")
+    state = select_by_descent(X, np.digitize(y, [-2, 2]), Aim(penalty=1.0), rules).state
+    with pytest.raises(ValueError, match="y must be of classes like 0, as at the start, but"):
+        select_by_descent(X, np.where(y > 0, "a", "b"), Aim(penalty=1.0), Rules(), start=state)
+
+
+def damaged(change):
+    X, y = made_up(1200)
+    state = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=1)).state
+    return to_bytes(change(state))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (lambda: b"nothing", "the state cannot be read"),
+        (lambda: damaged(lambda s: s)[:-9], "the state cannot be read"),
+        (
+            lambda: damaged(lambda s: s).replace(
+                b"chaffinch differentiable", b"another       diff"
+            ),
+            "the state cannot be read|is not of a differentiable selection",
+        ),
+        (
+            lambda: damaged(lambda s: s).replace(b'"format_version":"1"', b'"format_version":"2"'),
+            "the state has format 2 but this release reads 1; update chaffinch",
+        ),
+        (
+            lambda: damaged(lambda s: replace(s, held=replace(s.held, v=s.held.v[1:]))),
+            "the state is damaged .its parts do not fit",
+        ),
+        (
+            lambda: damaged(lambda s: replace(s, held=replace(s.held, kept=s.held.kept + 1))),
+            "the state is damaged",
+        ),
+        (
+            lambda: damaged(lambda s: replace(s, held=replace(s.held, peaks=s.held.v * np.nan))),
+            "the state is damaged",
+        ),
+        (
+            lambda: damaged(lambda s: replace(s, learned=replace(s.learned, names=("a", "b")))),
+            "the state is damaged .its parts do not fit",
+        ),
+        (lambda: damaged(lambda s: s).replace(b'\\"n_steps\\"', b'\\"n_stops\\"'), "is damaged"),
+    ],
+)
+def test_what_is_no_state_is_refused(content, said) -> None:
+    with pytest.raises(ValueError, match=said) as refusal:
+        from_bytes(content())
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,453 @@
+"""The descent against Adam by torch, and what is chosen on tables whose answer is known."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+
+from chaffinch import differentiable_path, differentiable_selection
+from chaffinch.tasks.selection.dfs.batches import Draws, dense_z
+from chaffinch.tasks.selection.dfs.descent import Descent
+from chaffinch.tasks.selection.dfs.passes import Sharing, learn
+from chaffinch.tasks.selection.dfs.residual_variance import read_table
+from chaffinch.tasks.selection.dfs.scaling import EXACTLY
+from chaffinch.tasks.selection.dfs.sources import InMemory, read_target
+from chaffinch.tasks.selection.dfs.tables import chain_weights
+
+FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
+INFORMATIVE = [3, 17, 25]
+
+
+def made_up(n_rows=1500, n_features=120, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, n_features)) * (random.random((n_rows, n_features)) < 0.4)
+    X[:, 9] = 1.5
+    return X, X[:, INFORMATIVE] @ [3, -2, 2] + random.normal(size=n_rows)
+
+
+def as_form(X, form):
+    return scipy.sparse.csr_array(X) if form == "sparse" else X
+
+
+@pytest.mark.parametrize("penalty", [0.0, 3.0, 4000.0])
+@FORMS
+def test_a_step_is_one_of_torchs_adam_on_rows_in_an_order_of_their_own(penalty, form) -> None:
+    """The highest penalty is clipped; a constant column is out from the start, and stays there."""
+    X, y = made_up(205, 60)
+    table, outputs = read_table(X), read_target(y, len(y))
+    rows = np.random.default_rng(5)
+    v = torch.zeros(60, dtype=torch.float64)
+    v[9] = -30
+    v.requires_grad_()
+    adam = torch.optim.Adam([v], lr=0.1)
+    batches = []
+    while len(batches) < 9:
+        order = rows.permutation(205)
+        batches += [order[:102], order[102:204]]
+    source = InMemory(as_form(X, form), y)
+    learned = learn(source, None, Sharing(), effort=EXACTLY)
+    descent = Descent(source, learned, Draws((205,), 100, 1, 5), 4)
+    for batch in batches[:9]:
+        s = torch.sigmoid(2 * v)
+        kept = s.detach().numpy()
+        z, slope = dense_z(table, batch, kept, outputs[batch], chain_weights(4, 102))
+        adam.zero_grad()
+        s.backward(torch.from_numpy(penalty / 60 - slope))
+        torch.nn.utils.clip_grad_norm_([v], 1.0)
+        step = descent.step(penalty=penalty)
+        assert step.loss == pytest.approx(1 - z + penalty / 60 * kept.sum(), rel=1e-9)
+        assert step.kept == pytest.approx(kept.sum(), rel=1e-9)
+        adam.step()
+        np.testing.assert_allclose(descent.v, v.detach().numpy(), rtol=1e-6, atol=1e-9)
+
+
+@FORMS
+@pytest.mark.parametrize("order", [1, 4, 8])
+def test_what_makes_the_target_is_chosen(form, order) -> None:
+    X, y = made_up()
+    found = differentiable_selection(as_form(X, form), y, n_features=3, order=order)
+    assert found.features.tolist() == INFORMATIVE
+    assert found.scores.argsort()[-3:].tolist() != [117, 118, 119]
+    assert found.scores[9] == -30  # constant
+    assert found.kept[9] < 1e-20
+    assert len(found.losses) == len(found.sums) == len(found.penalties) == 60
+    assert found.losses[-1] < found.losses[0]
+    np.testing.assert_allclose(found.kept, 1 / (1 + np.exp(-2 * found.scores)), rtol=1e-12)
+
+
+@FORMS
+def test_classes_are_chosen_for_whatever_they_are_called(form) -> None:
+    X, y = made_up()
+    two, three = np.where(y > 0, "yes", "no"), np.digitize(y, [-2, 2])
+    X[:, 50] += (three == 1) * 2.0
+    for target, expected in ((two, INFORMATIVE), (three, [3, 17, 25, 50])):
+        found = differentiable_selection(as_form(X, form), target, n_features=len(expected))
+        assert found.features.tolist() == expected
+    as_numbers = differentiable_selection(as_form(X, form), (two == "yes") * 7.0 - 3, n_features=3)
+    by_name = differentiable_selection(as_form(X, form), two, n_features=3)
+    np.testing.assert_allclose(as_numbers.scores, by_name.scores, rtol=1e-6)
+
+
+def test_dense_and_sparse_and_float32_go_the_same_way() -> None:
+    X, y = made_up()
+    dense = differentiable_selection(X, y, n_features=10)
+    sparse = differentiable_selection(scipy.sparse.csc_array(X), y, n_features=10)
+    np.testing.assert_allclose(sparse.scores, dense.scores, rtol=1e-6, atol=1e-9)
+    for form in ("dense", "sparse"):
+        single = differentiable_selection(as_form(X.astype(np.float32), form), y, n_features=10)
+        assert set(single.features) >= set(INFORMATIVE)
+        np.testing.assert_allclose(single.losses, dense.losses, atol=0.02)
+
+
+@pytest.mark.parametrize("n_features", [5, 20, 60])
+def test_the_penalty_is_steered_to_the_number_asked_for(n_features) -> None:
+    random = np.random.default_rng(0)
+    X = scipy.sparse.random_array((1500, 2000), density=0.02, rng=random, format="csr")
+    y = X[:, :100] @ random.normal(size=100) + 0.3 * random.normal(size=1500)
+    found = differentiable_selection(X, y, n_features=n_features)
+    assert abs(int((found.kept > 0.5).sum()) - n_features) <= max(1, 0.1 * n_features)
+    assert len(found.features) == n_features
+    assert np.all(np.diff(found.features) > 0)
+
+
+def test_a_penalty_keeps_fewer_the_larger_it_is_and_a_path_goes_on_from_the_last() -> None:
+    X, y = made_up()
+    penalties = [0.1, 0.5, 4.0, 1000.0]
+    path = differentiable_path(X, y, penalties=iter(penalties), steps=30)
+    sizes = [len(found.features) for found in path]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == 0
+    assert sizes[0] > 3
+    first = differentiable_selection(X, y, penalty=0.1, steps=30)
+    assert (first.scores == path[0].scores).all()
+    for before, after in pairwise(path):
+        assert after.sums[0] == pytest.approx(before.kept.sum(), rel=1e-9)
+    for found, penalty in zip(path, penalties, strict=True):
+        np.testing.assert_allclose(found.penalties, penalty)
+
+
+@FORMS
+def test_the_unit_of_the_target_and_of_columns_does_not_matter(form) -> None:
+    X, y = made_up()
+    one = differentiable_selection(as_form(X, form), y, n_features=8)
+    other = differentiable_selection(as_form(X * 2.0**9, form), 1e200 * y + 1e199, n_features=8)
+    np.testing.assert_allclose(other.scores, one.scores, rtol=1e-4, atol=1e-6)
+
+
+def test_rows_sorted_by_their_target_are_no_worse_than_any_others() -> None:
+    X, y = made_up()
+    order = np.argsort(y)
+    for seed in range(3):
+        found = differentiable_selection(X[order], y[order], n_features=3, seed=seed)
+        assert found.features.tolist() == INFORMATIVE
+
+
+def test_large_tables_are_read_in_batches_of_a_thousand_rows_at_least() -> None:
+    steps = Draws((2900,), 1000, 1, 0).steps()
+    batches = [rows for _, rows in (next(steps)[0] for _ in range(5))]
+    assert [len(batch) for batch in batches] == [1450] * 5
+    for first, second in ((0, 1), (2, 3)):
+        both = np.r_[batches[first], batches[second]]
+        assert sorted(both) == list(range(2900))
+    assert (batches[0] != batches[2]).any()
+
+
+SCRIPT = """
+import hashlib, numpy as np, scipy.sparse, chaffinch
+random = np.random.default_rng(0)
+X = random.normal(size=(1200, 300)) * (random.random((1200, 300)) < 0.3)
+for table in (X, scipy.sparse.csr_array(X), X.astype(np.float32)):
+    found = chaffinch.differentiable_selection(table, X[:, 0] + X[:, 5], n_features=9, steps=15)
+    print(hashlib.sha256(found.scores.tobytes()).hexdigest())
+"""
+
+
+def test_one_seed_gives_the_same_bits_for_any_number_of_threads() -> None:
+    names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env=os.environ | dict.fromkeys(names, str(threads)),
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for threads in (1, 3)
+    }  # fmt: skip
+    assert len(said) == 1
+    X, y = made_up()
+    one, other = (differentiable_selection(X, y, n_features=9, seed=seed) for seed in (0, 1))
+    assert (one.scores != other.scores).any()
+
+
+def test_tables_are_not_changed() -> None:
+    X, y = made_up()
+    for form in ("dense", "sparse"):
+        table = as_form(X.copy(), form)
+        differentiable_selection(table, y, n_features=3, steps=2)
+        as_dense = table.toarray() if form == "sparse" else table
+        assert (as_dense == X).all()
+
+
+BAD = {
+    "neither": (
+        {},
+        "one of n_features and penalty must be given but they are None and None; say h",
+    ),
+    "both": (
+        {"n_features": 3, "penalty": 1},
+        "must be given but they are 3 and 1; leave out penalty to choose so many features, or n_fe",
+    ),
+    "none": ({"n_features": 0}, r"n_features must be in 1\.\.120 but is 0"),
+    "too many": ({"n_features": 121}, r"n_features must be in 1\.\.120 but is 121"),
+    "half": ({"n_features": 2.5}, r"must be a whole number in 1\.\.120 but is 2\.5; give an int"),
+    "penalty": ({"penalty": -1}, "penalty must be a finite number, at least 0, but is -1"),
+    "no penalty": ({"penalty": float("nan")}, "penalty must be a finite number"),
+    "order": ({"n_features": 3, "order": 9}, r"order must be in 1\.\.8 but is 9: with each"),
+    "steps": ({"n_features": 3, "steps": 0}, "steps must be a whole number, at least 1, but is 0"),
+    "small batches": (
+        {"n_features": 3, "batch_rows": 40},
+        r"batch_rows must be in 1000\.\.1500 but is 40: of fewer rows the estimate varies too much",
+    ),
+    "large batches": ({"n_features": 3, "batch_rows": 1501}, r"in 1000\.\.1500 but is 1501"),
+    "seed": (
+        {"n_features": 3, "seed": -1},
+        "seed must be a whole number, at least 0, but is -1",
+    ),
+    "half a seed": ({"n_features": 3, "seed": 0.5}, "seed must be a whole number"),
+    "true as penalty": ({"penalty": True}, "penalty must be a finite number, .* but is True"),
+    "a penalty that no float holds": ({"penalty": 10**400}, "penalty must be a finite number"),
+    "true": ({"n_features": True}, r"must be a whole number in 1\.\.120 but is True; give an int"),
+    "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
+}
+
+
+GAP = "y must have a value in every row but has none in row {}; leave out the rows without a target"
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_setting_that_cannot_be_is_refused(name) -> None:
+    options, said = BAD[name]
+    with pytest.raises(ValueError, match=said):
+        differentiable_selection(*made_up(), **options)
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "said"),
+    [
+        (np.full(1500, "a"), "regression", "y must hold numbers for a regression but holds text"),
+        (np.full(1500, "a"), None, "y must vary but is the same in every row"),
+        (np.full(1500, 3.5), None, "y must vary but is the same in every row"),
+        (np.arange(1400.0), None, r"y must have shape \(1500,\), as X has rows, but has \(1400,\)"),
+        (np.full(1500, np.nan), None, GAP.format(1)),
+        (np.full(1500, np.nan), "classification", GAP.format(1)),
+        (
+            np.linspace(0, 1, 1500),
+            "classification",
+            "y must hold classes but has too many values to be that; set task to regression",
+        ),
+        (
+            np.array([f"a{n}" for n in range(1500)]),
+            None,
+            "y holds text of more than 1,000 different values, which are too many to be classes",
+        ),
+        (np.array(["a", None] * 750), None, GAP.format(2)),
+        (["a", "b", np.nan] * 500, None, GAP.format(3)),
+        (np.array([0, 1, None] * 500), "regression", GAP.format(3)),
+        (np.array([True, None] * 750), None, GAP.format(2)),
+        (np.array(["2024-01-01", "NaT"] * 750, "datetime64[D]"), None, GAP.format(2)),
+        (
+            ["a", "b", 1] * 500,
+            None,
+            "y must hold labels of one type but holds 'a' and 1; make them all text, or all num",
+        ),
+        (np.array([1, 2.5, "a"] * 500, object), None, "holds 1 and 'a'; make them all text, or"),
+        (
+            np.array([b"a", b"b"] * 750),
+            None,
+            "y must hold numbers, true and false, or text but holds b'a'; make text of its cla",
+        ),
+        (
+            [{}] * 1500,
+            None,
+            r"y must hold text or numbers but holds \{\}; make text of its labels",
+        ),
+        (
+            np.array(["2024-01-01", "2025-01-01"] * 750, "datetime64[D]"),
+            None,
+            r"or text but holds datetime64\[D\]; give numbers, as days since the first, or text of",
+        ),
+        (
+            [date(2024, 1, 1), date(2025, 1, 1)] * 750,
+            None,
+            r"holds datetime.date\(2024, 1, 1\) in row 1; give numbers, as days since the first,",
+        ),
+        (
+            [1.0, Decimal("2.5")] * 750,
+            "regression",
+            r"int or float but holds Decimal\('2.5'\) in row 2; give numbers, as \[float\(value\)",
+        ),
+        (
+            [Fraction(row, 3) for row in range(1500)],
+            None,
+            r"int or float but holds Fraction\(0, 1\) in row 1; give numbers, as \[float\(value\)",
+        ),
+        (
+            np.arange(1500) * 1j,
+            None,
+            r"y must hold real numbers but holds 0j in row 1; give their real parts, or sizes",
+        ),
+        ([0.5, 2j] * 750, None, r"y must hold real numbers but holds .* in row 1; give their real"),
+        (
+            [np.ma.masked, *range(1499)],
+            None,
+            GAP.format(1),
+        ),
+        (["a", np.ma.masked, "b"] * 500, None, GAP.format(2)),
+        (
+            [0.5, np.inf, 2.5] * 500,
+            None,
+            "y must be finite but is inf in row 2; leave out such",
+        ),
+        (
+            np.array([1, 2.5, -np.inf] * 500, object),
+            None,
+            "y must be finite but is -inf in row 3; leave out such rows, or give finite numbers in",
+        ),
+        ([0.5, 2.5, np.nan] * 500, None, GAP.format(3)),
+        (np.array([0.5, 2.5, np.nan] * 500, object), "regression", GAP.format(3)),
+        (pd.array([0.5, 2.5, None] * 500, dtype="Float64"), None, GAP.format(3)),
+        (np.array([0.5, pd.NA, 2.5] * 500, object), None, GAP.format(2)),
+        (
+            [10**400, 0.5] * 750,
+            None,
+            "y must hold numbers that float64 can hold but has larger whole ones; divide them",
+        ),
+        (
+            [2**63 + 1, 2**70] * 750,
+            None,
+            r"y must hold whole numbers below 2\^63, or .* but holds 9223372036854775809; give",
+        ),
+        (
+            dict(enumerate(np.arange(1500.0))),
+            None,
+            r"is of type dict; give list\(y.values\(\)\), in the order of the rows",
+        ),
+        ((row % 7 for row in range(1500)), None, r"is of type generator; give list\(y\)"),
+        (set(range(1500)), None, "is of type set; it has no order; give a list in the order of"),
+        (
+            scipy.sparse.csr_array(np.ones((1500, 1))),
+            None,
+            r"y must be no sparse matrix; give y.toarray\(\).ravel\(\)",
+        ),
+        ([[1], [2, 3]] * 750, None, "values in each row but has rows of several lengths; give one"),
+        (
+            np.ma.masked_equal(np.arange(1500.0), 7),
+            None,
+            "y must have no masked values, .*, but has 1; leave out the rows without a target",
+        ),
+    ],
+)
+def test_a_target_that_cannot_be_is_refused(target, task, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        differentiable_selection(made_up()[0], target, n_features=3, task=task)
+
+
+def test_a_path_and_rows_of_several_lengths_are_no_table() -> None:
+    said = "X must be a table or .* but is 'clicks.parquet'; of a path give chaffinch.open_shuffled"
+    for y in (None, [1, 2]):
+        with pytest.raises(ValueError, match=said):
+            differentiable_selection("clicks.parquet", y, n_features=1)
+    with pytest.raises(ValueError, match=r"X must have as many numbers in each row .*; give an"):
+        differentiable_selection([[1, 2], [3]], [1, 2], n_features=1)
+
+
+def test_masked_values_of_a_table_are_not_taken_for_values() -> None:
+    X, y = made_up()
+    said = "X must have no masked values, .*, but has 2; leave out those rows, or fill .* X.fill"
+    for descend in (
+        lambda table: differentiable_selection(table, y, n_features=3),
+        lambda table: differentiable_path(table, y, penalties=[0.1, 1]),
+    ):
+        with pytest.raises(ValueError, match=said):
+            descend(np.ma.array(X, mask=np.arange(X.size).reshape(X.shape) < 2))
+        with pytest.raises(ValueError, match=said):
+            descend(np.ma.array(X.astype(object), mask=np.arange(X.size).reshape(X.shape) < 2))
+    found = differentiable_selection(np.ma.array(X, mask=False), np.ma.array(y), n_features=3)
+    assert found.features.tolist() == INFORMATIVE
+
+
+@FORMS
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_of_columns_that_vary_alone_can_be_chosen(form, kind) -> None:
+    X, y = made_up()
+    y, X = y * 1.0, X.astype(kind)
+    X[:, np.setdiff1d(np.arange(120), [*INFORMATIVE, 50, 60])] = 3.3
+    said = "n_features must be at most 5, as only 5 of 120 columns vary, but is 6; ask for at most"
+    with pytest.raises(ValueError, match=said):
+        differentiable_selection(as_form(X, form), y, n_features=6)
+    found = differentiable_selection(as_form(X, form), y, n_features=5)
+    assert found.features.tolist() == [3, 17, 25, 50, 60]
+    assert (
+        differentiable_selection(as_form(X, form), y, n_features=3).features.tolist() == INFORMATIVE
+    )
+    for penalty in (0.0, 1e-6, 0.3):
+        found = differentiable_selection(as_form(X, form), y, penalty=penalty)
+        assert set(found.features) <= {3, 17, 25, 50, 60}
+        assert (np.delete(found.kept, [3, 17, 25, 50, 60]) < 1e-20).all()
+        assert found.sums[0] == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("n_features", [18, 19])
+@pytest.mark.parametrize("order", [4, 6])
+def test_what_tells_most_is_never_left_out_however_many_may_stay(n_features, order) -> None:
+    """It rests at its summit; were noise paid for staying, that would overtake it."""
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(2000, 20))
+        y = 2 * X[:, 19] + X[:, 18] + 0.6 * X[:, 17] + random.normal(size=2000)
+        found = differentiable_selection(X, y, n_features=n_features, order=order)
+        assert {17, 18, 19} <= set(found.features)
+        assert (found.penalties >= 0).all()
+
+
+@FORMS
+def test_a_column_that_float32_cannot_divide_by_spoils_no_other(form) -> None:
+    X, y = made_up()
+    X = X.astype(np.float32)
+    X[:, 0] *= np.float32(1e-40)
+    found = differentiable_selection(as_form(X, form), y, n_features=3)
+    assert found.features.tolist() == INFORMATIVE
+    assert found.scores[0] == -30
+    assert np.isfinite(found.losses).all()
+
+
+def test_scores_that_are_no_numbers_are_refused_with_the_step() -> None:
+    X, y = made_up()
+    said = "step 1 gave a loss of .* with a penalty of 1e.42, after which scores would not be fini"
+    with pytest.raises(ValueError, match=said) as refusal:
+        differentiable_selection(X.astype(np.float32), y, penalty=1e42)
+    assert "\n" not in str(refusal.value)
+
+
+def test_too_few_rows_and_paths_that_go_down_are_refused() -> None:
+    X, y = made_up()
+    with pytest.raises(ValueError, match=r"order 4 needs at least 5 rows, .* there are 4; give"):
+        differentiable_selection(X[:4], y[:4], n_features=3)
+    with pytest.raises(ValueError, match="penalties must ascend but 1 comes after 2"):
+        differentiable_path(X, y, penalties=[2, 1])
+    with pytest.raises(ValueError, match=r"penalties must be several numbers but are 1\.0; give"):
+        differentiable_path(X, y, penalties=1.0)
+    with pytest.raises(ValueError, match="penalties must hold at least one"):
+        differentiable_path(X, y, penalties=[])
+    with pytest.raises(ValueError, match=r"X must have rows and features, \(N, D\)"):
+        differentiable_selection(y, y, n_features=1)

@@ -1,0 +1,144 @@
+"""Scores that tie but for the last bit rank as they do in the model's own predictions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
+
+from chaffinch import masked_loss
+from chaffinch.tasks.selection.models.runtime import single_thread
+
+D = 5
+SCORERS = {
+    "accuracy": lambda y, p: accuracy_score(y, p.argmax(axis=1)),
+    "f1": lambda y, p: f1_score(y, p.argmax(axis=1)),
+    "roc_auc": lambda y, p: roc_auc_score(y, p[:, 1]),
+}
+LIGHTGBM = {"n_jobs": 1, "verbosity": -1, "min_child_samples": 1, "min_child_weight": 0}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with single_thread():
+        yield
+
+
+def smooth(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, D))
+    return X, (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=200) > 0).astype(np.int64)
+
+
+def coarse(seed: int, n_classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Make rows that have few values each, so that many sums are nearly the same."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (600, D)).astype(float)
+    signal = X[:, 0] + X[:, 1] * X[:, 2] - X[:, 3] + rng.normal(size=600)
+    return X, np.digitize(signal, np.quantile(signal, np.arange(1, n_classes) / n_classes))
+
+
+def mirrored(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Make rows that are there twice, with either class, but for one feature that tells."""
+    rng = np.random.default_rng(seed)
+    X, y = np.tile(rng.integers(0, 2, (48, 4)).astype(float), (2, 1)), rng.integers(0, 2, 48)
+    y = np.concatenate((y, 1 - y))
+    X[:, 0] = np.where(rng.random(96) < 0.3, 1 - y, X[:, 0])
+    return X, y
+
+
+# what is trained -> the maker of its rows, the scorer, how many seeds
+CASES = {
+    "forest of ten": (
+        lambda seed: RandomForestClassifier(10, min_samples_leaf=5, random_state=seed),
+        smooth,
+        "accuracy",
+        8,
+    ),
+    "forest of ten, f1": (
+        lambda seed: RandomForestClassifier(10, min_samples_leaf=5, random_state=seed),
+        smooth,
+        "f1",
+        8,
+    ),
+    "forest of four": (
+        lambda seed: RandomForestClassifier(4, min_samples_leaf=3, random_state=seed),
+        smooth,
+        "roc_auc",
+        4,
+    ),
+    "extra trees": (
+        lambda seed: ExtraTreesClassifier(6, max_depth=3, random_state=seed),
+        smooth,
+        "roc_auc",
+        8,
+    ),
+    "one tree": (lambda _: DecisionTreeClassifier(max_depth=3), smooth, "roc_auc", 3),
+    "histogram": (
+        lambda _: HistGradientBoostingClassifier(
+            max_iter=30, learning_rate=0.5, min_samples_leaf=1
+        ),
+        mirrored,
+        "roc_auc",
+        8,
+    ),
+    "LightGBM": (
+        lambda _: lightgbm.LGBMClassifier(
+            n_estimators=10, learning_rate=0.5, num_leaves=8, **LIGHTGBM
+        ),
+        mirrored,
+        "roc_auc",
+        25,
+    ),
+    "XGBoost": (
+        lambda _: xgboost.XGBClassifier(n_estimators=100, n_jobs=1),
+        coarse,
+        "accuracy",
+        15,
+    ),
+    "XGBoost, three classes": (
+        lambda _: xgboost.XGBClassifier(n_estimators=60, n_jobs=1),
+        lambda seed: coarse(seed, 3),
+        "accuracy",
+        15,
+    ),
+}
+
+
+def own_loss(scorer: str, model, X: np.ndarray, y: np.ndarray, masked: list[int]) -> float:
+    table = X.copy()
+    table[:, masked] = 1
+    probabilities = model.predict_proba(table)
+    return -SCORERS[scorer](y, probabilities)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_scorer_of_classes_is_that_of_the_models_own_predictions(name: str) -> None:
+    make, rows, scorer, n_seeds = CASES[name]
+    for seed in range(n_seeds):
+        X, y = rows(seed)
+        half = 0 if rows is mirrored else len(X) // 2  # mirrored ones are asked about as learnt
+        learnt, left = slice(0, half or None), slice(half, None)
+        model = make(seed).fit(X[learnt], y[learnt])
+        engine = masked_loss(model, X[left], y[left], loss=scorer, baseline=np.ones(X.shape[1]))
+        assert type(engine).__name__ == "TreeEngine"
+        own = partial(own_loss, scorer, model, X[left], y[left])
+        for removed in (None, 2, 0):
+            if removed is not None:
+                engine.remove(removed)
+            gone = np.flatnonzero(~engine.mask).tolist()
+            assert engine.loss == pytest.approx(own(gone), rel=1e-12)
+            each = [own([*gone, j]) if j not in gone else np.inf for j in range(X.shape[1])]
+            assert engine.without_each() == pytest.approx(each, rel=1e-12)
+            masks = [np.arange(X.shape[1]) != j for j in range(2)]
+            assert engine(masks) == pytest.approx([own([0]), own([1])], rel=1e-12)

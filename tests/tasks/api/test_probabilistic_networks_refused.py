@@ -1,0 +1,430 @@
+"""What a torch module of someone's own cannot be or do is told in one line."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import chaffinch
+from chaffinch import InputError
+from tests.tasks.api.made_up_networks import Changed, Remembering, centred, found, network
+from tests.tasks.api.test_probabilistic_selection import table
+
+
+def centred_later(own, rows):
+    own.n_passes = own.n_passes + 1
+    return centred(own, rows) if own.n_passes > 2 else own.inner(rows)
+
+
+def growing(own, rows):
+    if own.training:
+        own.memory = torch.cat([own.memory, rows[:1, 0]])
+    return own.inner(rows)
+
+
+def doubling(own, rows):
+    own.memory = own.memory.double()
+    return own.inner(rows)
+
+
+def forgetting(own, rows):
+    own.memory = None
+    return own.inner(rows)
+
+
+def attached(own, rows):
+    outputs = own.inner(rows)
+    own.memory = outputs.mean(dim=0)
+    return outputs
+
+
+def thawing(own, rows):
+    own.inner[0].bias.requires_grad_(requires_grad=False)
+    return own.inner(rows)
+
+
+def making_a_parameter(own, rows):
+    own.late = nn.Parameter(torch.ones(2))
+    return own.inner(rows) * own.late
+
+
+def counting_in_place(own, rows):
+    outputs = own.inner(rows)
+    own.memory.add_(1)
+    return outputs * own.memory
+
+
+KEEP = "network must keep the names, shapes and types of its parameters and buffers, but a training"
+ZEROS = r"from the start, as by register_buffer\('memory', torch.zeros\(\({}\)\)\)$"
+
+
+@pytest.mark.parametrize(
+    ("forward", "memory", "said"),
+    [
+        (centred, None, r"makes buffer 'memory', \(8,\) in float32, anew; .*" + ZEROS.format("8,")),
+        (centred_later, None, r"makes buffer 'memory', \(8,\) in float32, anew"),
+        (
+            growing,
+            torch.zeros(1),
+            r"makes buffer 'memory', \(2,\) in float32, of \(1,\) in .*" + ZEROS.format("2,"),
+        ),
+        (
+            doubling,
+            torch.zeros(1),
+            r"makes .* in float64, of \(1,\) in float32; store it in float32",
+        ),
+        (forgetting, torch.zeros(1), "removes 'memory'; let it stay"),
+        (attached, torch.zeros(2), "gives buffer 'memory' a gradient; store it detached"),
+        (thawing, None, "stops training parameter 'inner.0.bias'; set requires_grad before"),
+        (making_a_parameter, None, r"makes parameter 'late', \(2,\) .*, anew; make it in __init__"),
+    ],
+)
+def test_a_network_that_makes_its_buffers_or_parameters_on_the_way_is_refused(
+    forward, memory, said, tmp_path
+):
+    with pytest.raises(InputError, match=rf"{KEEP} step {said}") as refusal:
+        found(network=Remembering(forward, memory), checkpoint=tmp_path / "search.safetensors")
+    assert "\n" not in str(refusal.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_network_that_cannot_have_a_pass_for_each_mask_is_refused():
+    said = r"changes what they go through at iteration 1 \(.*inplace.*\); .* new tensor, detached"
+    with pytest.raises(InputError, match=said):
+        found(network=Remembering(counting_in_place, torch.ones(2)))
+
+
+class Keeping(nn.Module):
+    """A network that keeps its last scores in an attribute, and may use them in its next pass."""
+
+    def __init__(self, keep, share=0.0):
+        super().__init__()
+        self.inner, self.keep, self.share, self.kept = network(dropout=0.0), keep, share, None
+
+    def forward(self, rows):
+        scores = self.inner(rows)
+        if self.share and self.kept is not None:
+            scores = scores + self.share * self.kept
+        self.kept = self.keep(scores.mean(dim=0))
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.1, r"at iteration 2 \(.*a second time.*\); what it keeps .* must be .* detached$"),
+        (0.0, r"cannot be copied after a training step \(.*\); what it keeps .* must be detached"),
+    ],
+)
+def test_a_network_that_keeps_what_gradients_go_through_is_refused_before_the_search(
+    share, said, tmp_path
+):
+    path = tmp_path / "search.safetensors"
+    with pytest.raises(InputError, match=said) as refusal:
+        found(network=Keeping(lambda scores: scores, share), checkpoint=path)
+    assert "\n" not in str(refusal.value)
+    assert not path.exists()
+    one = found(network=Keeping(torch.Tensor.detach, share), most_sweeps=1)
+    assert one.predict(table()[0]).shape == (500, 2)
+
+
+class RaisingLater(nn.Module):
+    """A network of which something is wrong from its eleventh pass in training on, in step 6."""
+
+    def __init__(self, wrong):
+        super().__init__()
+        self.inner, self.wrong, self.n_passes = network(), wrong, 0
+
+    def forward(self, rows):
+        self.n_passes += self.training
+        scores = self.inner(rows)
+        return scores if self.n_passes < 11 else self.wrong(scores)
+
+
+def dividing(scores):
+    raise ZeroDivisionError("division\nby nothing. At all")
+
+
+class Backwards(torch.autograd.Function):
+    """A backward pass that is written by hand, and raises."""
+
+    @staticmethod
+    def forward(ctx, scores):
+        return scores.clone()
+
+    @staticmethod
+    def backward(ctx, slopes):
+        raise KeyError("slopes")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said", "kind"),
+    [
+        (Backwards.apply, r"an error of its own at iteration 6 \(KeyError: 'slopes'\)", KeyError),
+        (
+            dividing,
+            r"network ends in an error of its own at iteration 6 \(ZeroDivisionError: division\); ",
+            ZeroDivisionError,
+        ),
+        (lambda scores: scores[1:], "an error of its own at iteration 6 .*size", ValueError),
+        (torch.detach, "no gradient leads back to them at iteration 6; leave out what", None),
+    ],
+)
+def test_a_network_that_raises_amid_the_search_is_told_with_the_iteration(
+    wrong, said, kind, tmp_path
+):
+    path = tmp_path / "search.safetensors"
+    with pytest.raises(InputError, match=said) as refusal:
+        found(network=RaisingLater(wrong), checkpoint=path)
+    assert "\n" not in str(refusal.value)
+    own = refusal.value.__cause__.__cause__
+    assert own is None if kind is None else isinstance(own, kind)
+    assert not any(tmp_path.iterdir())
+
+
+class ChangingLater(nn.Module):
+    """A network that a function changes in its eleventh pass in training, in step 6."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.inner, self.n_passes, self.change = network(), 0, change
+        self.inner[0].bias.requires_grad_(requires_grad=False)
+
+    def forward(self, rows):
+        self.n_passes += self.training
+        if self.n_passes == 11:
+            self.change(self)
+        return self.inner(rows)
+
+
+def freezing(own):
+    own.inner[4].bias.requires_grad_(requires_grad=False)
+
+
+def unfreezing(own):
+    own.inner[0].bias.requires_grad_()
+
+
+def adding(own):
+    own.extra = nn.Linear(8, 2)
+
+
+def replacing(own):
+    own.inner[4].bias = nn.Parameter(torch.zeros(2))
+
+
+def removing(own):
+    own.inner[4].bias = None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            freezing,
+            r"stops training parameter 'inner.4.bias' at .* 6; set requires_grad before the",
+        ),
+        (unfreezing, r"gives parameter 'inner.0.bias' a gradient, .* and set requires_grad before"),
+        (adding, r"gives parameter 'extra.weight' a gradient, or makes it anew at .*; make it bef"),
+        (replacing, r"gives parameter 'inner.4.bias' a gradient, or makes it anew at .*; make it"),
+        (removing, r"removes parameter 'inner.4.bias' at iteration 6; let it stay"),
+    ],
+)
+def test_a_network_that_changes_amid_the_search_what_it_trains_is_told_with_the_iteration(
+    change, said, tmp_path
+):
+    path = tmp_path / "search.safetensors"
+    with pytest.raises(InputError, match=rf"^network must train the same .*{said}") as refusal:
+        found(network=ChangingLater(change), checkpoint=path)
+    assert "at iteration 6; " in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_of_a_regression_a_network_that_comes_to_return_too_little_is_told():
+    X, _ = table()
+    given = RaisingLater(lambda scores: scores.sum())
+    given.inner = network(n_outputs=1)
+    with pytest.raises(InputError, match=r"an error of its own at iteration 6 .*shape"):
+        found(X, X["a"], network=given)
+
+
+def test_a_network_that_raises_as_it_predicts_is_told():
+    class OfFewRows(Changed):
+        def forward(self, rows):
+            if len(rows) > 64:
+                raise OSError("too many rows")
+            return self.inner(rows)
+
+    one = found(network=OfFewRows(None), most_sweeps=1)
+    with pytest.raises(InputError, match=r"as it predicts \(OSError: too many rows\); give one"):
+        one.predict(table()[0])
+
+
+class Twice(nn.Module):
+    """A network with one batch normalisation for two places, or one for each."""
+
+    def __init__(self, n_normal):
+        super().__init__()
+        self.first, self.last = network(dropout=0.0)[:2], nn.Linear(16, 2)
+        self.normal = nn.ModuleList([nn.BatchNorm1d(16) for _ in range(n_normal)])
+
+    def forward(self, rows):
+        once = self.normal[0](self.first(rows))
+        return self.last(self.normal[-1](3 * once.relu() + 2))
+
+
+def test_a_network_that_uses_one_batch_normalisation_twice_is_refused_before_the_search(tmp_path):
+    path = tmp_path / "search.safetensors"
+    said = r"once in a pass but uses 'normal.0' 2 times, .* alone; make one for each place$"
+    with pytest.raises(InputError, match=said) as refusal:
+        found(network=Twice(1), checkpoint=path)
+    assert "\n" not in str(refusal.value)
+    assert not path.exists()
+    assert found(network=Twice(2), most_sweeps=1).predict(table()[0]).shape == (500, 2)
+
+
+def test_a_batch_normalisation_without_statistics_is_refused_by_name_where_one_row_needs_them():
+    given = network()
+    given[2] = nn.BatchNorm1d(16, track_running_stats=False)
+    with pytest.raises(InputError, match=r"'2' keeps no .* with track_running_stats=True$"):
+        found(network=given)
+    given[2] = nn.BatchNorm1d(16, track_running_stats=True)
+    assert found(network=given, most_sweeps=1).mask.sum() == 2
+    several_values_a_row = nn.Sequential(
+        nn.Unflatten(1, (2, 4)), nn.BatchNorm1d(2, track_running_stats=False), nn.Flatten()
+    )
+    given = nn.Sequential(several_values_a_row, network())
+    assert found(network=given, most_sweeps=1).predict(table()[0]).shape == (500, 2)
+
+
+def frozen():
+    return network().requires_grad_(requires_grad=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("mlp", "network must be a torch.nn.Module but is 'mlp'; leave it out for the paper's"),
+        (nn.Linear, "network must be a torch.nn.Module but is <class"),
+        (network(width=5), r"rows of 8 inputs, a tensor \(64, 8\) in float32, but does not: mat1"),
+        (
+            network(n_outputs=1),
+            r"a score for each class, a tensor \(64, 2\), but returns \(64, 1\)",
+        ),
+        (
+            Changed(lambda outputs: (outputs, 1)),
+            r"\(64, 2\), but returns tuple; return the tensor alone",
+        ),
+        (
+            Changed(lambda outputs: outputs[0]),
+            r"\(64, 2\), but returns \(2,\); give its last layer",
+        ),
+        (Changed(lambda outputs: outputs / 0), "network must return finite numbers but does not"),
+        (Changed(torch.detach), "no gradient leads back to them; leave out what detaches it"),
+        (Changed(lambda outputs: outputs.softmax(1)), "looks like probabilities; leave out its"),
+        (Changed(torch.Tensor.to_sparse), r"a dense tensor but returns a sparse .*to_dense\(\)$"),
+        (Changed(torch.Tensor.double), "must compute in float32 but returns torch.float64; cast"),
+        (nn.Identity(), "network must have parameters that require gradients but has none"),
+        (frozen(), "network must have parameters that require gradients but has none"),
+        (nn.LazyLinear(2), "network has lazy layers without weights; run it once on a row"),
+        (nn.Linear(8, 2, dtype=torch.complex64), "must have real weights but has complex ones"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused_before_any_work(given, said, tmp_path):
+    path = tmp_path / "search.safetensors"
+    with pytest.raises(InputError, match=said) as refusal:
+        found(network=given, checkpoint=path)
+    assert "\n" not in str(refusal.value)
+    assert not path.exists()
+
+
+def test_a_network_that_cannot_be_copied_is_refused():
+    given = network()
+    given.of_a_graph = given[0].weight * 2
+    with pytest.raises(InputError, match=r"network cannot be copied \(.*\); give one that"):
+        found(network=given)
+
+
+def test_hidden_layers_beside_a_network_are_refused():
+    with pytest.raises(InputError, match="hidden_layer_sizes and network exclude each other"):
+        found(network=network(), hidden_layer_sizes=(8,))
+
+
+@pytest.mark.parametrize("normal", [nn.LazyBatchNorm1d, nn.LazyInstanceNorm1d, nn.Identity])
+def test_lazy_layers_get_weights_as_the_refusal_says(normal):
+    lazy = nn.Sequential(nn.LazyLinear(16), nn.Unflatten(1, (4, 4)), normal(), nn.Flatten())
+    network = nn.Sequential(lazy, nn.LazyBatchNorm1d(), nn.LazyLinear(2))
+    with pytest.raises(InputError, match=r"in evaluation, as .* does$") as refusal:
+        found(network=network)
+    remedy = str(refusal.value).partition(", as ")[2].removesuffix(" does")
+    assert remedy == "network.eval()(torch.zeros(1, 8))"
+    network.eval()(torch.zeros(1, 8))
+    assert found(network=network, most_sweeps=1).mask.sum() == 2
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_a_network_that_overflows_as_it_predicts_is_told_with_the_row(kind):
+    X, y = table()
+    X["a"] *= 1e-20  # so that in deviations 1e30 is beyond float32
+    n_outputs, truth = (2, y) if kind == "classes" else (1, np.where(y == "yes", 1.0, -1.0))
+    given = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, n_outputs))
+    one = found(X, truth, network=given)
+    assert one.features == ("a", "d")
+    far = X.assign(a=X["a"].mask(X.index == 3, 1e30))
+    for predict in (one.predict, one.predict_averaged):
+        with pytest.raises(InputError, match="must return finite numbers but does not for row 4; "):
+            predict(far)
+    assert np.isfinite(one.predict(X)).all()
+    assert len(one.predict(X[:0])) == 0
+
+
+class Overflowing(nn.Module):
+    """A network whose outputs overflow from its tenth pass on."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = network()
+        self.register_buffer("n_passes", torch.zeros(()))
+
+    def forward(self, rows):
+        self.n_passes += 1
+        return self.inner(rows) * torch.where(self.n_passes < 10, 1.0, torch.inf)
+
+
+def test_where_the_outputs_of_a_network_overflow_it_is_told_to_mend_the_network():
+    with pytest.raises(
+        InputError, match=r"diverged after 5 steps; .*, or give a network whose out"
+    ):
+        found(network=Overflowing())
+
+
+class _OfOne(nn.Module):
+    """Takes a mini-batch, and has another shape for a row that comes alone."""
+
+    def __init__(self, n_outputs: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, n_outputs)
+
+    def forward(self, rows):
+        return self.layer(rows).squeeze()
+
+
+def test_a_network_that_cannot_take_one_row_is_refused_before_the_search() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 8))
+    for n_outputs, y, shape in ((1, X[:, 0], "(1, 1)"), (3, random.integers(0, 3, 200), "(1, 3)")):
+        said = f"network must return .* a tensor {re.escape(shape)}, but returns"
+        with pytest.raises(InputError, match=said):
+            chaffinch.probabilistic_selection(X, y, network=_OfOne(n_outputs), most_sweeps=1)
+
+
+def test_a_network_of_torchscript_is_refused_before_the_search() -> None:
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        scripted = torch.jit.script(nn.Linear(8, 1))
+    X = np.random.default_rng(0).normal(size=(200, 8))
+    with pytest.raises(InputError, match=r"is one of TorchScript, .*; give the module"):
+        chaffinch.probabilistic_selection(X, X[:, 0], network=scripted, most_sweeps=1)

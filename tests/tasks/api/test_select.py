@@ -1,0 +1,609 @@
+"""`chaffinch.select`: any table in, the same frozen record out."""
+
+import os
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+from itertools import pairwise
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier, VotingClassifier
+from sklearn.feature_selection import SelectKBest, f_classif
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+import chaffinch
+from chaffinch import (
+    AfsBm,
+    Flbmo,
+    Gbmo,
+    InputError,
+    ModelSettings,
+    Ranking,
+    Rfecv,
+    RobustElimination,
+)
+from chaffinch.tasks.api.select import method_settings
+from chaffinch.tasks.data.split_requirements import PARTS
+from chaffinch.tasks.settings.selection import method_of
+from tests.made_up import good_table
+
+QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 30})
+FEATURES = ("age", "noise_1", "colour", "noise_2", "income", "noise_3")
+
+
+def select(data=None, target="churned", *, model=QUICK, **options):
+    data = good_table() if data is None else data
+    return chaffinch.select(data, target, model=model, **options)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return select()
+
+
+@pytest.fixture(scope="module")
+def kept_run(tmp_path_factory):
+    """A store, and the result of the run in it."""
+    store = tmp_path_factory.mktemp("store")
+    return store, select(store=store)
+
+
+# Any table in
+
+
+def sources(folder):
+    table = good_table()
+    table.to_csv(folder / "table.csv", index=False)
+    table.to_csv(folder / "table.tsv.gz", index=False, sep="\t")
+    table.to_parquet(folder / "table.parquet", index=False)
+    (folder / "parts").mkdir()
+    for number, part in enumerate((table[:100], table[100:])):
+        part.to_parquet(folder / "parts" / f"{number}.parquet", index=False)
+    return {
+        "polars": pl.from_pandas(table),
+        "Arrow": pa.Table.from_pandas(table, preserve_index=False),
+        "CSV": folder / "table.csv",
+        "path as text": str(folder / "table.csv"),
+        "packed TSV": folder / "table.tsv.gz",
+        "Parquet": folder / "table.parquet",
+        "folder of Parquet": folder / "parts",
+        "shuffled rows": table.sample(frac=1, random_state=1),
+        "pandas categories": table.astype({"colour": "category"}),
+    }
+
+
+@pytest.mark.parametrize("kind", ["polars", "Arrow", "CSV", "path as text", "packed TSV",
+                                  "Parquet", "folder of Parquet", "shuffled rows",
+                                  "pandas categories"])  # fmt: skip
+def test_equal_tables_have_equal_contracts_wherever_they_come_from(kind, result, tmp_path):
+    assert select(sources(tmp_path)[kind]).contract == result.contract
+
+
+def test_columns_named_by_numbers_are_named_so_in_the_result(tmp_path):
+    X = np.random.default_rng(0).normal(size=(120, 5))
+    table = pd.DataFrame(X)
+    table[5] = X[:, 1] + 2 * X[:, 3]
+    named = table.set_axis(list(map(str, table.columns)), axis=1)
+    options = {"model": "linear", "method": "mrmr", "n_features": 3}
+    result = chaffinch.select(table, 5, keep=[0], drop=(2,), store=tmp_path, **options)
+    assert result.features == [0, 1, 3]
+    assert result.candidates == list(result.scores) == [0, 1, 3, 4]
+    assert table[result.features].shape == (120, 3)
+    assert result.transform(table).columns.tolist() == [0, 1, 3]
+    assert result.transform(named).columns.tolist() == ["0", "1", "3"]
+    np.testing.assert_array_equal(result.model.predict(table), result.model.predict(named))
+    as_text = chaffinch.select(named, "5", keep=["0"], drop=["2"], **options)
+    assert as_text.contract == result.contract
+    assert as_text.features == ["0", "1", "3"]
+    assert chaffinch.load_run(result.run, store=tmp_path).features == as_text.features
+    assert chaffinch.reselect(result, table).candidates == result.candidates
+    with pytest.raises(chaffinch.InputError, match="target must be text but is 7"):
+        chaffinch.select(table, 7)
+
+
+def test_what_is_given_is_never_changed():
+    table, estimator = good_table(), RandomForestClassifier(5, random_state=3)
+    columns, keep = table.copy(), ["age"]
+    select(table, model=estimator, keep=keep)
+    pd.testing.assert_frame_equal(table, columns)
+    assert keep == ["age"]
+    assert estimator.random_state == 3
+    assert not hasattr(estimator, "estimators_")
+
+
+# The same frozen record out
+
+
+def test_the_record(result):
+    assert result.candidates == list(FEATURES)
+    assert result.features == list(np.array(FEATURES)[result.mask])
+    assert result.mask.dtype == bool
+
+    path = result.path
+    assert list(path.columns) == ["step", "feature", "loss", "features_left"]
+    assert path["step"].tolist() == [1, 2, 3, 4, 5]
+    assert path["features_left"].tolist() == [5, 4, 3, 2, 1]
+    step_of = dict(zip(path["feature"], path["step"], strict=True))
+    assert result.steps.tolist() == [step_of.get(name, 0) for name in FEATURES]
+
+    assert list(result.losses) == list(PARTS)
+    for losses in result.losses.values():
+        assert set(losses) == {"all_features", "selected"}
+        assert 0 < losses["selected"] < 2
+    difference = result.losses["test"]["selected"] - result.losses["test"]["all_features"]
+    assert result.comparison["difference"] == pytest.approx(difference)
+    low, high = result.comparison["interval"]
+    assert low <= difference <= high
+    assert result.verdict == result.comparison["sentence"]
+
+    assert result.seed == result.settings["seed"] == 0
+    assert result.settings["target"] == "churned"
+    assert result.versions["lightgbm"]
+    assert 0 < result.seconds < 60
+    assert result.folder is None
+    with pytest.raises(FrozenInstanceError):
+        result.seed = 1
+
+
+def test_the_features_as_a_table(result):
+    table = result.to_pandas()
+    assert table["feature"].tolist() == list(FEATURES)
+    assert table["kept"].tolist() == result.mask.tolist()
+    assert table["step"].tolist() == result.steps.tolist()
+
+
+def test_the_report_is_one_file(result, tmp_path):
+    path = result.report(tmp_path / "made" / "report.html")
+    text = path.read_text()
+    assert text.startswith("<!doctype html>")
+    assert result.run in text
+
+
+def test_progress_is_told(tmp_path):
+    told = []
+    select(on_progress=lambda *progress: told.append(progress))
+    stages = list(dict.fromkeys(stage for stage, _, _ in told))
+    assert (stages[0], stages[-1]) == ("ingest", "write_report")
+    for stage in stages:
+        done = [(count, total) for name, count, total in told if name == stage]
+        assert done[-1][0] == done[-1][1]
+
+
+# Runs are kept and found again
+
+
+def test_a_kept_run_is_read_back_the_same(kept_run):
+    store, result = kept_run
+    back = chaffinch.load_run(result.run, store=store)
+    assert back.folder == result.folder == store / "runs" / result.run
+    assert back.contract == result.contract
+    assert (back.features, back.seconds) == (result.features, result.seconds)
+    pd.testing.assert_frame_equal(back.path, result.path)
+    table = good_table(seed=1)
+    np.testing.assert_array_equal(
+        back.model.predict_proba(table), result.model.predict_proba(table)
+    )
+
+
+def test_the_same_again_does_nothing_again(kept_run):
+    store, result = kept_run
+    files = {path: path.stat().st_mtime_ns for path in result.folder.rglob("*.*")}
+    again = select(store=store)
+    assert again.run == result.run
+    assert files == {path: path.stat().st_mtime_ns for path in result.folder.rglob("*.*")}
+
+
+def test_the_same_columns_named_in_another_order_are_the_same_run(kept_run):
+    store, _ = kept_run
+    one = select(store=store, drop=["noise_1", "noise_2"])
+    assert select(store=store, drop=("noise_2", "noise_1", "noise_1")).run == one.run
+
+
+def test_the_command_lines_store_is_the_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = select(store="chaffinch-store")
+    assert chaffinch.load_run(result.run).features == result.features
+
+
+# What is asked for is done
+
+
+def test_one_seed_one_result_another_seed_another_split(result):
+    assert select().contract == result.contract
+    other = select(seed=1)
+    assert other.seed == 1
+    assert other.losses["train"] != result.losses["train"]
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 4, 6])
+def test_flbmo_keeps_exactly_and_gbmo_at_most(n_features):
+    assert len(select(method="flbmo", n_features=n_features).features) == n_features
+    assert len(select(method="gbmo", n_features=n_features).features) <= n_features
+
+
+def test_methods_with_settings_of_their_own():
+    assert len(select(method=Flbmo(n_features=(0.5,))).features) == 3
+    assert len(select(method=Flbmo(n_features=(2, 5))).features) in (2, 5)
+    lenient = select(method=Gbmo(slacks=(1e9,)))
+    assert len(lenient.features) == 1
+    assert len(select(method=Gbmo(slacks=(1e9,), drift_cap=0.0)).features) > 1
+    assert len(select(method=Flbmo(n_features=(3,)), n_features=3).features) == 3
+
+
+BY_SIZES = ("flbmo", "robust_elimination", "rfe", "sequential_forward", "mrmr", "dfs", "pefs")
+
+
+@pytest.mark.parametrize("kind", BY_SIZES)
+def test_one_number_of_features_needs_no_list_wherever_it_is_given(kind):
+    for one in (3, 0.5):
+        assert method_of({"kind": kind, "n_features": one}).n_features == (one,)
+    assert method_of({"kind": kind, "n_features": 3}) == method_settings(kind, 3)
+    assert RobustElimination(n_features=3) == RobustElimination(n_features=(3,))
+    for wrong, said in (
+        (0, "n_features"),
+        (1.0, "a size must be a whole number of features, or a share below 1, but is 1.0"),
+        (True, "n_features must be a whole number of features, a share below 1, or a list of such"),
+        ("3", "a share below 1, or a list of such, but is '3'"),
+        ((), "n_features must be a list of at least 1"),
+    ):
+        with pytest.raises(InputError, match=said) as error:
+            method_of({"kind": kind, "n_features": wrong})
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "named"),
+    [
+        (Flbmo(n_features=(2, 5)), "2, 5"),
+        (Gbmo(n_features=1), "1"),
+        (AfsBm(n_features=1), "1"),
+        ({"kind": "mrmr", "n_features": [0.5]}, "0.5"),
+        (Rfecv(n_features=2), "2"),
+        (RobustElimination(n_features=(2,)), "2"),
+        ({"kind": "pefs", "n_features": [2]}, "2"),
+        ({"kind": "rfe", "n_features": [2]}, "2"),
+    ],
+)
+def test_two_numbers_of_features_are_refused(method, named):
+    with pytest.raises(InputError, match="give it once") as error:
+        select(method=method, n_features=3)
+    said = str(error.value)
+    assert said.startswith(f"n_features is 3, but {named} in the settings of method ")
+
+
+def test_a_ranking_with_settings_of_its_own():
+    assert len(select(method=Ranking(kind="mrmr", n_features=(0.5,))).features) == 3
+    assert len(select(method=Ranking(kind="mrmr", n_features=(2, 5))).features) in (2, 5)
+    assert len(select(method=Ranking(kind="mrmr"), n_features=4).features) == 4
+    assert select(method={"kind": "mrmr", "n_features": [4]}).contract == (
+        select(method="mrmr", n_features=4).contract
+    )
+
+
+def test_a_ranking_has_scores_where_a_walk_has_losses(result):
+    ranked = select(method="correlation", keep=["noise_1"], n_features=3)
+    assert list(ranked.path.columns) == ["step", "feature", "score", "features_left"]
+    assert ranked.path["score"].is_monotonic_increasing
+    assert ranked.path["features_left"].tolist() == [5, 4, 3, 2, 1]
+    assert list(ranked.scores) == list(FEATURES)
+    shown = ranked.to_pandas()
+    assert shown["score"].tolist() == list(ranked.scores.values())
+    in_order = shown[shown["step"] > 0].sort_values("step")["score"]
+    assert in_order.is_monotonic_increasing
+    assert shown.set_index("feature")["step"]["noise_1"] == 0
+
+    assert result.scores is None
+    assert list(result.to_pandas().columns) == ["feature", "kept", "step"]
+
+
+def test_a_ranking_is_of_the_training_rows_and_of_no_others(tmp_path):
+    ranked = select(drop=["colour"], method="anova_f", store=tmp_path)
+    rows = part_of_rows(tmp_path, ranked, *ranked.candidates, "churned")
+    train = rows[rows["part"] == "train"]
+    numbers = train[ranked.candidates]
+    expected = f_classif(numbers.fillna(numbers.mean()), train["churned"])[0]
+    assert list(ranked.scores.values()) == pytest.approx(expected, rel=1e-9)
+
+
+def test_shap_values_are_those_of_the_base_model_on_the_rows_that_it_did_not_see(tmp_path):
+    table = good_table().drop(columns="colour").assign(w=np.linspace(1, 3, 240))
+    result = select(table, method="tree_shap", n_features=2, weight="w", store=tmp_path)
+    rows = part_of_rows(tmp_path, result, *result.candidates, "w")
+    rows = rows[rows["part"] == "mask_validation"]
+    (file,) = tmp_path.rglob("base_model/model.txt")
+    booster = lightgbm.Booster(model_file=str(file))
+    values = np.abs(booster.predict(rows[result.candidates].to_numpy(), pred_contrib=True))
+    expected = np.average(values[:, :-1], axis=0, weights=rows["w"])
+    assert list(result.scores.values()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_ranking_that_finds_nothing_is_refused_rather_than_followed():
+    with pytest.raises(InputError, match="permutation finds no use in any of the 12 features"):
+        select(few_rows(), "y", method="permutation")  # too few rows for the model's leaves
+
+
+def test_scores_take_the_weights_where_they_can():
+    table = good_table().assign(w=1.0)
+    table.loc[table["colour"] == "red", "w"] = 1e-6
+    weighted = select(table, method="correlation", weight="w", n_features=3)
+    assert weighted.scores["colour"] < 0.5 * select(method="correlation").scores["colour"]
+
+
+def test_features_on_the_keep_list_outlast_everything():
+    result = select(keep=["noise_2", "noise_3"], method="flbmo", n_features=2)
+    assert result.features == ["noise_2", "noise_3"]
+
+
+def test_dropped_columns_take_no_part():
+    result = select(drop=["age", "colour"])
+    assert result.candidates == ["noise_1", "noise_2", "income", "noise_3"]
+    reasons = {entry["name"]: entry["reason"] for entry in result.contract["dropped"]}
+    assert reasons["age"] == reasons["colour"] == "left out as asked"
+
+
+def test_a_constant_an_empty_and_an_identifier_column_take_no_part():
+    n = len(good_table())
+    table = good_table().assign(same=1, empty=None, code=[f"#{i}" for i in range(n)])
+    assert select(table).candidates == list(FEATURES)
+
+
+def test_numbers_that_are_categories():
+    code = {"red": 7, "green": 1, "blue": 30}
+    table = good_table().replace({"colour": code}).astype({"colour": int})
+    result = select(table, categorical=["colour"], method="flbmo", n_features=3)
+    (colour,) = (f for f in result.contract["features"] if f["name"] == "colour")
+    assert (colour["type"], colour["categories"]) == ("category", ["1", "7", "30"])
+
+
+def test_fixed_parameters_are_the_ones_fitted():
+    fixed = ModelSettings(parameters={"n_estimators": 5, "num_leaves": 4}, folds=2)
+    parameters = select(model=fixed).contract["model"]["parameters"]
+    assert parameters.items() >= {"n_estimators": 5, "num_leaves": 4}.items()
+
+
+def test_weights_weigh():
+    table = good_table()
+    table["w"] = np.where(table["churned"] == "yes", 100.0, 1.0)
+    weighted = select(table, weight="w")
+    assert "w" not in weighted.candidates
+    plain, said = ((result.model.predict(table) == "yes").mean() for result in (select(), weighted))
+    assert said > plain + 0.1
+
+
+def part_of_rows(store, result, *columns):
+    """Return each row's part beside columns of the table, read from the run's own files."""
+    dataset = result.contract["dataset"]["hash"][:16]
+    table = pd.read_parquet(store / "datasets" / dataset / "table.parquet", columns=list(columns))
+    return table.assign(part=pd.read_parquet(result.folder / "splits.parquet")["part"].astype(str))
+
+
+def test_the_losses_are_those_of_the_models_own_predictions(kept_run):
+    store, result = kept_run
+    rows = part_of_rows(store, result, *FEATURES, "churned")
+    for part, of_part in rows.groupby("part"):
+        own = log_loss(of_part["churned"], result.model.predict_proba(of_part))
+        assert result.losses[part]["selected"] == pytest.approx(own, rel=1e-9)
+
+
+def test_no_group_is_split(tmp_path):
+    table = good_table().assign(customer=[f"c{i // 6}" for i in range(240)])
+    result = select(table, group="customer", store=tmp_path)
+    rows = part_of_rows(tmp_path, result, "customer")
+    assert (rows.groupby("customer")["part"].nunique() == 1).all()
+    assert set(rows["part"]) == set(PARTS)
+
+
+def test_later_parts_are_later(tmp_path):
+    days = pd.date_range("2026-01-01", periods=120).repeat(2)
+    table = good_table().assign(day=np.random.default_rng(0).permutation(days))
+    result = select(table, time="day", store=tmp_path)
+    rows = part_of_rows(tmp_path, result, "day").groupby("part")["day"]
+    first, last = rows.min(), rows.max()
+    for earlier, later in pairwise(PARTS):
+        assert last[earlier] < first[later]
+
+
+def test_a_regression():
+    table = good_table().drop(columns="churned")
+    table["price"] = table["income"].fillna(0) * 3 + table["age"].fillna(0)
+    result = select(table, "price", loss="absolute_error")
+    assert result.contract["target"] == {
+        "name": "price", "task": "regression", "type": "number", "classes": [],
+    }  # fmt: skip
+    assert result.contract["loss"] == "absolute_error"
+    assert {"age", "income"} <= set(result.features)
+
+
+# Estimators of one's own
+
+
+class Centroids(ClassifierMixin, BaseEstimator):
+    """Probabilities from the distance to each class's mean, as a third party might write it."""
+
+    def __init__(self, sharpness=1.0):
+        self.sharpness = sharpness
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.centres_ = np.array([X[y == label].mean(axis=0) for label in self.classes_])
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict_proba(self, X):
+        distance = np.square(X[:, np.newaxis] - self.centres_).sum(axis=2)
+        near = np.exp(-self.sharpness * (distance - distance.min(axis=1, keepdims=True)))
+        return near / near.sum(axis=1, keepdims=True)
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomForestClassifier(20),
+        make_pipeline(PolynomialFeatures(2), LogisticRegression(max_iter=1000)),
+        Centroids(sharpness=0.3),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_an_estimator_of_ones_own(estimator, tmp_path):
+    result = select(model=estimator, n_features=3, store=tmp_path)
+    assert len(result.features) <= 3
+    assert set(result.features) & {"age", "colour", "income"}
+    assert (result.model.predict(good_table(seed=1)) == good_table(seed=1)["churned"]).mean() > 0.6
+    assert select(model=estimator, n_features=3, store=tmp_path).contract == result.contract
+
+
+def test_an_estimator_of_another_package_is_loaded_only_if_that_is_trusted(tmp_path):
+    run = select(model=Centroids(), store=tmp_path).run
+    with pytest.raises(InputError, match=r"types that are not trusted: .*Centroids; name"):
+        chaffinch.load_run(run, store=tmp_path).model.predict(good_table())
+    trusting = chaffinch.load_run(run, store=tmp_path, trusted=[Centroids.__module__])
+    assert len(trusting.model.predict(good_table())) == 240
+
+
+def test_estimators_that_differ_in_a_parameter_are_different_runs(tmp_path):
+    runs = {select(model=Centroids(s), store=tmp_path).run for s in (0.1, 0.2)}
+    assert len(runs) == 2
+
+
+# No server, no guard, no warning
+
+
+def test_no_prefect_and_no_server_is_needed(tmp_path):
+    good_table().to_csv(tmp_path / "table.csv", index=False)
+    script = (
+        "import sys, chaffinch\n"
+        "result = chaffinch.select('table.csv', 'churned', n_features=2,\n"
+        "    model=chaffinch.ModelSettings(tuning='none'))\n"
+        "assert len(result.features) <= 2\n"
+        "print([name for name in ('prefect', 'distributed', 'torch') if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+# Few rows
+
+
+def few_rows(n_rows=80):
+    """Made-up rows in which the first of 12 features is the whole truth."""
+    noise = np.random.default_rng(0).normal(size=(n_rows, 12))
+    table = pd.DataFrame(noise, columns=[f"f{j}" for j in range(12)])
+    return table.assign(y=10 * table.f0)
+
+
+def test_few_rows_are_enough_to_find_the_one_that_tells_all():
+    result = select(few_rows(), "y", model="lightgbm", n_features=3)
+    assert "f0" in result.features
+    assert "12 where 20 rows" in result.verdict
+
+
+def test_a_model_that_uses_no_feature_is_refused_rather_than_masked():
+    with pytest.raises(InputError, match="lightgbm makes no use of any of the 12 features"):
+        select(few_rows(), "y")  # 20 rows a leaf are too many for 36 training rows
+
+
+def test_a_model_that_uses_one_feature_keeps_that():
+    table = few_rows(400)
+    table["y"] = (table.f11 > 0) * 1.0
+    result = select(table, "y", task="regression")
+    assert result.features == ["f11"]
+
+
+# Estimators made of others, and what they hold of scikit-learn's own
+
+
+def numbers_and_a_word():
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(200, 3)), columns=list("abc"))
+    return table.assign(y=np.where(table.a + table.b > 0, "yes", "no"))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        VotingClassifier([("a", LogisticRegression())], voting="soft"),
+        StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())]),
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}),
+        make_pipeline(SelectKBest(k="all"), LogisticRegression()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_an_estimator_of_scikit_learns_own_parts_is_trained_kept_and_read_back(estimator, tmp_path):
+    table = numbers_and_a_word()
+    result = select(table, "y", model=estimator, store=tmp_path)
+    back = chaffinch.load_run(result.run, store=tmp_path)
+    assert (back.model.predict(table) == table.y).mean() > 0.9
+
+
+def test_a_vote_without_probabilities_is_refused_with_what_to_do():
+    with pytest.raises(InputError, match="no class probabilities with these parameters; change"):
+        select(numbers_and_a_word(), "y", model=VotingClassifier([("a", LogisticRegression())]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"model": "linear", "loss": "neg_mean_gamma_deviance"},
+            "loss 'neg_mean_gamma_deviance' cannot score these predictions",
+        ),
+        (
+            {"model": "RadiusNeighborsRegressor"},
+            "squared_error must be finite but is nan with 3 of 3 features kept; choose another",
+        ),
+        (
+            {"model": "RadiusNeighborsRegressor", "method": "mrmr", "n_features": 2},
+            "squared_error must be finite but is nan with 3 of 3 features kept; choose another",
+        ),
+        (
+            {"model": ModelSettings(parameters={"learning_rate": 1e308}, tuning="none")},
+            "lightgbm has learnt numbers that are too large for its file; use a smaller",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:One or more samples have no neighbors")
+def test_what_only_training_shows_is_one_line_as_well(options, message):
+    table = numbers_and_a_word().drop(columns="y")
+    table["y"] = np.exp(3 * table.a) + 0.01
+    with pytest.raises(InputError, match=message):
+        select(table, "y", **options)
+
+
+def test_what_is_odd_about_the_target_is_said_where_no_feature_is_of_use():
+    table = numbers_and_a_word().drop(columns="y")
+    table["y"] = table.a + 1e9
+    with pytest.raises(
+        InputError, match=r"what is odd .*subtract the mean.*, or give more rows, or"
+    ):
+        select(table, "y", model="xgboost")
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"), [({"slacks": (np.inf,)}, "slacks"), ({"drift_cap": np.inf}, "drift_cap")]
+)
+def test_settings_are_finite(settings, field):
+    with pytest.raises(InputError, match=f"{field} must be a finite number but is inf"):
+        Gbmo(**settings)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_a_baseline_of_ones_own_is_finite(value):
+    with pytest.raises(InputError, match="baseline must be"):
+        select(baseline={"age": value})

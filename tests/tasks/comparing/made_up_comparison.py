@@ -1,0 +1,23 @@
+"""A comparison of a table in memory, ready to be measured cell by cell."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from chaffinch.storage.datasets.dataset import ingest
+from chaffinch.tasks.comparing.cells import Compared, Loaded
+from chaffinch.tasks.comparing.plan import Plan, Source
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.data.matrix import load_roles, load_rows
+from chaffinch.tasks.data.table_check import describe_table
+
+
+def compared_in_memory(table: pd.DataFrame, asked: ComparisonSettings, folder: Path) -> Compared:
+    """Ingest a table into a folder, and load all of it."""
+    of_any = asked.selection(asked.models[0], 0)
+    dataset = ingest(table, folder)
+    description = describe_table(dataset.read(), of_any)
+    rows = load_rows(dataset, of_any, description)
+    roles = load_roles(dataset, of_any, description)
+    plan = Plan(asked, (Source("made_up", dataset, description),))
+    return Compared(plan, (Loaded(rows, roles),))

@@ -1,0 +1,181 @@
+"""The report of a comparison: what it shows, that it stands alone, that no name can break it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from chaffinch.tasks.comparing.report import render_comparison
+from chaffinch.tasks.comparing.summary import summarise
+from tests.tasks.comparing.made_up_results import failing, made_up, made_up_rows, table_of
+from tests.tasks.reporting.made_up_report import Page
+
+THREE = ("gbmo", "anova_f", "mrmr")
+TWELVE = ("gbmo", "dfs", *(f"method {i}" for i in range(10)))
+CLEAR = {"gbmo": -0.1, "anova_f": 0.1}
+
+
+def page_of(results, title: str = "a comparison") -> Page:
+    return Page(render_comparison(summarise(results), title=title))
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return page_of(made_up(methods=THREE, sizes=(5, 10), differences=CLEAR))
+
+
+def test_the_verdicts_come_first_and_in_plain_words(page: Page) -> None:
+    assert page.headings == ["Does selection help?", "Ranks", "How to read it"]
+    said = (
+        "Selection helps with gbmo. It does not help with anova_f (every size). "
+        "For the other 2, these results cannot tell."
+    )
+    assert page.text.index(said) < page.text.index("Verdicts (log loss)")
+    assert page.text.index("Verdicts (log loss)") < page.text.index("Mean ranks of 4 contenders")
+    rows = page.tables["Verdicts (log loss)"]
+    assert rows[0][:3] == ["Method", "Size", "Verdict"]
+    assert [row[:3] for row in rows[1:4]] == [
+        ["gbmo", "–", "helps"],  # noqa: RUF001
+        ["anova_f", "5", "does\N{NO-BREAK SPACE}not\N{NO-BREAK SPACE}help"],
+        ["anova_f", "10", "does\N{NO-BREAK SPACE}not\N{NO-BREAK SPACE}help"],
+    ]
+    assert [row[-1] for row in rows[1:]] == [
+        *("the loss is lower", "the loss is higher", "the loss is higher"),
+        *("the interval holds zero", "the interval holds zero"),
+    ]
+
+
+def test_every_figure_of_a_contender_is_on_the_page(page: Page) -> None:
+    rows = made_up_rows(methods=THREE, sizes=(5, 10), differences=CLEAR)
+    mean = sum(row["loss"] for row in rows if row["method"] == "gbmo") / 15
+    measured = {tuple(row[:2]): row for row in page.tables["What was measured"]}
+    own = measured["gbmo", "–"]  # noqa: RUF001
+    assert own[2:4] == ["10", f"{mean:.4g}"]
+    assert own[7:] == ["1.50", "0.25", "15"]
+    assert [row[1] for row in page.tables["Pareto front"][1:]][-1] == "gbmo"
+
+
+def test_many_tables_are_counted_and_opened_on_demand() -> None:
+    tables = [f"t{i}" for i in range(8)]
+    page = page_of(made_up(tables=tables, methods=THREE, differences=CLEAR))
+    assert "Selection helps in 8 of 8 combinations of table and model" in page.text
+    counts = page.tables["Methods and sizes by verdict"]
+    assert counts[1] == ["t0", "linear", "1", "1", "1", "gbmo", "0"]
+    assert len(counts) == 9
+    of_tables = [d for d in page.of("details") if d.get("class") == "of-table"]
+    assert len(of_tables) == 8
+    assert not any("open" in details for details in of_tables)
+    assert "critical difference" in page.text
+    assert "Some are better than others (Friedman, p" in page.text
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"methods": ()},
+        {"methods": ("gbmo",)},
+        {"methods": ("gbmo",), "n_seeds": 1, "n_folds": 1},
+        {"methods": TWELVE, "sizes": (3, 9, 20)},
+        {"methods": THREE, "sizes": (10, 1000), "n_total": 5000, "n_folds": 2},
+        {"methods": THREE, "tables": ("a", "b"), "models": ("linear", "mlp")},
+        {"methods": THREE, "noise": 0},
+    ],
+    ids=["none", "one", "one cell", "twelve", "wide", "two tables", "no difference"],
+)
+def test_the_page_stands_alone_at_every_size(how) -> None:
+    html = render_comparison(summarise(made_up(**how)), title="a comparison")
+    page = Page(html)
+    assert page.open == []
+    assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in page.elements}
+    for _, attributes in page.elements:
+        assert not {"src", "srcset", "onload", "onclick"} & attributes.keys()
+        for key, value in attributes.items():
+            if key.endswith("href"):
+                assert value is not None
+                assert value.startswith("#")
+    assert b"://" not in html
+    assert b"@import" not in html
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    assert len(page.of("table")) == len(page.of("caption"))
+    assert all(chart["role"] == "img" and chart["aria-label"] for chart in page.of("svg"))
+    charts = "".join(re.findall(r"<svg.*?</svg>", html.decode(), re.DOTALL))
+    assert not re.search(r"(fill|stroke): (#|white|black)", charts)
+
+
+def test_gaps_and_errors_are_told_before_the_ranks() -> None:
+    rows = failing(made_up_rows(methods=THREE), lambda r: r["method"] == "mrmr", "needs <classes>")
+    page = page_of(table_of(rows[:-8]))
+    assert page.headings[1] == "What is missing"
+    assert "21 of 60 losses were not computed" in page.text
+    assert "wine, linear: mrmr (5 features) failed in 13 cells: needs <classes>" in page.text
+
+
+def test_what_was_not_reached_is_named_at_the_top_and_among_what_is_missing() -> None:
+    rows = made_up_rows(tables=("a", "b<i>"), models=("linear", "mlp"))
+    page = page_of(table_of([r for r in rows if (r["table"], r["model"]) != ("b<i>", "mlp")]))
+    assert "Of 4 combinations of table and model 1 were not reached." in page.text
+    assert "30 of 120 losses were not computed" in page.text
+    assert "Tables not reached with some model: b<i> with mlp." in page.text
+
+
+def test_nothing_computed_at_all_still_makes_a_page() -> None:
+    page = page_of(table_of(failing(made_up_rows(), lambda r: True, "the disk is full")))
+    assert "No method could be compared to all features" in page.text
+    assert page.of("svg") == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert('x')</script>",
+        "</td></table><img src=x onerror=y>",
+        "\"><b a='",
+        "{{ 7 * 7 }}{% raw %}",
+        "&lt;already&gt;",
+        "$\\frac{1}{2}$",
+        "方法 قائمة",
+        "#000001",
+        "two\nlines\x07",
+        "ü" * 300,
+    ],
+)
+def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
+    rows = made_up_rows(tables=(name,), models=(name,), methods=(name, "gbmo"))
+    rows = [{**row, "features": [name]} for row in rows]
+    rows = failing(rows, lambda r: r["method"] == "gbmo" and r["fold"] == 0, name)
+    page = page_of(table_of(rows), title=name)
+    shown = name.replace("\n", "\N{SYMBOL FOR LINE FEED}").replace("\x07", "\N{SYMBOL FOR BELL}")
+    assert page.open == []
+    assert not {"script", "b", "img"} & {tag for tag, _ in page.elements}
+    assert shown in [row[0] for row in page.tables["Verdicts (log loss)"]]
+    assert page.texts.count(shown) >= 5  # title, heading, table and model twice, method
+    if len(name) < 20:
+        assert any(
+            shown in text for text in page.texts if text.startswith(shown) and text[-1] == "5"
+        )
+
+
+def test_equal_results_give_equal_bytes_in_any_process() -> None:
+    # the hash seed differs, and with it the order of sets
+    code = (
+        "import sys; from tests.tasks.comparing.made_up_results import made_up; "
+        "from chaffinch.tasks.comparing.report import render_comparison as render; "
+        "from chaffinch.tasks.comparing.summary import summarise; "
+        "page = render(summarise(made_up(methods=('a', 'b', 'gbmo'))), title='t'); "
+        "sys.stdout.buffer.write(page)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    drawn = summarise(made_up(methods=("a", "b", "gbmo")))
+    assert render_comparison(drawn, title="t") == done.stdout
+
+
+def test_the_report_needs_neither_prefect_nor_dask() -> None:
+    code = (
+        "import sys, chaffinch.tasks.comparing.report, chaffinch.tasks.comparing.text; "
+        "raise SystemExit(bool({'prefect', 'dask', 'distributed'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,146 @@
+"""What a table is described as: its task, features and figures."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.tasks.selection.core import Schema
+from tests.tasks.data.made_up_table import N, described, numbers, table_with, text
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "classes", "reason"),
+    [
+        (text(["b", "a"] * (N // 2)), "classification", ("b", "a"), "the target is text"),
+        (pa.array([True, False] * (N // 2)), "classification", ("false", "true"),
+         "the target is true or false"),
+        (pa.array([10, 9, -1] * 20), "classification", ("-1", "9", "10"),
+         "the target has only 3 different whole numbers"),
+        (pa.array([10.0, 9.0] * 30), "classification", ("9", "10"),
+         "the target has only 2 different whole numbers"),
+        (pa.array([0.5, 1.0] * 30), "regression", (), "the target has numbers that are not whole"),
+        (pa.array(np.arange(N) % 21), "regression", (),
+         "the target has 21 different numbers, more than 20"),
+    ],
+)  # fmt: skip
+def test_the_task_is_read_off_the_target(target, task, classes, reason):
+    description = described(table_with(y=target))
+
+    assert (description.task, description.classes) == (task, classes)
+    assert description.task_reason == reason
+
+
+def test_the_settings_have_the_last_word_on_the_task():
+    assert described(table_with(y=[1, 2] * 30), task="regression").classes == ()
+    many = np.arange(400) % 40
+    table = pa.table({"a": numbers(1, 400), "y": many})
+    assert len(described(table, task="classification").classes) == 40
+
+
+def test_features_are_what_is_left_in_the_tables_order():
+    description = described(
+        table_with(
+            code=text([f"#{i}" for i in range(N)]),
+            kept_code=text([f"#{i}" for i in range(N)]),
+            same=np.ones(N),
+            empty=pa.nulls(N, pa.float64()),
+            flag=pa.array([1.0, None] * (N // 2)),
+            colour=text(["red", "blue", None, "red"] * 15),
+            dropped=numbers(5),
+            w=np.ones(N),
+            g=text([f"g{i % 20}" for i in range(N)]),
+        ),
+        keep=("kept_code",),
+        drop=("dropped",),
+        weight="w",
+        group="g",
+    )
+
+    assert description.features == ("a", "b", "kept_code", "flag", "colour")
+    assert description.n_categories == (0, 0, N, 0, 2)
+    assert description.categories["colour"] == ("red", "blue")
+    assert description.excluded == {
+        "code": "identifier: every value is different",
+        "same": "constant",
+        "empty": "every value is missing",
+    }
+    assert description.schema == Schema(description.features, (0, 0, N, 0, 2), 2)
+    roles = {row["name"]: row["role"] for row in description.profile}
+    assert [roles[n] for n in ("y", "a", "same", "dropped", "w", "g")] == [
+        "target", "feature", "excluded", "drop", "weight", "group",
+    ]  # fmt: skip
+
+
+def test_categories_that_do_not_occur_are_not_counted():
+    colour = pa.DictionaryArray.from_arrays(
+        pa.array([0, 2] * (N // 2), pa.int32()), pa.array(["blue", "green", "red"])
+    )
+    assert described(table_with(colour=colour)).categories == {"colour": ("blue", "red")}
+
+
+def test_the_profile_in_figures():
+    description = described(
+        table_with(
+            x=pa.array([1.0, 2.0, 3.0, None] * 15),
+            flag=pa.array([True, True, False, None] * 15),
+            colour=text(["red", "blue", None, "red"] * 15),
+            when=pa.array([1, 2, 3] * 20, pa.timestamp("us")),
+        ),
+        drop=("when",),
+    )
+    rows = {row["name"]: row for row in description.profile}
+
+    nothing = dict.fromkeys(("minimum", "mean", "maximum", "standard_deviation", "most_frequent"))
+    x = {"minimum": 1.0, "mean": 2.0, "maximum": 3.0}
+    x["standard_deviation"] = pytest.approx(np.sqrt(2 / 3))
+    common = {"role": "feature", "rows": N}
+    assert rows["x"] == nothing | common | x | {
+        "name": "x", "type": "float64", "missing": 15, "distinct": 3,
+    }  # fmt: skip
+    assert rows["flag"] == nothing | common | {
+        "name": "flag", "type": "bool", "missing": 15, "distinct": 2, "most_frequent": "true",
+    }  # fmt: skip
+    assert rows["colour"] == nothing | common | {
+        "name": "colour", "type": "category", "missing": 15, "distinct": 2, "most_frequent": "red",
+    }  # fmt: skip
+    assert rows["when"] == nothing | common | {
+        "name": "when", "role": "drop", "type": "timestamp", "missing": 0, "distinct": 3,
+    }  # fmt: skip
+
+
+def test_the_description_is_plain_json_whatever_the_numbers():
+    huge, tiny = np.tanh(numbers(3)) * 1.7e308, numbers(4) * 5e-324
+    description = described(table_with(huge=huge, tiny=tiny), drop=("huge", "tiny"))
+    json.dumps(asdict(description), allow_nan=False)
+
+    profile = next(row for row in description.profile if row["name"] == "huge")
+    assert profile["standard_deviation"] is None
+
+
+def test_large_identifiers_are_counted_exactly():
+    row = described(table_with(number=[2**62 + i for i in range(N)])).profile[-1]
+    assert row["distinct"] == N
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_the_order_of_rows_does_not_matter(seed):
+    table = table_with(
+        flag=pa.array([1.0, None] * (N // 2)),
+        copy=pa.array(numbers(1)),
+        colour=text(["red", "blue", "green"] * 20),
+    )
+    order = np.random.default_rng(seed).permutation(N)
+    one, other = described(table), described(table.take(order))
+
+    assert one.features == other.features
+    assert one.warnings == other.warnings
+    for row, same in zip(one.profile, other.profile, strict=True):
+        assert row == {k: pytest.approx(v) if k == "mean" else v for k, v in same.items()} | {
+            "standard_deviation": pytest.approx(same["standard_deviation"])
+        }

@@ -1,0 +1,245 @@
+"""Features made of the past: by hand, series by series, and never of the future."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import InputError
+from tests.tasks.data.made_up_history import DAYS, LINEAR, daily, made, run_on_days, two_series
+
+# What is made
+
+
+def test_a_lag_is_the_value_so_many_rows_before_in_time_order() -> None:
+    table = made(DAYS, lags=(1, 2))
+    assert table["day"].tolist() == [3, 1, 2, 4]  # the rows stay where they are
+    np.testing.assert_array_equal(table["y_lag_1"], [2.0, np.nan, 1.0, 4.0])
+    np.testing.assert_array_equal(table["y_lag_2"], [1.0, np.nan, np.nan, 2.0])
+
+
+def test_a_window_ends_with_the_row_before() -> None:
+    table = made(DAYS, rolling=(2, 3))
+    np.testing.assert_array_equal(table["y_mean_2"], [1.5, np.nan, np.nan, 3.0])
+    np.testing.assert_allclose(table["y_mean_3"], [np.nan, np.nan, np.nan, 7 / 3])
+    half, two = math.sqrt(0.5), math.sqrt(2)
+    np.testing.assert_allclose(table["y_deviation_2"], [half, np.nan, np.nan, two])
+    np.testing.assert_allclose(table["y_deviation_3"][3], np.std([1, 2, 4], ddof=1))
+    names = ["day", "y", "y_mean_2", "y_deviation_2", "y_mean_3", "y_deviation_3"]
+    assert list(table) == names
+
+
+def test_it_is_what_pandas_makes_of_each_series() -> None:
+    data = two_series(40)
+    table = made(
+        data.sample(frac=1, random_state=0), lags=(1, 7, 28), rolling=(4, 7), series="shop"
+    )
+    table = table.sort_values(["shop", "day"]).reset_index(drop=True)
+    past = data.groupby("shop")["y"]
+    for lag in (1, 7, 28):
+        np.testing.assert_array_equal(table[f"y_lag_{lag}"], past.shift(lag))
+    for window in (4, 7):
+        before = data.assign(y=past.shift(1)).groupby("shop")["y"].rolling(window)
+        np.testing.assert_allclose(table[f"y_mean_{window}"], before.mean(), atol=1e-12)
+        np.testing.assert_allclose(table[f"y_deviation_{window}"], before.std(), atol=1e-12)
+
+
+def test_no_series_sees_the_past_of_another() -> None:
+    data = two_series()
+    changed = data.assign(y=data["y"].where(data["shop"] == "a", 100.0))
+    for table in (made(d, lags=(1, 2), rolling=(3,), series="shop") for d in (data, changed)):
+        firsts = table[table["day"] == 0]
+        assert firsts.filter(like="_").isna().all(axis=None)
+        if table["y"].max() == 100:
+            later = table
+        else:
+            earlier = table
+    of_a = earlier["shop"] == "a"
+    pd.testing.assert_frame_equal(earlier[of_a], later[of_a])
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_later_rows_change_no_feature_of_earlier_ones(cut) -> None:
+    data = daily(12)
+    changed = data.assign(y=data["y"].where(data["day"] < cut, -50.0))
+    one, other = (made(d, lags=(1, 3), rolling=(2, 4)) for d in (data, changed))
+    upto = one["day"] <= cut  # the row at the cut sees nothing of itself either
+    assert other["y"][cut] == -50
+    pd.testing.assert_frame_equal(one[upto].drop(columns="y"), other[upto].drop(columns="y"))
+
+
+def test_what_is_missing_in_the_past_is_missing_in_what_is_made_of_it() -> None:
+    data = pd.DataFrame({"day": range(5), "y": [1.0, np.nan, 3.0, 4.0, 5.0]})
+    table = made(data, lags=(1,), rolling=(2,))
+    np.testing.assert_array_equal(table["y_lag_1"], [np.nan, 1, np.nan, 3, 4])
+    np.testing.assert_array_equal(table["y_mean_2"], [np.nan, np.nan, np.nan, np.nan, 3.5])
+
+
+def test_a_value_far_from_zero_has_a_deviation_all_the_same() -> None:
+    data = pd.DataFrame({"day": range(5), "y": 1e9 + np.array([0.0, 1, 0, 1, 0])})
+    assert made(data, rolling=(4,))["y_deviation_4"][4] == pytest.approx(math.sqrt(1 / 3))
+
+
+@pytest.mark.parametrize("value", [0.1, 1e9 + 0.1, -7.3])
+@pytest.mark.parametrize("window", [2, 3, 7, 28])
+def test_equal_values_have_themselves_as_mean_and_no_deviation(value, window, tmp_path) -> None:
+    data = pd.DataFrame({"day": range(window + 1), "y": value})
+    data.to_csv(tmp_path / "t.csv", index=False)
+    for source in (data, tmp_path / "t.csv"):
+        table = made(source, rolling=(window,))
+        assert table[f"y_mean_{window}"][window] == value
+        assert table[f"y_deviation_{window}"][window] == 0
+
+
+@pytest.mark.parametrize("window", [40, 41, 10**6, 20_240_101, 10**30])
+def test_a_window_longer_than_any_past_is_empty_at_once(window) -> None:
+    """By a loop over the window, the longer ones would take minutes, hours and for ever."""
+    data = two_series(40)
+    table = made(data, rolling=(3, window), series="shop")
+    assert table[f"y_mean_{window}"].isna().all()
+    assert table[f"y_deviation_{window}"].isna().all()
+    assert table["y_mean_3"].notna().sum() == 2 * 37
+
+
+def test_a_window_as_long_as_the_longest_past_is_seen_by_one_row() -> None:
+    data = two_series(40)[:-1]  # the second series is shorter by a row
+    table = made(data, rolling=(39,), series="shop")
+    assert table["y_mean_39"].notna().tolist() == [False] * 39 + [True] + [False] * 39
+    assert table["y_mean_39"][39] == pytest.approx(data["y"][:39].mean())
+
+
+@pytest.mark.parametrize("window", [5_000, 150_000])
+def test_a_long_window_costs_what_a_short_one_costs(window) -> None:
+    """By a loop over the window, the longer one would take minutes."""
+    y = np.random.default_rng(0).normal(size=300_000)
+    table = made(pd.DataFrame({"day": np.arange(300_000), "y": y}), rolling=(2, window))
+    assert table[f"y_mean_{window}"].notna().sum() == 300_000 - window
+    for row in (window, 200_001, 299_999):
+        past = y[row - window : row]
+        assert table[f"y_mean_{window}"][row] == pytest.approx(past.mean(), rel=1e-9)
+        assert table[f"y_deviation_{window}"][row] == pytest.approx(past.std(ddof=1), rel=1e-12)
+
+
+# In a run
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    return run_on_days(tmp_path_factory.mktemp("store"))
+
+
+def test_the_lags_that_matter_are_found(result) -> None:
+    assert {"y_lag_1", "y_lag_7"} <= set(result.features)
+    assert len(result.candidates) == 1 + 6 + 4
+    assert result.settings["history"] == {
+        "lags": [1, 2, 3, 7, 14, 28], "rolling": [4, 7], "columns": [], "series": None,
+        "scale": "none",
+    }  # fmt: skip
+
+
+def test_the_parts_are_stretches_of_time_of_the_shares_asked_for(result) -> None:
+    rows = {"train": 200, "mask_validation": 80, "model_validation": 80, "test": 40}
+    assert result.contract["dataset"]["rows_by_part"] == rows
+    dataset = result.contract["dataset"]["hash"][:16]
+    table = pd.read_parquet(result.folder.parents[1] / "datasets" / dataset / "table.parquet")
+    part = pd.read_parquet(result.folder / "splits.parquet")["part"]
+    ends = [set(table["day"][part == name]) for name in rows]
+    assert ends == [{*range(200)}, {*range(200, 280)}, {*range(280, 360)}, {*range(360, 400)}]
+
+
+def test_a_model_predicts_the_next_day_from_the_days_before(result) -> None:
+    days = pd.concat([daily(), pd.DataFrame({"day": [400], "noise": [0.0], "y": [np.nan]})])
+    table = chaffinch.with_history(days, "y", time="day", lags=(1, 2, 3, 7, 14, 28), rolling=(4, 7))
+    assert np.isfinite(result.model.predict(table.slice(400))).all()
+
+
+def test_a_reselection_makes_them_of_the_newer_rows_too(result) -> None:
+    newer = chaffinch.reselect(result, daily(seed=1))
+    assert {"y_lag_1", "y_lag_7"} <= set(newer.features)
+    assert newer.contract["dataset"]["rows_by_part"]["test"] == 40
+
+
+def test_a_file_gives_what_a_frame_gives_and_what_is_dropped_may_be_made_of(tmp_path) -> None:
+    data = two_series(150).assign(price=np.arange(300.0) % 7, noise=np.arange(300) % 5)
+    data.to_csv(tmp_path / "t.csv", index=False)
+    results = [
+        chaffinch.select(
+            source, "y", model=LINEAR, time="day", series="shop", lags=[1],
+            history_columns=["price"], drop=["price", "shop"], keep=["price_lag_1"],
+        )
+        for source in (data, tmp_path / "t.csv")
+    ]  # fmt: skip
+    assert results[0].candidates == ["noise", "price_lag_1"]
+    assert results[0].contract == results[1].contract
+
+
+@pytest.mark.parametrize("scale", ["none", "series"])
+@pytest.mark.parametrize("is_file", [True, False])
+def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(
+    scale, is_file, tmp_path
+) -> None:
+    data = two_series(100)
+    data["price"] = (data["day"] * 7 % 43).where(data["day"] > 2).astype("Int64")
+    padded = data.assign(
+        day=data["day"].astype(str).str.zfill(5),
+        price=data["price"].map("{:05d}".format, na_action="ignore"),
+    )
+    source = padded
+    if is_file:
+        source = tmp_path / "padded.csv"
+        padded.to_csv(source, index=False)
+    asked = {"time": "day", "lags": [1], "rolling": [3], "series": "shop"}
+    run = {**asked, "model": LINEAR, "history_columns": ["price"], "scale": scale}
+    plain = chaffinch.select(data, "y", **run)
+    result = chaffinch.select(source, "y", **run, numeric=["price", "day"])
+    assert result.contract["dataset"]["hash"] == plain.contract["dataset"]["hash"]
+    assert result.contract.get("scales") == plain.contract.get("scales")
+    scales = result.contract.get("scales")
+    of_text = chaffinch.with_history(
+        source, "price", **asked, scales=scales, numeric=["price", "day"]
+    )
+    of_numbers = chaffinch.with_history(data, "price", **asked, scales=scales)
+    for name in ("price_lag_1", "price_mean_3", "price_deviation_3"):
+        assert of_text[name].to_pylist() == of_numbers[name].to_pylist()
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_times_with_leading_zeros_are_times_where_they_are_called_numeric(
+    is_file, tmp_path
+) -> None:
+    data = daily(200).assign(day=lambda rows: rows["day"].astype(str).str.zfill(4))
+    data.to_csv(tmp_path / "t.csv", index=False)
+    source = tmp_path / "t.csv" if is_file else data
+    said = (
+        "time column 'day' holds text, which has no order in time; give timestamps or numbers, or "
+        "name 'day' as numeric"
+    )
+    asked = {"time": "day", "lags": [1], "model": LINEAR}
+    for refused in (
+        lambda: made(source, lags=(1,)),
+        lambda: chaffinch.select(source, "y", **asked),
+    ):
+        with pytest.raises(InputError) as refusal:
+            refused()
+        assert str(refusal.value) == said
+    table = made(source, lags=(1,), numeric=["day"])
+    np.testing.assert_array_equal(table["y_lag_1"][1:], data["y"][:-1])
+    assert chaffinch.select(source, "y", numeric=["day"], **asked).features
+    with pytest.raises(InputError, match=r"no order in time; give timestamps or numbers, as by"):
+        made(data.assign(day="d" + data["day"]), lags=(1,))
+
+
+def test_text_with_leading_zeros_that_is_not_called_numeric_is_no_history() -> None:
+    padded = DAYS.assign(price=["00042", "00043", "00044", "00045"])
+    with pytest.raises(InputError, match=r"must hold numbers; .*, or name 'price' as numeric$"):
+        made(padded, "price", lags=(1,))
+    with pytest.raises(InputError, match="numeric must be a list of column names but is 'price'"):
+        made(padded, "price", lags=(1,), numeric="price")
+    with pytest.raises(InputError, match="numeric must be text but is 5"):
+        made(padded, "price", lags=(1,), numeric=[5])
+    with pytest.raises(InputError, match="numeric column 'prices' is no column of the table; did"):
+        made(padded, "price", lags=(1,), numeric=["prices"])

@@ -1,0 +1,167 @@
+"""What no history can be made of is said in one line, before any work."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.tasks.settings.columns import HistorySettings
+from tests.tasks.data.made_up_history import DAYS, LINEAR, daily, made, run_on_days, two_series
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    return run_on_days(tmp_path_factory.mktemp("store"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": None}, "lags and rolling windows need time order; name the time column"),
+        ({"lags": []}, "history makes no feature; give lags, or rolling windows"),
+        ({"lags": [0]}, "lags must be at least 1 but is 0"),
+        ({"rolling": [1]}, "rolling must be at least 2 but is 1"),
+        ({"series": "shop", "history_columns": ["shop"]}, "named both as series and as one that"),
+        ({"series": None, "history_columns": ["shop"]}, "history column 'shop' must hold numbers"),
+        ({"history_columns": ["yy"]}, "history column 'yy' is no column of the table"),
+        ({"series": "shops"}, "series column 'shops' is no column of the table; did you mean"),
+        ({"series": None}, "time column 'day' has the same value in rows 1 and 101, so that neit"),
+        ({"lags": "28"}, "^lags must be a list but is '28'$"),
+        ({"lags": b"28"}, "^lags must be a list but is b'28'$"),
+        ({"lags": 5}, "^lags must be a list but is 5$"),
+        ({"lags": 0}, "^lags must be a list but is 0$"),
+        ({"lags": None}, "^lags must be a list but is None$"),
+        ({"rolling": "28"}, "^rolling must be a list but is '28'$"),
+        ({"rolling": 7}, "^rolling must be a list but is 7$"),
+        ({"history_columns": "y"}, "^history_columns must be a list of column names but is 'y'$"),
+        ({"history_columns": 5}, "^history_columns must be a list of column names but is 5$"),
+        ({"history_columns": [5]}, "^columns must be text but is 5$"),
+        ({"shares": (50, 20, 20, 20)}, "shares must add up to 100 but are 50, 20, 20, 20, in all"),
+        ({"shares": (100, 0, 0, 0)}, "shares must be"),
+        ({"shares": (50, 30, 20)}, "shares must be a list of at least 4 but is"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(options, message) -> None:
+    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR, **options}
+    with pytest.raises(InputError, match=message) as error:
+        chaffinch.select(two_series(100), "y", **asked)
+    assert "\n" not in str(error.value)
+
+
+ROLES = {"time": "day", "series": "shop"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("day", "time column 'day' is of type {}; give timestamps or numbers"),
+        ("shop", "series column 'shop' is of type {}; give numbers or text"),
+        ("y", "history column 'y' is of type {}; give numbers"),
+    ],
+)
+def test_a_type_that_no_feature_can_have_is_told_in_the_role_of_its_column(name, said) -> None:
+    rows = two_series(60).assign(noise=np.arange(120) % 7)
+    asked = {**ROLES, "model": LINEAR, "lags": [1], "keep": ["y_lag_1"]}
+    before = chaffinch.select(rows, "y", **asked)
+    lasting = rows.assign(**{name: pd.to_timedelta(np.arange(120), unit="h")})
+    for call in (
+        lambda: chaffinch.with_history(lasting, "y", lags=(1,), **ROLES),
+        lambda: chaffinch.select(lasting, "y", **asked),
+        lambda: chaffinch.select(lasting, "noise", history_columns=["y"], **asked),
+        lambda: chaffinch.reselect(before, lasting),
+    ):
+        with pytest.raises(InputError) as refusal:
+            call()
+        assert re.sub(r"duration\[.s\]", "{}", str(refusal.value)) == said
+
+
+@pytest.mark.parametrize("role", ["lags", "rolling"])
+@pytest.mark.parametrize("given", ["28", b"28", 5])
+def test_every_door_refuses_a_number_that_is_no_list(role, given) -> None:
+    for door in (
+        lambda: chaffinch.select(DAYS, "y", time="day", **{role: given}),
+        lambda: chaffinch.with_history(DAYS, "y", time="day", **{role: given}),
+        lambda: HistorySettings(**{role: given}),
+    ):
+        with pytest.raises(InputError, match=f"^{role} must be a list but is {given!r}$"):
+            door()
+
+
+@pytest.mark.parametrize("kind", [list, set, range, np.array])
+def test_lags_may_be_any_list(kind) -> None:
+    given = range(2, 5) if kind is range else kind([4, 2, 3])
+    result = chaffinch.select(daily(120), "y", model=LINEAR, time="day", lags=given)
+    assert result.settings["history"]["lags"] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"columns": None},
+            "columns must be the name of a column, or a list of names, but is None",
+        ),
+        ({"columns": 5}, "columns must be the name of a column, or a list of names, but is 5"),
+        ({"columns": [5]}, "columns must be text but is 5"),
+        ({"time": None}, "time must be the name of a column but is None"),
+        ({"time": 5}, "time must be the name of a column but is 5"),
+        ({"series": 5}, "series must be text but is 5"),
+        ({"lags": None}, "lags must be a list but is None"),
+    ],
+)
+def test_with_history_refuses_what_is_no_name(asked, said) -> None:
+    given = {"columns": "y", "time": "day", "lags": (1,), **asked}
+    with pytest.raises(InputError) as error:
+        chaffinch.with_history(DAYS, **given)
+    assert str(error.value) == said
+
+
+def test_times_that_differ_by_less_than_a_microsecond_are_said_not_to_be_told_apart() -> None:
+    moments = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(100), "ns")
+    data = pd.DataFrame({"day": moments, "y": np.arange(100.0), "x": np.arange(100) % 7})
+    with pytest.raises(InputError, match="times finer than a microsecond are not told apart"):
+        made(data, lags=(1,))
+    with pytest.raises(InputError, match="times finer than a microsecond are not told apart"):
+        chaffinch.select(data, "y", model=LINEAR, time="day")
+
+
+@pytest.mark.parametrize("value", [1e300, -2e30])
+def test_numbers_that_models_cannot_compute_with_are_refused(value) -> None:
+    data = DAYS.assign(y=[4.0, 1.0, value, 8.0])
+    with pytest.raises(InputError, match=r"column 'y' must lie within .* in row 3: rescale"):
+        made(data, rolling=(2,))
+
+
+def test_a_name_that_is_taken_is_refused_with_what_helps_at_every_door(result) -> None:
+    table = daily(seed=1).assign(y_lag_1=0.0)
+    asked = {"time": "day", "lags": [1], "model": LINEAR}
+    for call in (
+        lambda: made(table, lags=(1,)),
+        lambda: chaffinch.select(table, "y", **asked),
+        lambda: chaffinch.select(table, "y", drop=["y_lag_1"], **asked),
+        lambda: chaffinch.reselect(result, table),
+        lambda: chaffinch.reselect(result, table, drop=["y_lag_1"]),
+    ):
+        with pytest.raises(InputError) as refusal:
+            call()
+        assert str(refusal.value) == (
+            "history makes a column 'y_lag_1' but the table has one; rename it, or take it out of "
+            "the table"
+        )
+
+
+def test_a_made_feature_is_dropped_by_its_name() -> None:
+    asked = {"time": "day", "lags": [1, 2], "model": LINEAR}
+    assert "y_lag_1" not in chaffinch.select(daily(), "y", drop=["y_lag_1"], **asked).candidates
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="time column 'day' holds text, which has no order"):
+        made(DAYS.assign(day=["x", "y", "z", "w"]), lags=(1,))
+    with pytest.raises(InputError, match="time column 'day' is missing in row 2: fill or remove"):
+        made(DAYS.assign(day=[1, None, 2, 3]), lags=(1,))

@@ -1,0 +1,327 @@
+"""Four parts in the paper's shares: nothing lost, nothing twice, no group torn, no future seen."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.data.split_requirements import least_members
+from chaffinch.tasks.data.splits import Splits, fold_indices, split_rows
+from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.settings.selection import PERCENT, ModelSettings, SelectionSettings
+
+SHARES = np.array(PERCENT) / 100
+quick = settings(max_examples=60, deadline=None)
+
+
+def settings_of(seed: int = 0, folds: int = 5, **columns: str) -> SelectionSettings:
+    return SelectionSettings(
+        target="y",
+        seed=seed,
+        model=ModelSettings(folds=folds),
+        columns=ColumnSettings(**columns),
+    )
+
+
+def parts_of(splits: Splits) -> list[np.ndarray]:
+    return [splits.train, splits.mask_validation, splits.model_validation, splits.test]
+
+
+def assert_is_partition(splits: Splits, n: int) -> None:
+    parts = parts_of(splits)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
+    for part in parts:
+        assert part.dtype == np.int64
+        assert (np.diff(part) > 0).all()
+        assert len(part)
+
+
+def test_shares_are_the_papers():
+    sizes = [len(part) for part in parts_of(split_rows(np.zeros(1000), settings_of()))]
+
+    assert sizes == [450, 300, 100, 150]
+
+
+@quick
+@given(n=st.integers(40, 500), seed=st.integers(0, 2**32 - 1))
+def test_numbers_are_parted_within_one_row_of_the_shares(n, seed):
+    splits = split_rows(np.linspace(0, 1, n), settings_of(seed))
+
+    assert_is_partition(splits, n)
+    sizes = np.array([len(part) for part in parts_of(splits)])
+    assert (np.abs(sizes - SHARES * n) < 1).all()
+
+
+@quick
+@given(sizes=st.lists(st.integers(20, 90), min_size=2, max_size=12), seed=st.integers(0, 99))
+def test_classes_keep_their_proportions_and_parts_their_shares(sizes, seed):
+    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    splits = split_rows(y, settings_of(seed))
+
+    assert_is_partition(splits, len(y))
+    counts = np.array([np.bincount(y[p], minlength=len(sizes)) for p in parts_of(splits)])
+    assert (np.abs(counts - np.outer(SHARES, sizes)) < 2).all()
+    assert (np.abs(counts.sum(axis=1) - SHARES * len(y)) < 1).all()
+
+
+@quick
+@given(
+    sizes=st.lists(st.integers(8, 30), min_size=2, max_size=12),
+    seed=st.integers(0, 99),
+)
+def test_every_part_gets_every_class_and_training_enough_for_the_folds(sizes, seed):
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    splits = split_rows(y, settings_of(seed))
+
+    assert_is_partition(splits, len(y))
+    for part in parts_of(splits):
+        assert set(y[part]) == set(range(len(sizes)))
+    assert np.bincount(y[splits.train]).min() >= 5
+    assert len(fold_indices(y[splits.train], settings_of(seed))) == 5
+
+
+def test_a_class_of_four_rows_is_enough_without_tuning():
+    untuned = SelectionSettings(target="y", model=ModelSettings(tuning="none"))
+    y = np.repeat([0, 1], [4, 40])
+
+    assert [np.bincount(y[p])[0] for p in parts_of(split_rows(y, untuned))] == [1, 1, 1, 1]
+
+
+def test_the_seed_decides_and_nothing_else():
+    y = np.arange(200) % 3
+    same = zip(
+        parts_of(split_rows(y, settings_of(7))),
+        parts_of(split_rows(y, settings_of(7))),
+        strict=True,
+    )
+    assert all(np.array_equal(a, b) for a, b in same)
+    assert not np.array_equal(
+        split_rows(y, settings_of(7)).test, split_rows(y, settings_of(8)).test
+    )
+
+
+def test_global_random_state_is_neither_read_nor_changed():
+    np.random.seed(1)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first = split_rows(np.zeros(50), settings_of())
+    after = np.random.get_state()[1]  # noqa: NPY002
+    np.random.seed(2)  # noqa: NPY002
+
+    assert np.array_equal(before, after)
+    assert np.array_equal(first.test, split_rows(np.zeros(50), settings_of()).test)
+
+
+@quick
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=8, max_size=80),
+    seed=st.integers(0, 99),
+)
+def test_no_group_is_in_two_parts(sizes, seed):
+    groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    splits = split_rows(np.zeros(len(groups)), settings_of(seed), groups=groups)
+
+    assert_is_partition(splits, len(groups))
+    held = [set(groups[part]) for part in parts_of(splits)]
+    assert sum(map(len, held)) == len(sizes)
+    assert len(held[0]) >= 5
+
+
+def test_groups_of_like_size_come_near_the_shares_in_every_class():
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 200, 4000)
+    y = (random.random(4000) < np.where(groups < 60, 0.5, 0.02)).astype(np.int64)
+    splits = split_rows(y, settings_of(), groups=groups)
+
+    counts = np.array([np.bincount(y[part]) for part in parts_of(splits)])
+    assert (np.abs(counts / counts.sum(axis=0) - SHARES[:, np.newaxis]) < 0.01).all()
+
+
+def test_a_class_in_four_groups_only_reaches_all_four_parts():
+    groups = np.repeat(np.arange(40), 10)
+    y = np.where((groups < 4) & (np.arange(400) % 10 < 5), 1, 0)
+    splits = split_rows(y, settings_of(folds=2), groups=groups)
+
+    assert all(set(y[part]) == {0, 1} for part in parts_of(splits))
+
+
+def test_parts_by_group_do_not_depend_on_the_order_of_rows():
+    random = np.random.default_rng(3)
+    groups, y = random.integers(0, 30, 600), random.integers(0, 2, 600)
+    order = random.permutation(600)
+    one = split_rows(y, settings_of(), groups=groups)
+    other = split_rows(y[order], settings_of(), groups=groups[order])
+
+    assert [set(groups[p]) for p in parts_of(one)] == [
+        set(groups[order][p]) for p in parts_of(other)
+    ]
+
+
+@quick
+@given(
+    times=st.lists(st.integers(0, 40), min_size=60, max_size=300).filter(lambda t: len(set(t)) >= 9)
+)
+def test_later_parts_are_strictly_later(times):
+    times = np.array(times)
+    splits = split_rows(np.zeros(len(times)), settings_of(), times=times)
+
+    assert_is_partition(splits, len(times))
+    parts = [times[part] for part in parts_of(splits)]
+    for earlier, later in pairwise(parts):
+        assert earlier.max() < later.min()
+    assert len(set(parts[0])) >= 6
+
+
+def test_different_times_are_cut_at_the_shares():
+    splits = split_rows(np.zeros(200), settings_of(), times=np.arange(200)[::-1])
+
+    assert [len(part) for part in parts_of(splits)] == [90, 60, 20, 30]
+    np.testing.assert_array_equal(splits.test, np.arange(30))
+
+
+def test_times_with_many_rows_each_are_cut_as_near_as_they_come():
+    times = np.repeat(np.arange(10), [30, 1, 1, 1, 1, 1, 5, 30, 10, 20])
+    splits = split_rows(np.zeros(100), settings_of(), times=times)
+
+    assert [len(part) for part in parts_of(splits)] == [40, 30, 10, 20]
+
+
+def test_training_gets_times_for_its_folds_however_many_rows_one_time_has():
+    times = np.repeat(np.arange(12), [60] + [1] * 11)
+    splits = split_rows(np.zeros(71), settings_of(), times=times)
+
+    assert [sorted(set(times[part])) for part in parts_of(splits)] == [
+        [0, 1, 2, 3, 4, 5], [6], [7], [8, 9, 10, 11],
+    ]  # fmt: skip
+    assert len(fold_indices(np.zeros(65), settings_of(), times=times[splits.train])) == 5
+
+
+def test_members_that_parts_need():
+    assert least_members(settings_of(folds=3)).tolist() == [3, 1, 1, 1]
+    assert least_members(settings_of(folds=3), by_time=True).tolist() == [4, 1, 1, 1]
+    untuned = SelectionSettings(target="y", model=ModelSettings(tuning="none"))
+    assert least_members(untuned, by_time=True).tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "given_as", "message"),
+    [
+        (np.zeros(7), {}, "the table has 7 rows but needs 8 (5 to train on, for the folds, and 1 "
+         "in each other part): give more rows, or use fewer folds"),
+        (np.repeat([0, 1], [40, 6]), {}, "class 'rare' has 6 rows but needs 8"),
+        (np.zeros(40), {"groups": np.arange(40) % 7}, "group column 'g' has 7 different values "
+         "but needs 8"),
+        (np.zeros(40), {"times": np.arange(40) % 8}, "time column 't' has 8 different values but "
+         "needs 9 (6 to train on"),
+        (np.repeat([0, 1], [60, 20]), {"groups": np.arange(80) // 10},
+         "class 'rare' has 0 rows in the model_validation part but needs 1, because groups stay "
+         "whole and times in order: "),
+        (np.repeat([0, 1], [60, 20]), {"times": np.arange(80)},
+         "class 'rare' has 0 rows in the train part but needs 1"),
+        (np.zeros(40), {"times": np.arange(40), "groups": np.arange(40)},
+         "rows are parted by groups or by times, not by both"),
+    ],
+)  # fmt: skip
+def test_too_little_to_part_is_said_in_one_line(y, given_as, message):
+    column = {"groups": {"group": "g"}, "times": {"time": "t"}}.get(next(iter(given_as), ""), {})
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        split_rows(y, settings_of(**column), classes=("often", "rare"), **given_as)
+    assert "\n" not in str(error.value)
+
+
+def _refusal(y, settings, given_as):
+    """Return what parting the rows is refused with; empty where they can be parted."""
+    try:
+        split_rows(y, settings, **given_as)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("kind", ["rows", "a class", "every class", "groups", "times"])
+def test_fewer_folds_are_offered_where_the_fewest_would_do_and_nowhere_else(kind):
+    for n in range(1, 8):
+        of_40 = np.arange(40) % n
+        y, given_as = {
+            "rows": (np.zeros(n), {}),
+            "a class": (np.repeat([0, 1, 2], [40, n, 7]), {}),
+            "every class": (np.repeat([0, 1], [n, 7]), {}),
+            "groups": (np.zeros(40), {"groups": of_40}),
+            "times": (np.zeros(40), {"times": of_40}),
+        }[kind]
+        said = {folds: _refusal(y, settings_of(folds=folds), given_as) for folds in (5, 2)}
+        assert said[5]
+        assert "fewer folds" not in said[2]
+        assert said[5].endswith(", or use fewer folds") == (not said[2])
+        assert not re.search(r"\b1 (rows|different values)\b", said[5])
+
+
+def test_a_finer_column_is_offered_only_where_rows_would_do():
+    for n_rows, remedy in (
+        (8, "give more rows"),
+        (9, "give rows of more times, or name a finer one (times"),
+    ):
+        said = _refusal(np.zeros(n_rows), settings_of(time="t"), {"times": np.arange(n_rows) // 4})
+        assert f": {remedy}" in said
+        assert "needs 9 (6 to train on" in said
+    assert not _refusal(np.zeros(9), settings_of(time="t"), {"times": np.arange(9)})
+
+
+def test_of_two_classes_none_is_to_be_merged():
+    y, groups = np.repeat([0, 1], [60, 20]), np.arange(80) // 10
+    with pytest.raises(InputError, match=r"in order: name no group or time column$"):
+        split_rows(y, settings_of(), groups=groups)
+    with pytest.raises(InputError, match=r"in order: merge or drop rare classes, or name no "):
+        split_rows(np.repeat([0, 1, 2], [60, 10, 10]), settings_of(), groups=groups)
+
+
+def test_without_tuning_the_remedy_does_not_speak_of_folds():
+    untuned = SelectionSettings(target="y", model=ModelSettings(tuning="none"))
+    with pytest.raises(InputError, match=r"^the table has 3 rows but needs 4, 1 in each part: "):
+        split_rows(np.zeros(3), untuned)
+
+
+@pytest.mark.parametrize("target", ["numbers", "classes"])
+@pytest.mark.parametrize("order", ["none", "groups", "times"])
+def test_folds_hold_out_every_row_once_or_the_later_ones(target, order):
+    random = np.random.default_rng(5)
+    y = random.integers(0, 3, 120) if target == "classes" else random.normal(size=120)
+    keys = random.integers(0, 25, 120)
+    given_as = {} if order == "none" else {order: keys}
+    folds = fold_indices(y, settings_of(), **given_as)
+
+    assert len(folds) == 5
+    held_out = np.concatenate([held for _, held in folds])
+    for fitted, held in folds:
+        assert not set(fitted) & set(held)
+        if order == "groups":
+            assert not set(keys[fitted]) & set(keys[held])
+        if order == "times":
+            assert keys[fitted].max() < keys[held].min()
+            assert len(fitted) == (keys < keys[held].min()).sum()
+    if order == "times":
+        assert len(set(held_out)) == len(held_out)
+    else:
+        assert sorted(held_out) == list(range(120))
+    again = fold_indices(y, settings_of(), **given_as)
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(folds, again, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("y", "given_as", "message"),
+    [
+        (np.zeros(3), {}, "5 folds need 5 rows but there are 3"),
+        (np.repeat([0, 1], [20, 4]), {}, "5 folds need 5 rows of its rarest class but there are 4"),
+        (np.zeros(40), {"groups": np.arange(40) % 4}, "5 folds need 5 groups but there are 4"),
+        (np.zeros(40), {"times": np.arange(40) % 5},
+         "5 folds need 5 different times after the first but there are 4"),
+        (np.repeat([0, 1], [30, 10]), {"times": np.arange(40)},
+         "fold 1 of 5 would be fitted on one class only"),
+    ],
+)  # fmt: skip
+def test_too_little_to_fold_is_said_in_one_line(y, given_as, message):
+    with pytest.raises(InputError, match=re.escape(message) + ".*: use fewer folds"):
+        fold_indices(y, settings_of(), **given_as)

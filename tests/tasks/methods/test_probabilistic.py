@@ -1,0 +1,320 @@
+"""PEFS in a run: the rows it looks at, who computes, what it leaves, and how it is shown."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import InputError, ModelSettings, Pefs, SelectionSettings
+from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.methods.candidates import candidates
+from chaffinch.tasks.methods.fitting import Recipe, Tuner
+from chaffinch.tasks.methods.inputs import Material
+from chaffinch.tasks.methods.path_files import path_of, write_path
+from chaffinch.tasks.methods.pefs import search_by_probabilities
+from chaffinch.tasks.selection.core import Rows, Schema
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.workers.dask_cluster import open_workers
+from chaffinch.tasks.workers.interface import InProcess
+from tests.made_up import good_table
+from tests.tasks.pipeline.stages import stage
+from tests.tasks.reporting.made_up_report import Page
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+QUICK = Pefs(hidden_layer_sizes=(16,), most_sweeps=6, penalties=(0.05, 0.2), seeds=2)
+SWIFT = QUICK.model_copy(update={"most_sweeps": 2, "seeds": 1})
+SIZED = Pefs(hidden_layer_sizes=(16,), most_sweeps=6, n_features=(2, 0.5))
+COLUMNS = [
+    "step", "search", "iteration", "penalty", "loss", "entropy", "stability", "probabilities",
+    "features", "features_left",
+]  # fmt: skip
+
+
+def select(data=None, target="churned", *, method=QUICK, model=LINEAR, **options):
+    data = good_table() if data is None else data
+    return chaffinch.select(data, target, method=method, model=model, **options)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A store, and a result in it."""
+    store = tmp_path_factory.mktemp("store")
+    return store, select(store=store)
+
+
+def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, d))
+    X[:, list(same)] = 2.0
+    y = 2 * X[:, 0] - 2 * X[:, d - 1] + 0.3 * random.normal(size=300)
+    if missing:
+        X[3, 1] = np.nan
+    rows = Rows(X, y)
+    schema = Schema(tuple("abcdefgh"[:d]), (0,) * d)
+    train, held_out = rows.take(slice(200)), rows.take(slice(200, None))
+    recipe = Recipe("linear", {}, 0)
+    return Material(
+        schema=schema,
+        recipe=recipe,
+        tuner=Tuner(recipe, chaffinch.SelectionSettings(target="y")),
+        model=recipe.fit(train, schema),
+        baseline=np.zeros(d),
+        loss=Loss("squared_error", "regression"),
+        keep=keep,
+        seed=3,
+        rows=lambda part: train if part == "train" else held_out,
+        folds=list,
+        workers=workers or InProcess(),
+        on_progress=lambda done, total: None,
+    )
+
+
+# What is searched, and by whom
+
+
+@pytest.mark.xdist_group("dask")
+@pytest.mark.e2e
+def test_workers_change_no_bit() -> None:
+    here = search_by_probabilities(QUICK, material_of())
+    with open_workers("local", 2) as workers:
+        there = search_by_probabilities(QUICK, material_of(workers))
+    assert [one.held_out_loss for one in here.searches] == [
+        one.held_out_loss for one in there.searches
+    ]
+    for one, other in zip(here.searches, there.searches, strict=True):
+        for sweep, same in zip(one.sweeps, other.sweeps, strict=True):
+            assert (sweep.probabilities == same.probabilities).all()
+
+
+def test_each_penalty_has_as_many_searches_as_seeds_and_each_seed_its_own() -> None:
+    found = search_by_probabilities(QUICK, material_of())
+    assert [(one.asked, one.seed) for one in found.searches] == [
+        (0.05, 0), (0.05, 1), (0.2, 0), (0.2, 1),
+    ]  # fmt: skip
+    first, second = (one.probabilities for one in found.searches[:2])
+    assert (first != second).any()
+    assert found.probabilities(0.05) == pytest.approx((first + second) / 2)
+    alone = search_by_probabilities(QUICK.model_copy(update={"seeds": 1}), material_of())
+    assert (alone.searches[0].probabilities == first).all()
+
+
+def test_the_network_of_each_search_is_measured_on_the_mask_validation_rows() -> None:
+    material = material_of()
+    found = search_by_probabilities(QUICK, material)
+    constant = np.var(material.rows("mask_validation").y)
+    assert all(0 < one.held_out_loss < constant / 2 for one in found.searches)
+
+
+def test_there_is_nothing_to_search_where_all_or_only_those_to_keep_are_asked_for() -> None:
+    sized = SIZED.model_copy(update={"n_features": (6, 2)})
+    found = search_by_probabilities(sized, material_of(keep=(1, 4)))
+    assert [one.sweeps[-1].iteration for one in found.searches] == [0, 0]
+    assert [found.mask(size).tolist() for size in (6, 2)] == [
+        [True] * 6, [False, True, False, False, True, False],
+    ]  # fmt: skip
+    alone = search_by_probabilities(QUICK, material_of(d=1))
+    assert alone.mask(0.05).tolist() == [True]
+
+
+def test_features_that_are_all_the_same_in_every_row_are_refused() -> None:
+    with pytest.raises(InputError, match="no use in any of the 6 features: each is the same in"):
+        search_by_probabilities(QUICK, material_of(same=range(6)))
+
+
+def test_a_batch_of_more_rows_than_there_are_is_refused() -> None:
+    method = QUICK.model_copy(update={"batch_size": 201})
+    with pytest.raises(InputError, match="batch_size must be at most 200, the number of training"):
+        search_by_probabilities(method, material_of())
+
+
+def test_it_says_what_it_took_for_missing_values_and_where_each_search_ended(caplog) -> None:
+    with caplog.at_level(logging.INFO, logger="chaffinch"):
+        search_by_probabilities(SIZED, material_of(missing=True))
+    first, *rest = caplog.messages
+    assert first == "pefs takes the baseline for the missing values of 1 features"
+    assert [said.split(":")[0] for said in rest] == [
+        "pefs, 2 features, seed 0", "pefs, 3 features, seed 0",
+    ]  # fmt: skip
+
+
+def test_it_tells_where_a_search_ended_as_soon_as_it_has(caplog) -> None:
+    said_by_then = []
+    material = replace(
+        material_of(), on_progress=lambda done, total: said_by_then.append(len(caplog.messages))
+    )
+    with caplog.at_level(logging.INFO, logger="chaffinch"):
+        search_by_probabilities(SWIFT, material)
+    assert said_by_then == [1, 2]
+
+
+# What it leaves
+
+
+def test_masks_stand_for_choice_by_penalty_or_by_size() -> None:
+    found = search_by_probabilities(QUICK, material_of())
+    standing = candidates(found, QUICK)
+    assert sorted(penalty for one in standing for penalty in one.settings) == [0.05, 0.2]
+    assert all(one.mask[[0, 5]].all() for one in standing)
+    sized = search_by_probabilities(SIZED, material_of())
+    assert [(int(one.mask.sum()), one.settings) for one in candidates(sized, SIZED)] == [
+        (2, [2]), (3, [0.5]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", [QUICK, SIZED])
+def test_what_is_written_of_a_search_is_read_back_whole(method, tmp_path) -> None:
+    material = material_of()
+    found = search_by_probabilities(method, material)
+    with Store.open(tmp_path).run("made_up").stage("optimise_mask", "key") as writer:
+        write_path(writer, material.schema, found, 1.5)
+    back = path_of(writer.record, material.schema)
+    for one, other in zip(found.searches, back.searches, strict=True):
+        assert (one.asked, one.seed, one.held_out_loss) == (
+            other.asked, other.seed, other.held_out_loss,
+        )  # fmt: skip
+        for sweep, same in zip(one.sweeps, other.sweeps, strict=True):
+            assert (sweep.iteration, sweep.loss, sweep.penalty) == (
+                same.iteration, same.loss, same.penalty,
+            )  # fmt: skip
+            assert (sweep.probabilities == same.probabilities).all()
+
+
+def test_the_path_has_a_row_for_each_sweep_with_the_probability_of_each_feature(kept) -> None:
+    store, result = kept
+    path = result.path
+    assert list(path.columns) == COLUMNS
+    assert path["step"].tolist() == list(range(1, len(path) + 1))
+    assert sorted(set(path["search"])) == [1, 2, 3, 4]
+    for one in path.itertuples():
+        probable = np.array(one.probabilities) >= 0.5
+        assert list(one.features) == list(np.array(result.candidates)[probable])
+        assert one.features_left == probable.sum()
+    penalties = [one["penalty"] for one in stage(store, result, "optimise_mask")["searches"]]
+    assert penalties == [0.05, 0.05, 0.2, 0.2]
+    assert not result.steps.any()
+    assert all(one["reason"] == "not chosen by pefs" for one in result.contract["dropped"])
+
+
+def test_the_scores_are_the_probabilities_behind_the_chosen_mask(kept) -> None:
+    store, result = kept
+    best = min(
+        stage(store, result, "choose_mask")["candidates"],
+        key=lambda one: one["model_validation_loss"],
+    )
+    searches = stage(store, result, "optimise_mask")["searches"]
+    numbers = [i for i, one in enumerate(searches, 1) if one["penalty"] == best["settings"][0]]
+    last = [result.path[result.path["search"] == i]["probabilities"].iloc[-1] for i in numbers]
+    assert list(result.scores.values()) == pytest.approx(np.mean(last, axis=0))
+    assert list(result.scores) == result.candidates
+    assert result.features == [name for name, score in result.scores.items() if score >= 0.5]
+
+
+def test_a_run_is_read_back_and_goes_on_from_what_was_found(kept) -> None:
+    store, result = kept
+    back = chaffinch.load_run(result.run, store=store)
+    assert back.contract == result.contract
+    assert back.scores == result.scores
+    pd.testing.assert_frame_equal(back.path, result.path)
+    stages = result.folder / "stages"
+    searched = (stages / "optimise_mask.json").read_bytes()
+    for later in ("choose_mask", "retrain", "evaluate", "write_report"):
+        (stages / f"{later}.json").unlink()
+    assert select(store=store).contract == result.contract
+    assert (stages / "optimise_mask.json").read_bytes() == searched
+
+
+def test_a_number_of_features_is_kept_exactly_in_place_of_penalties() -> None:
+    result = select(n_features=2)
+    assert len(result.features) == 2
+    assert result.settings["method"]["penalties"] is None
+    assert result.path["penalty"].nunique() > 1
+
+
+def test_weights_weigh_and_regression_and_a_scorer_will_do() -> None:
+    table, one = good_table(), QUICK.model_copy(update={"penalties": (0.1,), "seeds": 1})
+    weighted = select(
+        method=one, data=table.assign(w=np.where(table["colour"] == "red", 1e-6, 1.0)), weight="w"
+    )
+    last = [
+        one.path["probabilities"].iloc[-1].tolist() for one in (weighted, select(table, method=one))
+    ]
+    assert last[0] != last[1]
+    numbers = table.assign(churned=table["age"].fillna(0) * 3 + table["income"].fillna(0) * 3)
+    assert {"age", "income"} <= set(select(numbers, method=one).features)
+    assert select(method=one, loss="accuracy").features
+
+
+def test_in_a_comparison_it_has_its_own_choice_and_the_sizes_asked_for(tmp_path) -> None:
+    compared = chaffinch.compare(
+        good_table(), "churned", methods=[SWIFT, "anova_f"], models=[LINEAR], folds=2, seeds=1,
+        sizes=[2], store=tmp_path,
+    )  # fmt: skip
+    results = compared.results
+    ours = results[results["method"] == "pefs"]
+    assert len(ours) == 4
+    assert ours["size"].isna().sum() == 2
+    assert (ours[ours["size"] == 2]["n_features"] == 2).all()
+
+
+# What is asked for
+
+
+def test_a_size_that_is_text_is_refused_with_all_that_a_size_may_be() -> None:
+    with pytest.raises(
+        InputError,
+        match="n_features must be a whole number of features, a share below 1, or a list of such, "
+        "but is 'x'",
+    ):
+        Pefs(n_features="x")
+    assert Pefs(n_features=3).n_features == (3,)
+    assert Pefs(n_features=(0.2, 3)).n_features == (0.2, 3)
+
+
+def test_the_same_penalties_in_another_order_are_no_other_settings() -> None:
+    assert Pefs(penalties=(0.2, 0.1, 0.2)) == Pefs(penalties=(0.1, 0.2))
+    assert Pefs().penalties == (0.01, 0.02, 0.04, 0.08, 0.15)
+    assert Pefs(n_features=(3,)).penalties is None
+
+
+def test_settings_of_an_earlier_release_name_the_cpu_and_are_read() -> None:
+    recorded = SelectionSettings(target="y", method=SWIFT).model_dump(mode="json")
+    assert "device" not in recorded["method"]
+    recorded["method"]["device"] = "cpu"
+    assert SelectionSettings(**recorded).method == SWIFT
+    with pytest.raises(InputError, match=r"^device must be cpu but is 'cuda'; GPUs are not"):
+        SelectionSettings(target="y", method=recorded["method"] | {"device": "cuda"})
+
+
+# The report
+
+
+@pytest.mark.parametrize("method", [QUICK, SIZED])
+def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_is(
+    method, tmp_path
+) -> None:
+    result = select(method=method)
+    page = Page(result.report(tmp_path / "report.html").read_bytes())
+    assert page.open == []
+    assert page.headings[1] == "The searches"
+    assert len(page.of("svg")) == 3  # the interval, how they settled, the probabilities
+    searches = page.tables["Searches"]
+    assert searches[0][0] == ("Penalty" if method is QUICK else "Features asked for")
+    ends = result.path.groupby("search").last()
+    assert [int(row[2].replace(",", "")) for row in searches[1:]] == ends["iteration"].tolist()
+    assert [int(row[5]) for row in searches[1:]] == ends["features_left"].tolist()
+    assert page.tables["Candidate sizes"][0][1] == (
+        "Penalty" if method is QUICK else "Size asked for"
+    )
+    kept = page.tables[f"Kept features ({len(result.features)})"]
+    assert kept[0] == ["Feature", "Type", "Baseline", "Probability"]
+    assert {row[0]: float(row[3]) for row in kept[1:]} == pytest.approx(
+        {name: result.scores[name] for name in result.features}, rel=1e-3
+    )
+    rows = page.tables["Losses of the two final models (log loss)"]
+    assert [row[-1] for row in rows[1:4]] == [
+        "tuning, fitting, the baseline, the probabilities",
+        "the losses of the networks; then fitting", "how many features to keep",
+    ]  # fmt: skip

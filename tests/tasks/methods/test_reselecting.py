@@ -1,0 +1,579 @@
+"""A former run and newer rows: what leaves, what returns, and what the test rows say of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import chaffinch
+from chaffinch import InputError, ModelSettings
+from chaffinch.storage.errors import StorageError
+from chaffinch.tasks.pipeline.stage import steps_of
+from chaffinch.tasks.reporting.sections import lines_of_changes
+from chaffinch.tasks.results.former_run import load_contract
+from chaffinch.tasks.selection.core import Rows
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units
+from tests.made_up import good_table
+from tests.tasks.made_up_runs import LINEAR, causes, run_of
+from tests.tasks.reporting.made_up_report import Page
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def former(store):
+    result = run_of(causes("x1", "x2"), store=store)
+    assert result.features == ["x1", "x2"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def moved(former, store):
+    return chaffinch.reselect(former, causes("x2", "x3", seed=1), store=store)
+
+
+# What changes
+
+
+def test_where_the_target_moves_what_it_lost_leaves_and_what_it_gained_returns(moved) -> None:
+    assert moved.features == ["x2", "x3"]
+    changes = moved.changes
+    assert changes["verdict"] == "change"
+    assert [(c["feature"], c["change"]) for c in changes["changes"]] == [
+        ("x1", "left"),
+        ("x3", "returned"),
+    ]
+    left, returned = changes["changes"]
+    assert returned["difference"] < -2
+    assert returned["interval"][1] < 0
+    assert returned["mask_validation"]["highest"] < 0
+    assert left["interval"][0] < 0 < left["interval"][1]
+
+
+def test_where_nothing_moves_the_former_set_stays(former) -> None:
+    same = chaffinch.reselect(former, causes("x1", "x2", seed=2))
+    assert same.features == former.features
+    assert same.changes["verdict"] == "keep the former set"
+    assert same.changes["changes"] == []
+    new, kept = (same.changes["sets"][name] for name in ("new", "former"))
+    assert new == kept
+    assert same.changes["comparisons"][0]["difference"] == 0
+
+
+def test_of_one_row_to_judge_by_nothing_is_shown_and_nothing_changes(former) -> None:
+    changes = chaffinch.reselect(former, causes("x2", "x3", seed=1)[:8]).changes
+    assert changes["verdict"] == "keep the former set"
+    assert changes["changes"] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_noise_alone_nothing_returns(former, seed) -> None:
+    newer = chaffinch.reselect(former, causes("x1", "x2", seed=10 + seed, n=300))
+    assert newer.features == former.features
+
+
+def test_a_new_column_is_a_candidate_as_well(former) -> None:
+    data = causes("x1", "x2", seed=3)
+    extra = np.random.default_rng(9).normal(size=len(data))
+    newer = chaffinch.reselect(former, data.assign(extra=extra, y=data["y"] + 2 * extra))
+    (change,) = newer.changes["changes"]
+    assert (change["feature"], change["change"]) == ("extra", "new")
+    assert newer.features == ["x1", "x2", "extra"]
+
+
+@pytest.mark.parametrize("was", ["constant", "empty", "dropped", "an identifier", "the target"])
+def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_path) -> None:
+    extra = np.random.default_rng(9).normal(size=600)
+    values = {"constant": 1.0, "empty": np.nan, "an identifier": [f"n{i}" for i in range(600)]}
+    before, target = causes("x1", "x2", extra=values.get(was, extra)), "y"
+    if was == "the target":
+        before, target = before.assign(extra=before["y"], y=extra), "extra"
+    drop = ["extra"] if was == "dropped" else []
+    former = chaffinch.select(before, target, model=LINEAR, method="flbmo", n_features=2, drop=drop)
+    assert "extra" not in former.candidates
+    data = causes("x1", "x2", seed=3)
+    newer = data.assign(extra=extra, y=data["y"] + 2 * extra)
+    after = chaffinch.reselect(former, newer, "y", drop=[])
+    assert [one["change"] for one in after.changes["changes"]] == ["returned"]
+    page = Page(after.report(tmp_path / "report.html").read_bytes())
+    assert [row[:2] for row in page.tables["What changed"][1:]] == [["extra", "returned"]]
+    assert any(line.startswith("  Returned: extra") for line in lines_of_changes(after.changes))
+
+
+def test_the_one_feature_of_a_set_cannot_be_done_without(tmp_path) -> None:
+    before = run_of(causes("x1"), n_features=1)
+    after = chaffinch.reselect(before, causes("x3", seed=1))
+    assert (before.features, after.features) == (["x1"], ["x3"])
+    left, returned = after.changes["changes"]
+    assert left["interval"][0] <= left["difference"] <= left["interval"][1]
+    assert (returned["difference"], returned["interval"]) == (None, None)
+    page = Page(after.report(tmp_path / "report.html").read_bytes())
+    assert page.tables["What changed"][2][-2:] == ["\N{EN DASH}"] * 2
+
+
+def test_a_former_feature_that_is_constant_now_is_gone(former) -> None:
+    newer = chaffinch.reselect(former, causes("x2", seed=4).assign(x1=1.5))
+    assert newer.features == ["x2"]
+    assert newer.changes["gone"] == [{"feature": "x1", "reason": "constant"}]
+    assert newer.changes["verdict"] == "keep the former set"
+    assert newer.changes["sentence"] == (
+        "Keep what is left of the former set: of all that was tried on the newer rows, nothing was "
+        "shown to be better than the 1 left of its 2."
+    )
+
+
+def test_a_new_set_is_told_against_what_is_left_of_the_former_one(former) -> None:
+    newer = chaffinch.reselect(former, causes("x2", "x3", seed=4).assign(x1=1.5))
+    assert newer.features == ["x2", "x3"]
+    assert " with the 1 left of the former 2; difference -" in newer.changes["sentence"]
+
+
+def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, store) -> None:
+    newer = causes("x2", "x3", seed=1)
+    moved = chaffinch.reselect(former, newer, model=LinearRegression(), store=store)
+    dataset = moved.contract["dataset"]["hash"][:16]
+    rows = pd.read_parquet(store / "datasets" / dataset / "table.parquet")
+    part = pd.read_parquet(moved.folder / "splits.parquet")["part"]
+    fitted, test = rows[part.isin(["train", "mask_validation"])], rows[part == "test"]
+
+    def loss(*names):
+        line = LinearRegression().fit(fitted[list(names)], fitted["y"])
+        return np.mean((line.predict(test[list(names)]) - test["y"]) ** 2)
+
+    changes = moved.changes
+    losses = {"former": loss("x1", "x2"), "new": loss("x2", "x3"), "all": loss(*moved.candidates)}
+    for name, expected in losses.items():
+        assert changes["sets"][name]["test_loss"] == pytest.approx(expected)
+    for one in changes["comparisons"]:
+        expected = losses[one["set"]] - losses[one["against"]]
+        assert one["difference"] == pytest.approx(expected)
+        assert one["interval"][0] <= one["difference"] <= one["interval"][1]
+    undone = {"x1": loss("x1", "x2", "x3"), "x3": loss("x2")}
+    for change in changes["changes"]:
+        expected = losses["new"] - undone[change["feature"]]
+        assert change["difference"] == pytest.approx(expected)
+    assert changes["sets"]["new"]["test_loss"] == moved.losses["test"]["selected"]
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "mlp"])
+def test_so_it_goes_for_other_models_and_in_time_order(model) -> None:
+    quick = ModelSettings(name=model, tuning="none")
+    old, new = (
+        causes(*names, n=900, seed=seed, day=np.arange(900)).sample(frac=1, random_state=1)
+        for seed, names in enumerate((("x1", "x2"), ("x2", "x3")))
+    )
+    before = run_of(old, model=quick, time="day")
+    after = chaffinch.reselect(before, new)
+    assert after.settings["columns"]["time"] == "day"
+    assert {"x2", "x3"} <= set(after.features)
+    assert after.changes["units"] == len(set(np.arange(135) // 11))  # blocks of time, not rows
+
+
+def test_rows_of_one_group_are_no_proof_of_their_own() -> None:
+    """Sixty rows stand ten times each: what they show is what sixty rows show."""
+    shop = np.arange(60)
+    before = run_of(causes("x1", "x2", n=60, shop=shop), group="shop")
+    assert before.features == ["x1", "x2"]
+    newer = causes("x1", "x2", n=60, seed=6, shop=shop)
+    newer = newer.assign(y=newer["y"] + 0.6 * newer["x3"])
+    tenfold = pd.concat([newer.assign(x8=newer["x8"] + 1e-9 * k) for k in range(10)])
+    assert chaffinch.reselect(before, tenfold).features == ["x1", "x2"]
+    many = causes("x1", "x2", n=600, seed=6, shop=np.arange(600))
+    many = many.assign(y=many["y"] + 0.6 * many["x3"])
+    assert chaffinch.reselect(before, many).features == ["x1", "x2", "x3"]
+
+
+def test_classes_categories_and_weights() -> None:
+    data, newer = good_table(300).assign(w=1.0), good_table(300, seed=1).assign(w=2.0)
+    before = chaffinch.select(
+        data, "churned", model=LINEAR, keep=["colour"], weight="w", n_features=2
+    )
+    assert "colour" in before.features
+    after = chaffinch.reselect(before, newer)
+    assert {"age", "colour", "income"} <= set(after.features)
+    assert after.contract["loss"] == "log_loss"
+
+
+def test_whole_numbers_stay_classes_however_many_there_are_by_now() -> None:
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(300, 4)), columns=list("abcd"))
+    before = run_of(X.assign(y=(X["a"] > 0).astype(int)))
+    assert before.contract["target"]["task"] == "classification"
+    after = chaffinch.reselect(before, X.assign(y=np.arange(300) % 25))
+    assert after.contract["target"]["task"] == "classification"
+    assert after.contract["loss"] == "log_loss"
+
+
+# What comes before any work
+
+
+def test_all_that_the_newer_rows_lack_is_named(former, tmp_path) -> None:
+    newer = causes("x1").drop(columns=["x1", "x2"])
+    with pytest.raises(InputError, match=r"lack 'x1' and 'x2', which the former run kept; add"):
+        chaffinch.reselect(former, newer)
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    with pytest.raises(InputError, match="lack 'x1' and 'x2'"):
+        chaffinch.reselect(former, tmp_path / "newer.csv")
+    fewer = chaffinch.reselect(former, causes("x1", "x2").drop(columns=["x7", "x8"]))
+    assert fewer.features == ["x1", "x2"]  # what was left out need not be there
+
+
+def test_a_category_that_is_lacking_is_named_too() -> None:
+    before = chaffinch.select(good_table(), "churned", model=LINEAR, keep=["colour", "age"])
+    with pytest.raises(InputError, match="lack 'colour', which the former run kept; near"):
+        chaffinch.reselect(before, good_table().rename(columns={"colour": "colours"}))
+
+
+def test_a_feature_of_another_kind_is_refused(former) -> None:
+    newer = causes("x1", "x2", x1=["a", "b", "c"] * 200)
+    with pytest.raises(InputError, match="feature 'x1' was a number in the former run but is"):
+        chaffinch.reselect(former, newer)
+
+
+def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:
+    said = r"kept can be used: 'x1' and 'x2' \(constant\); select anew without a former run$"
+    with pytest.raises(InputError, match=f"^none of the features that the former run {said}"):
+        chaffinch.reselect(former, causes("x3").assign(x1=1, x2=2))
+
+
+def test_where_all_former_features_are_dropped_or_the_target_that_is_what_is_said(former) -> None:
+    newer, anew = causes("x3"), "select anew without a former run"
+    for rows, options, said in (
+        (
+            newer, {"drop": ["x1", "x2"]},
+            f"'x1' and 'x2' (left out as asked); drop fewer, or {anew}",
+        ),
+        (
+            newer.assign(x2=1.5), {"drop": ["x1"]},
+            f"'x1' (left out as asked), 'x2' (constant); drop fewer, or {anew}",
+        ),
+        (
+            newer, {"drop": ["x1"], "target": "x2"},
+            "'x1' (left out as asked), 'x2' (is the target now); drop fewer, or choose another "
+            f"target, or {anew}",
+        ),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            chaffinch.reselect(former, rows, **options)
+        assert str(error.value).endswith(f"that the former run kept can be used: {said}")
+
+
+def test_a_former_feature_that_is_to_be_dropped_leaves(former) -> None:
+    newer = chaffinch.reselect(former, causes("x2", "x3", seed=1), drop=["x1"])
+    assert newer.features == ["x2", "x3"]
+    assert newer.changes["gone"] == [{"feature": "x1", "reason": "left out as asked"}]
+
+
+def test_a_model_of_ones_own_is_asked_for_again(tmp_path) -> None:
+    before = run_of(causes("x1", "x2"), model=LinearRegression())
+    newer = causes("x2", "x3", seed=1)
+    with pytest.raises(InputError, match="model LinearRegression may have been an estimator of yo"):
+        chaffinch.reselect(before, newer)
+    for again in (LinearRegression(), "LinearRegression"):
+        assert chaffinch.reselect(before, newer, model=again).features == ["x2", "x3"]
+
+
+def test_a_category_that_is_to_be_dropped_leaves() -> None:
+    before = chaffinch.select(good_table(), "churned", model=LINEAR, keep=["colour", "age"])
+    kept = {**before.contract["settings"]["columns"], "keep": []}
+    contract = {**before.contract, "settings": {**before.contract["settings"], "columns": kept}}
+    after = chaffinch.reselect(
+        dataclasses.replace(before, contract=contract), good_table(seed=1), drop=["colour"]
+    )
+    assert after.changes["gone"] == [{"feature": "colour", "reason": "left out as asked"}]
+
+
+def test_what_contradicts_the_former_run_names_it_and_what_can_be_done() -> None:
+    data = causes("x1", "x2", day=np.arange(600), w=1.0)
+    before = run_of(data, keep=["x1"], time="day", weight="w")
+    for options, said in (
+        ({"drop": ["x1"]}, "column 'x1' cannot be dropped, for the former run names it as one to "),
+        (
+            {"drop": ["w"]},
+            "column 'w' cannot be dropped, for the former run names it as its w",
+        ),
+        (
+            {"drop": ["y"]},
+            "column 'y' cannot be dropped, for the former run names it as its t",
+        ),
+        ({"target": "x1"}, "column 'x1' cannot be the target, for the former run names it as one "),
+        ({"target": "day"}, "column 'day' cannot be the target, for the former run names it as it"),
+    ):
+        with pytest.raises(InputError, match=said) as error:
+            chaffinch.reselect(before, data, **options)
+        assert str(error.value).endswith("; choose another, or select anew without a former run")
+    with pytest.raises(InputError, match=r"'x1' is no use as a feature .*: the former run was t"):
+        chaffinch.reselect(before, data.assign(x1=1.0))
+    with pytest.raises(InputError, match=r"give more rows$"):
+        chaffinch.reselect(before, data[:3])
+
+
+def test_a_kept_feature_that_is_the_target_now_is_said_to_be_that(former) -> None:
+    after = chaffinch.reselect(former, causes("x2", "x3", seed=1), target="x1")
+    assert after.changes["gone"] == [{"feature": "x1", "reason": "is the target now"}]
+
+
+def test_features_of_the_former_targets_past_are_made_of_it_still() -> None:
+    data = causes("x1", day=np.arange(600))
+    data = data.assign(y=data["y"].cumsum())
+    before = run_of(data, time="day", lags=[1], keep=["y_lag_1"])
+    after = chaffinch.reselect(before, data, target="x2")
+    assert "y_lag_1" in after.features
+    assert after.settings["history"]["columns"] == ["y"]
+
+
+def test_other_classes_and_the_same_rows_are_warned_of() -> None:
+    data, newer = causes("x1", "x2"), causes("x1", "x2", seed=1)
+    labels = [frame["y"].gt(0).map({True: "yes", False: "no"}) for frame in (data, newer)]
+    before = run_of(data.assign(y=labels[0]))
+    (said,) = chaffinch.reselect(
+        before, data.assign(y=labels[0]).sample(frac=1, random_state=0)
+    ).warnings
+    assert said.startswith("the newer rows are the very rows of the former run")
+    other = labels[1].where(newer.index % 5 != 0, "maybe").replace({"no": "not"})
+    (said,) = chaffinch.reselect(before, newer.assign(y=other)).warnings
+    assert said == (
+        "the target's classes are not those of the former run (new: 'maybe' and 'not', missing: "
+        "'no'); make sure that the labels mean the same"
+    )
+    assert chaffinch.reselect(before, newer.assign(y=labels[1])).warnings == ()
+
+
+# What newer rows may lack
+
+
+@pytest.mark.parametrize("given", [None, 5, ["run"]])
+def test_what_is_no_former_run_is_refused_at_every_door(given) -> None:
+    said = f"a former run must be a result, a name or a path but is {given!r}; give a run's name, "
+    for door in (lambda: chaffinch.reselect(given, causes("x1")), lambda: load_contract(given)):
+        with pytest.raises(InputError, match=f"^{re.escape(said)}"):
+            door()
+
+
+def test_settings_that_cannot_be() -> None:
+    for options, message in (
+        ({"slack": -1}, "slack must be at least 0"),
+        ({"rejections": 0}, "rejections must be at least 1 but is 0"),
+        ({"drop": "x1"}, "drop must be a list of column names but is 'x1'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            chaffinch.reselect("anything", causes("x1"), **options)
+    with pytest.raises(InputError, match="method must be one of gbmo, "):
+        chaffinch.compare(causes("x1"), "y", methods=["reselect"])
+
+
+# Where the former run comes from, and what is left
+
+
+def test_a_run_goes_by_its_result_name_folder_or_contract(former, moved, store, tmp_path) -> None:
+    newer = causes("x2", "x3", seed=1)
+    for given in (former.run, former.folder, str(former.folder)):
+        assert chaffinch.reselect(given, newer, store=store).run == moved.run
+    copied = tmp_path / "copied.json"
+    copied.write_bytes((former.folder / "selection.json").read_bytes())
+    alone = chaffinch.reselect(copied, newer)
+    assert alone.changes == {**moved.changes, "former_run": ""}
+
+
+def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    for given, message in (
+        (
+            {"features": ["a"] * 99},
+            "a former run must be .* but is of type dict; give a run's name",
+        ),
+        (tmp_path / "x.csv", r"^x.csv is no feature contract \(not JSON\); give a run's name"),
+        ("nothing", "there is no run 'nothing'"),
+        (tmp_path / "x.json", "x.json is no feature contract"),
+        (tmp_path, "is no run; give a run's name, its folder or its selection.json"),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            chaffinch.reselect(given, causes("x1"), store=store)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        ({"features": ["a"]}, InputError, r"is no feature contract \(features.0: input should be"),
+        ({"features": []}, InputError, r"is no feature contract \(features: list should have at l"),
+        ({"target": {"name": "y"}}, InputError, r"is no feature contract \(target.task: field req"),
+        ({"dropped": ["a"]}, InputError, r"is no feature contract \(dropped.0: input should be an"),
+        ({"settings": {}}, InputError, r"contract \(settings.columns: field required\)"),
+        ({"settings": {"columns": None}}, InputError, r"contract \(settings.columns: input should"),
+        ({"features": 2 * [{"name": "x1", "type": "number"}]}, InputError, "'x1' is named twice"),
+        ({"candidates": ["x1", "x1"]}, InputError, "'x1' is named twice"),
+        ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),
+    ],
+)  # fmt: skip
+def test_a_contract_that_was_edited_or_is_of_later_is_refused(
+    former, tmp_path, change, kind, message
+) -> None:
+    path = tmp_path / "selection.json"
+    path.write_text(json.dumps({**former.contract, **change}))
+    for asked in (
+        lambda: chaffinch.load_contract(path),
+        lambda: chaffinch.reselect(path, causes("x1")),
+    ):
+        with pytest.raises(kind, match=message) as error:
+            asked()
+        assert "\n" not in str(error.value)
+
+
+def test_it_is_a_run_as_any_other(moved, store) -> None:
+    again = chaffinch.load_run(moved.run, store=store)
+    assert again.changes == moved.changes
+    written = json.loads((moved.folder / "changes.json").read_bytes())
+    assert written == moved.changes
+    assert written["format_version"] == 1
+    newer = chaffinch.reselect(again, causes("x2", "x3", seed=5), store=store)  # and so on
+    assert newer.features == ["x2", "x3"]
+    assert list(moved.path.columns) == ["step", "features", "loss", "features_left"]
+    assert [list(names) for names in moved.path["features"]] == [
+        ["x1", "x2"], ["x1", "x2", "x3"], ["x2", "x3"]
+    ]  # fmt: skip
+    plain = chaffinch.load_run(moved.changes["former_run"], store=store)
+    assert plain.changes is None
+
+
+def test_the_report_says_what_changed_and_why(moved, tmp_path) -> None:
+    page = Page(moved.report(tmp_path / "report.html").read_bytes())
+    assert "Since the former run" in page.headings
+    assert moved.changes["sentence"] in page.text
+    rows = page.tables["What changed"]
+    assert [row[:2] for row in rows[1:]] == [["x1", "left"], ["x3", "returned"]]
+    sets = page.tables["The sets, each refitted on the newer rows"]
+    assert [row[:2] for row in sets[1:]] == [["former", "2"], ["new", "2"], ["all features", "8"]]
+    tried = page.tables["What was tried"]
+    assert len(tried) - 1 == moved.changes["n_tried"]
+    assert "found by reselect" in page.text
+    assert "features left and returned one at a time, below" in page.text
+    assert "whole masks were judged" not in page.text
+    assert "the search makes no use of it" not in page.text
+
+
+@pytest.mark.xdist_group("dask")
+@pytest.mark.e2e
+def test_whoever_computes_and_however_the_rows_lie_it_is_the_same(former, moved, tmp_path) -> None:
+    turned = causes("x2", "x3", seed=1).sample(frac=1, random_state=0)
+    there = chaffinch.reselect(former, turned, cluster="local", workers=2, store=tmp_path)
+    assert there.contract == moved.contract
+    assert there.changes == moved.changes
+
+
+KILLED = """
+import os, signal, sys, chaffinch
+
+def on_progress(step, done, total):
+    if (step, done) == (sys.argv[4], 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+chaffinch.reselect(sys.argv[1], sys.argv[2], store=sys.argv[3], on_progress=on_progress)
+"""
+
+
+@pytest.mark.parametrize("step", ["optimise_mask", "judge_changes"])
+@pytest.mark.e2e
+def test_a_killed_one_goes_on_with_the_stage_it_was_at(former, moved, tmp_path, step) -> None:
+    source, store, steps = tmp_path / "t.csv", tmp_path / "store", steps_of(with_changes=True)
+    causes("x2", "x3", seed=1).to_csv(source, index=False)
+    command = [sys.executable, "-c", KILLED, former.folder, source, store, step]
+    done = subprocess.run(command, timeout=120, env=os.environ)
+    assert done.returncode == -signal.SIGKILL
+    (unfinished,) = (store / "runs").iterdir()
+    with pytest.raises(InputError, match="is not finished"):
+        chaffinch.load_run(unfinished.name, store=store)
+    told = []
+    resumed = chaffinch.reselect(
+        former.folder, source, store=store,
+        on_progress=lambda step, done, total: told.append(step) if done == 0 else None,
+    )  # fmt: skip
+    assert told == ["ingest", *steps[steps.index(step) :]]
+    assert resumed.changes == moved.changes
+
+
+# How sure a difference is
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_error_of_a_mean_is_that_of_its_rows(weighted) -> None:
+    random = np.random.default_rng(0)
+    y, before, after = random.normal(size=(3, 50))
+    weight = random.uniform(0.5, 2, 50) if weighted else None
+    rows = Rows(np.zeros((50, 1)), y, weight)
+    units = resampling_units(50)
+    error = paired_error(Loss("squared_error", "regression"), rows, before, after, units, seed=0)
+    differences = (after - y) ** 2 - (before - y) ** 2
+    if weight is None:
+        assert error == pytest.approx(differences.std(ddof=1) / np.sqrt(50))
+    else:
+        mean = np.average(differences, weights=weight)
+        spread = np.sum((weight * (differences - mean)) ** 2) * 50 / 49
+        assert error == pytest.approx(np.sqrt(spread) / weight.sum())
+
+
+def test_rows_that_belong_together_make_it_larger() -> None:
+    random = np.random.default_rng(0)
+    y, before = random.normal(size=(2, 100))
+    after = before + np.repeat(random.normal(size=10), 10)
+    rows, loss = Rows(np.zeros((100, 1)), y), Loss("squared_error", "regression")
+    groups = np.repeat(np.arange(10), 10)
+    alone, together = (
+        paired_error(loss, rows, before, after, units, seed=0)
+        for units in (resampling_units(100), resampling_units(100, groups=groups))
+    )
+    assert together > 1.5 * alone
+    assert np.isnan(paired_error(loss, rows, before, after, np.zeros(100, np.int64), seed=0))
+
+
+def test_a_score_has_an_error_by_the_bootstrap() -> None:
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 200)
+    before, after = random.uniform(0.3, 0.7, (2, 200)) + 0.2 * (2 * y - 1) * [[0.2], [1.0]]
+    rows = Rows(np.zeros((200, 1)), y)
+    predictions = [np.column_stack([1 - p, p]) for p in (before, after)]
+    loss = Loss("roc_auc", "classification")
+    error = paired_error(loss, rows, *predictions, resampling_units(200), seed=0)
+    assert 0.01 < error < 0.1
+
+
+def test_where_the_test_part_is_one_group_no_interval_is_told(tmp_path) -> None:
+    former = run_of(causes("x1", "x2").assign(g=np.arange(600) % 40), group="g")
+    newer = causes("x2", "x3", seed=1).assign(g=np.arange(600) % 9)
+    after = chaffinch.reselect(former, newer)
+    assert after.changes["units"] == 1
+    assert "returned" in [one["change"] for one in after.changes["changes"]]
+    told = [*after.changes["changes"], *after.changes["comparisons"], after.comparison]
+    assert {one["interval"] for one in told} == {None}
+    assert "; difference -" in after.changes["sentence"]
+    assert after.changes["sentence"].endswith(", of one unit there is no interval.")
+    assert not any("[" in line for line in lines_of_changes(after.changes))
+    report = after.report(tmp_path / "report.html").read_text()
+    assert "nothing says how far that may be off" in report
+    assert "by a paired bootstrap" not in report
+    page = Page(report.encode())
+    assert {row[-1] for row in page.tables["What changed"][1:]} == {"\N{EN DASH}"}
+
+
+@pytest.mark.parametrize(("role", "n_values"), [("group", 3), ("time", 3)])
+def test_too_few_groups_or_times_ask_for_more_of_them(role, n_values) -> None:
+    former = run_of(causes("x1").assign(when=np.arange(600) % 40), **{role: "when"})
+    newer = causes("x1", seed=1).assign(when=np.arange(600) % n_values)
+    said = rf"has {n_values} different values but .*: give rows of more {role}s$"
+    with pytest.raises(InputError, match=said):
+        chaffinch.reselect(former, newer)

@@ -1,0 +1,304 @@
+"""Alternatives in a run: sets that differ from the chosen one, retrained and scored."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import get_args
+
+import dask
+import numpy as np
+import pytest
+
+import chaffinch
+from chaffinch import AlternativeSettings, InputError
+from chaffinch.tasks.methods.alternatives import Search
+from chaffinch.tasks.settings.alternatives import QualityName
+from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.workers.dask_cluster import open_workers
+from chaffinch.tasks.workers.dask_map import OverDask
+from tests.made_up import good_table
+from tests.tasks.methods.made_up_alternatives import LINE, select, table, two_that_share_nothing
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler with two worker processes."""
+    with open_workers("local", 2) as workers:
+        assert isinstance(workers, OverDask)
+        made = workers.client.security
+        files = {
+            "ca-file": made.tls_ca_file,
+            "client.cert": made.tls_client_cert,
+            "client.key": made.tls_client_key,
+        }
+        with dask.config.set({f"distributed.comm.tls.{name}": at for name, at in files.items()}):
+            yield workers.client.scheduler.address
+
+
+@pytest.fixture(scope="module")
+def found() -> chaffinch.SelectionResult:
+    return two_that_share_nothing()
+
+
+def test_sets_have_as_many_features_as_were_chosen_and_differ_from_it_and_each_other(found) -> None:
+    sets = [set(one["features"]) for one in found.alternatives["sets"]]
+    assert [len(features) for features in sets] == [2, 2]
+    together = [*found.features, *(name for features in sets for name in features)]
+    assert len(set(together)) == 6  # tau 1: they share nothing
+    assert found.alternatives["chosen"]["features"] == found.features
+
+
+def test_quality_is_the_sum_of_the_features_and_each_set_the_best_there_is(found) -> None:
+    ranked = select(alternatives=None, method="mutual_information")
+    chosen, first, second = (
+        found.alternatives["chosen"],
+        *found.alternatives["sets"],
+    )
+    for one in (chosen, first, second):
+        total = sum(ranked.scores[name] for name in one["features"])
+        assert one["quality"] == pytest.approx(total, rel=1e-12)
+    left = sorted(
+        (score for name, score in ranked.scores.items() if name not in chosen["features"]),
+        reverse=True,
+    )
+    assert first["quality"] == pytest.approx(sum(left[:2]))
+    assert second["quality"] == pytest.approx(sum(left[2:4]))
+    assert {one["status"] for one in found.alternatives["sets"]} == {"optimal"}
+
+
+def test_what_is_selected_does_not_depend_on_them(found) -> None:
+    plain = select(alternatives=None)
+    assert plain.alternatives is None
+    for field in ("features", "losses", "comparison", "dropped", "model"):
+        assert plain.contract[field] == found.contract[field]
+
+
+def test_the_test_loss_is_that_of_a_model_retrained_on_the_set_alone(found) -> None:
+    one = found.alternatives["sets"][0]
+    kept = select(table()[[*one["features"], "y"]], alternatives=None, n_features=2)
+    assert kept.losses["test"]["selected"] == pytest.approx(one["test_loss"], rel=0.5)
+    difference = one["test_loss"] - found.losses["test"]["selected"]
+    assert one["difference"] == pytest.approx(difference, rel=1e-12)
+    low, high = one["interval"]
+    assert low <= one["difference"] <= high
+
+
+def test_the_price_of_tau_never_falls(found) -> None:
+    prices = found.alternatives["prices"]
+    assert [price["tau"] for price in prices] == [t / 10 for t in range(1, 11)]
+    first = [price["qualities"][0] for price in prices]
+    assert first == sorted(first, reverse=True)
+    asked = [one["quality"] for one in found.alternatives["sets"]]
+    assert prices[-1]["qualities"] == asked
+
+
+@pytest.mark.e2e
+def test_whoever_computes_finds_the_same(found, tmp_path) -> None:
+    there = select(alternatives=AlternativeSettings(**found.settings["alternatives"]),
+                   cluster="local", workers=2, store=tmp_path)  # fmt: skip
+    assert there.alternatives == found.alternatives
+    written = json.loads((there.folder / "alternatives.json").read_bytes())
+    assert written == there.alternatives
+    again = chaffinch.load_run(there.run, store=tmp_path)
+    assert again.alternatives == found.alternatives
+
+
+@pytest.mark.parametrize(("quality", "n_measured"), [("mrmr", 8), ("permutation", 8), ("fcbf", 0)])
+def test_progress_has_the_searches_in_it_and_is_whole_only_when_all_are_done(
+    quality, n_measured
+) -> None:
+    told: list[tuple[int, int]] = []
+    select(
+        alternatives=AlternativeSettings(number=1, quality=quality),
+        on_progress=lambda step, *items: (
+            told.append(items) if step == "search_alternatives" else None
+        ),
+    )
+    begun, *between, ended = told
+    assert (begun, ended) == ((0, 1), (1, 1))
+    n_items = n_measured + 11  # the search asked for, nine other prices, why there are no more
+    assert {total for _, total in between} == {n_items}
+    done = [n for n, _ in between]
+    assert done == sorted(done)
+    assert set(done) >= set(range(1, n_items + 1))
+    assert done.index(n_items) == len(done) - 1
+
+
+def test_what_must_be_kept_is_in_every_set() -> None:
+    result = select(alternatives=2, n_features=3, keep=["a3"])
+    assert len(result.alternatives["sets"]) == 2
+    for one in result.alternatives["sets"]:
+        assert "a3" in one["features"]
+
+
+@pytest.mark.parametrize("tau", [0.5, 0.55])
+def test_what_is_asked_for_is_searched_for_once_and_is_its_own_price(tau, monkeypatch) -> None:
+    """Within a time limit two searches for the same may find different sets."""
+    seen, sets = [], Search.sets
+    monkeypatch.setattr(Search, "sets", lambda search, at: (seen.append(at), sets(search, at))[1])
+    found = select(alternatives=AlternativeSettings(number=2, tau=tau), n_features=3).alternatives
+    assert seen.count(tau) == 1
+    taus = [price["tau"] for price in found["prices"]]
+    assert taus == [tenths / 10 for tenths in range(1, 11)]
+    if tau in taus:
+        price = found["prices"][taus.index(tau)]
+        assert price["qualities"] == [one["quality"] for one in found["sets"]]
+        assert price["status"] == found["status"]
+
+
+def test_each_price_says_what_is_proven_of_it() -> None:
+    prices = select(
+        alternatives=AlternativeSettings(number=2, tau=0.5, quality="mutual_information"),
+        n_features=3,
+    ).alternatives["prices"]
+    statuses = {price["tau"]: price["status"] for price in prices}
+    assert (statuses[0.5], statuses[1.0]) == ("optimal", "infeasible")  # eight features
+
+
+@pytest.mark.parametrize("quality", get_args(QualityName))
+def test_every_quality_finds_the_same_sets_with_workers_and_says_what_it_has_proven(
+    quality, scheduler
+) -> None:
+    asked = AlternativeSettings(number=2, quality=quality)
+    result = select(alternatives=asked)
+    assert select(alternatives=asked, cluster=scheduler).alternatives == result.alternatives
+    statuses = [one["status"] for one in result.alternatives["sets"]]
+    proven = "feasible" if quality == "masked_loss" else "optimal"
+    assert statuses[:1] == [proven]
+    if quality != "fcbf":  # of which copies are in conflict
+        assert statuses == [proven] * 2
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "min"])
+def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate, tmp_path) -> None:
+    asked = {**found.settings["alternatives"], "search": "simultaneous", "aggregate": aggregate}
+    result = select(alternatives=AlternativeSettings(**asked))
+    together = result.alternatives
+    worths = [
+        [one["quality"] for one in result["sets"]] for result in (together, found.alternatives)
+    ]
+    value = {"sum": sum, "min": min}[aggregate]
+    assert value(worths[0]) >= value(worths[1]) - 1e-12
+    assert together["status"] == "optimal"
+    page = result.report(tmp_path / "report.html").read_text()
+    assert "the best there is" not in page  # beside the chosen set alone there may be better ones
+    is_of_sum = aggregate == "sum"
+    assert page.count("No other such sets are worth more in all: proven.") == is_of_sum
+    assert page.count("the best beside the others") == 2 * is_of_sum
+
+
+def test_what_cannot_be_is_refused_in_one_line() -> None:
+    for settings, message in (
+        ({"number": 0}, "^alternatives must be at least 1 but is 0$"),
+        ({"number": 10**11}, "^alternatives must be at most 1000 but is 100000000000$"),
+        ({"number": 2, "tau": 0}, "tau must be above 0.0 but is 0"),
+        ({"number": 2, "tau": 1.5}, "tau must be at most 1.0 but is 1.5"),
+        ({"number": True}, "^alternatives must be a whole number but is True$"),
+        ({"number": 2, "tau": True}, "^tau must be a number but is True$"),
+        ({"number": 2, "time_limit": True}, "^the time_limit of alternatives must be a number"),
+        ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
+        (
+            {"number": 2, "search": "simultaneous", "quality": "cfs"},
+            "the simultaneous search needs one of the qualities",
+        ),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            AlternativeSettings(**settings)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("given", [True, False, "3", 2.5, [1]])
+def test_a_number_of_alternatives_is_a_whole_number(given) -> None:
+    for ask in (select, partial(SelectionSettings, target="y")):
+        with pytest.raises(InputError) as error:
+            ask(alternatives=given)
+        assert str(error.value) == (
+            "alternatives must be how many to find, or how to search for them, but is "
+            f"{given!r}; give a whole number or AlternativeSettings"
+        )
+
+
+@pytest.mark.parametrize("given", [3, np.int64(3)])
+def test_settings_take_a_number_of_alternatives_as_select_does(given) -> None:
+    by_settings = SelectionSettings(target="y", alternatives=AlternativeSettings(number=3))
+    assert SelectionSettings(target="y", alternatives=given) == by_settings
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (0, "alternatives must be at least 1 but is 0"),
+        (1_001, "alternatives must be at most 1000 but is 1001"),
+    ],
+)
+def test_a_number_of_alternatives_has_the_same_bounds_wherever_it_is_given(given, message) -> None:
+    for ask in (select, partial(SelectionSettings, target="y")):
+        with pytest.raises(InputError, match=f"^{message}$"):
+            ask(alternatives=given)
+
+
+@pytest.mark.parametrize("given", [{}, {"tau": 0.5}])
+def test_without_a_number_that_is_what_is_said_to_be_missing(given) -> None:
+    with pytest.raises(InputError) as error:
+        select(alternatives=given)
+    assert str(error.value) == (
+        f"alternatives must have a number, how many sets to find, but is {given!r}; give one, as "
+        "in {'number': 3}"
+    )
+    with pytest.raises(InputError, match=r"^number must be given$"):
+        AlternativeSettings(**given)
+    with pytest.raises(InputError, match=r"^(tau is for|alternatives have no).*; say how many, as"):
+        SelectionSettings(target="y", alternatives=given)
+
+
+def test_weights_and_categories_take_part() -> None:
+    data = good_table().assign(weight=1.0)
+    result = chaffinch.select(
+        data, "churned", n_features=2, model=LINE, weight="weight", alternatives=1
+    )
+    assert len(result.alternatives["sets"]) == 1
+    with pytest.raises(InputError, match="quality mrmr takes no sample weights; leave out the"):
+        chaffinch.select(
+            data,
+            "churned",
+            weight="weight",
+            alternatives=AlternativeSettings(number=1, quality="mrmr"),
+        )
+
+
+@pytest.mark.parametrize("quality", ["mrmr", "binned_mrmr", "cfs"])
+def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality, tmp_path) -> None:
+    def run(**options):
+        asked = {"number": 1, "quality": quality, "tau": 0.5}
+        seed = options.pop("seed", 0)
+        return select(
+            alternatives=AlternativeSettings(**asked | options), seed=seed, store=tmp_path
+        )
+
+    def kept() -> dict[str, str]:
+        manifests = sorted((tmp_path / "dependencies" / "stages").glob("*.json"))
+        return {path.name: json.loads(path.read_bytes())["finished"] for path in manifests}
+
+    first = run()
+    measured = kept()
+    assert len(measured) == 1
+    second = run(tau=1.0, number=2)
+    assert second.run != first.run
+    assert kept() == measured
+    alone = select(alternatives=AlternativeSettings(number=2, quality=quality, tau=1.0))
+    assert second.alternatives == alone.alternatives
+
+    (matrix,) = (tmp_path / "dependencies").glob("*.npy")
+    matrix.write_bytes(matrix.read_bytes()[:-8])  # cut short: measured anew, not believed
+    third = run(tau=0.9)
+    assert third.alternatives["prices"] == run(tau=0.8).alternatives["prices"]
+    assert kept().keys() == measured.keys()
+    assert kept() != measured
+    run(seed=1)
+    assert len(kept()) == 2
+
+
+@pytest.mark.parametrize("model", ["mlp", "KNeighborsClassifier"])
+def test_a_model_without_gains_is_refused_in_the_name_of_the_quality(model) -> None:
+    with pytest.raises(InputError, match=r"^quality model_gain needs a model with .*"):
+        select(model=model, alternatives=AlternativeSettings(number=1, quality="model_gain"))

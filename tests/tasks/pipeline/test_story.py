@@ -1,0 +1,376 @@
+"""The story as a whole: the same to the last byte whoever computes, and never told twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.methods import fitting
+from chaffinch.tasks.pipeline.run import check, select_features
+from chaffinch.tasks.pipeline.stage import STEPS, tell_nobody
+from chaffinch.tasks.settings import identity
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.workers import distributed_masked_loss
+
+QUICK = {"name": "lightgbm", "tuning": "none"}
+TABLES = {"breast_cancer": load_breast_cancer, "diabetes": load_diabetes, "wine": load_wine}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    for name, load in TABLES.items():
+        load(as_frame=True).frame.to_csv(folder / f"{name}.csv", index=False)
+    return folder
+
+
+def run(
+    source: Path, store: Path, *, cluster: str = "none", workers: int | None = None, **settings
+) -> Run:
+    settings.setdefault("model", QUICK)
+    return select_features(
+        source,
+        SelectionSettings(target="target", **settings),
+        ExecutionSettings(store=store, cluster=cluster, workers=workers),
+        on_progress=settings.pop("on_progress", tell_nobody),
+    )
+
+
+def contract(run: Run) -> bytes:
+    return (run.folder / "selection.json").read_bytes()
+
+
+@pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize(("table", "model"), [("breast_cancer", "lightgbm"), ("wine", "mlp")])
+@pytest.mark.e2e
+def test_the_contract_is_the_same_whoever_computes(
+    folder, tmp_path, table: str, model: str, monkeypatch
+) -> None:
+    monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_STEP", -1.0)
+    monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_BATCH", -1.0)
+    source = folder / f"{table}.csv"
+    settings = {"model": {"name": model, "folds": 2}, "seed": 5}
+    here = run(source, tmp_path / "none", **settings)
+    there = run(source, tmp_path / "local", cluster="local", workers=3, **settings)
+    for name in ("selection.json", "elimination.parquet", "splits.parquet"):
+        assert (there.folder / name).read_bytes() == (here.folder / name).read_bytes()
+
+
+@pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize("method", ["permutation"])
+@pytest.mark.e2e
+def test_so_is_a_ranking_whose_features_are_shared_out(folder, tmp_path, method: str) -> None:
+    settings = {"model": {"name": "lightgbm", "tuning": "none"}, "method": method, "seed": 5}
+    source = folder / "wine.csv"
+    here = run(source, tmp_path / "none", **settings)
+    there = run(source, tmp_path / "local", cluster="local", workers=2, **settings)
+    for name in ("selection.json", "elimination.parquet"):
+        assert (there.folder / name).read_bytes() == (here.folder / name).read_bytes()
+
+
+def test_the_contract_names_no_time_no_path_and_no_machine(folder, tmp_path) -> None:
+    text = contract(run(folder / "wine.csv", tmp_path)).decode()
+    assert str(tmp_path) not in text
+    assert str(folder) not in text
+    assert not {"seconds", "created", "cluster", "workers", "store"} & set(json.loads(text))
+
+
+def test_the_order_of_the_rows_in_the_file_does_not_matter(folder, tmp_path) -> None:
+    header, *rows = (folder / "wine.csv").read_text().splitlines()
+    turned = tmp_path / "wine.csv"
+    turned.write_text("\n".join([header, *rows[::-1]]) + "\n")
+    original = run(folder / "wine.csv", tmp_path / "a")
+    assert contract(run(turned, tmp_path / "b")) == contract(original)
+
+
+def manifests(store: Path) -> dict[str, tuple[int, bytes]]:
+    """Return each finished stage's manifest, and when it was written."""
+    found = store.glob("runs/*/stages/*.json")
+    return {path.stem: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+
+KILLED = """
+import os, signal, sys
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.pipeline.run import select_features
+
+def on_progress(step, done, total):
+    if (step, done) == (sys.argv[3], 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+select_features(
+    sys.argv[1],
+    SelectionSettings(target="target", model={"name": "lightgbm", "tuning": "none"}),
+    ExecutionSettings(store=sys.argv[2], cluster="none"),
+    on_progress=on_progress,
+)
+"""
+
+
+@pytest.mark.parametrize("step", ["split", "optimise_mask", "evaluate", "write_report"])
+@pytest.mark.e2e
+def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: str) -> None:
+    source, store = folder / "wine.csv", tmp_path / "store"
+    command = [sys.executable, "-c", KILLED, str(source), str(store), step]
+    assert subprocess.run(command, timeout=120).returncode == -signal.SIGKILL
+    before = manifests(store)
+    assert set(before) == set(STEPS[1 : STEPS.index(step)])
+
+    told: list[str] = []
+    resumed = select_features(
+        source,
+        SelectionSettings(target="target", model=QUICK),
+        ExecutionSettings(store=store, cluster="none"),
+        on_progress=lambda step, done, total: told.append(step) if done == 0 else None,
+    )
+    after = manifests(store)
+    assert {name: after[name] for name in before} == before
+    assert set(after) == set(STEPS[1:])
+    assert told == ["ingest", *STEPS[STEPS.index(step) :]]
+    assert contract(resumed) == contract(run(source, tmp_path / "clean"))
+
+
+TUNED = {"name": "lightgbm", "tuning": "small", "folds": 2}  # 8 fits
+
+
+def tuned_run(source: Path, store: Path, monkeypatch, stop_after=None, *, cluster="none", seed=0):
+    """Return a run, how far its tuning was at each step, and how many fits this process made."""
+    seen: list[int] = []
+    fits: list[object] = []
+    fold_loss = fitting._fold_loss
+
+    def count(*asked: object) -> float:
+        fits.append(asked)
+        return fold_loss(*asked)
+
+    def on_progress(step: str, done: int, total: int) -> None:
+        if step == "train_base_model" and total > 1:
+            seen.append(done)
+            if done == stop_after:
+                raise KeyboardInterrupt
+
+    execution = ExecutionSettings(store=store, cluster=cluster)
+    settings = SelectionSettings(target="target", model=TUNED, seed=seed)
+    made = None
+    with monkeypatch.context() as patch:
+        if cluster == "none":
+            patch.setattr(fitting, "_fold_loss", count)
+        try:
+            made = select_features(source, settings, execution, on_progress=on_progress)
+        except KeyboardInterrupt:
+            assert stop_after is not None
+    return made, seen, len(fits)
+
+
+def same_products(one: Run, another: Run) -> None:
+    """Refuse two runs unless the base model, the search and the selection are the same bytes."""
+    names = ["selection.json", "elimination.parquet", "base_model/model.txt"]
+    assert [(one.folder / name).read_bytes() for name in names] == [
+        (another.folder / name).read_bytes() for name in names
+    ]
+
+
+def test_a_stopped_tuning_repeats_no_fit(folder, tmp_path, monkeypatch) -> None:
+    source, store = folder / "wine.csv", tmp_path / "store"
+    assert tuned_run(source, store, monkeypatch, 3) == (None, [1, 2, 3], 3)
+    assert tuned_run(source, store, monkeypatch, 6) == (None, [3, 4, 5, 6], 3)
+    resumed, seen, n_fits = tuned_run(source, store, monkeypatch)
+    assert (seen, n_fits) == ([6, 7, 8], 2)
+    assert not (resumed.folder / "checkpoints").exists()
+    clean, _, n_fits = tuned_run(source, tmp_path / "clean", monkeypatch)
+    assert n_fits == 8
+    same_products(resumed, clean)
+
+
+def test_but_makes_all_for_other_settings_rows_or_versions_or_if_what_is_kept_is_damaged(
+    folder, tmp_path, monkeypatch, caplog
+) -> None:
+    source, store = tmp_path / "wine.csv", tmp_path / "store"
+    rows = (folder / "wine.csv").read_text().splitlines()
+    source.write_text("\n".join(rows))
+    tuned_run(source, store, monkeypatch, 3)
+    assert tuned_run(source, store, monkeypatch, 1, seed=1)[2] == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(identity, "_installed", lambda name: "0")
+        assert tuned_run(source, store, monkeypatch, 1)[2] == 1
+    kept = max(store.glob("runs/*/checkpoints/*/*/fits.json"), key=lambda one: one.stat().st_size)
+    kept.write_bytes(kept.read_bytes().replace(b"0.", b"1.", 1))
+    assert tuned_run(source, store, monkeypatch, 1)[1:] == ([1], 1)
+    assert "fits.json is about begins anew: it is damaged" in caplog.text
+    source.write_text("\n".join(rows[:-1]))
+    assert tuned_run(source, store, monkeypatch, 1)[1:] == ([1], 1)
+
+
+TUNING_KILLED = """
+import os, signal, sys
+from chaffinch.tasks.methods import fitting
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.pipeline.run import select_features
+from tests.tasks.pipeline.test_story import TUNED
+
+fitting._SHARE = float("inf")  # these fits take no longer than it takes to keep them
+
+def on_progress(step, done, total):
+    if (step, done) == ("train_base_model", 5):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+select_features(
+    sys.argv[1],
+    SelectionSettings(target="target", model=TUNED),
+    ExecutionSettings(store=sys.argv[2], cluster=sys.argv[3]),
+    on_progress=on_progress,
+)
+"""
+
+
+@pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize("cluster", ["none", "local"])
+@pytest.mark.e2e
+def test_a_killed_tuning_repeats_no_fit(folder, tmp_path, monkeypatch, cluster: str) -> None:
+    source, store = folder / "wine.csv", tmp_path / "store"
+    command = [sys.executable, "-c", TUNING_KILLED, str(source), str(store), cluster]
+    killed = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    resumed, seen, _ = tuned_run(source, store, monkeypatch, cluster=cluster)
+    assert seen == [5, 6, 7, 8]
+    same_products(resumed, tuned_run(source, tmp_path / "clean", monkeypatch)[0])
+
+
+def test_a_finished_run_is_read_back(folder, tmp_path) -> None:
+    first = run(folder / "wine.csv", tmp_path)
+    before = manifests(tmp_path)
+    assert run(folder / "wine.csv", tmp_path) == first
+    assert manifests(tmp_path) == before
+
+
+@pytest.mark.parametrize("damaged", ["base_model/model.txt", "elimination.parquet"])
+def test_a_damaged_file_is_made_anew(folder, tmp_path, damaged: str) -> None:
+    first = run(folder / "wine.csv", tmp_path)
+    whole, said = (first.folder / damaged).read_bytes(), contract(first)
+    (first.folder / damaged).write_bytes(whole[:-10])
+    run(folder / "wine.csv", tmp_path)
+    assert (first.folder / damaged).read_bytes() == whole
+    assert contract(first) == said
+
+
+def test_other_settings_are_another_run(folder, tmp_path) -> None:
+    names = {
+        run(folder / "wine.csv", tmp_path, **settings).name
+        for settings in ({}, {"seed": 1}, {"method": "flbmo"}, {"baseline": "zero"})
+    }
+    assert len(names) == 4
+    assert {r.name for r in Store.find(tmp_path).runs()} == names
+
+
+def test_one_table_in_two_files_is_one_dataset(folder, tmp_path) -> None:
+    copy = tmp_path / "renamed.tsv"
+    copy.write_text((folder / "wine.csv").read_text().replace(",", "\t"))
+    store = tmp_path / "store"
+    first, second = run(folder / "wine.csv", store), run(copy, store)
+    assert contract(first) == contract(second)
+    assert len(list((store / "datasets").glob("*/table.parquet"))) == 1
+
+
+@pytest.mark.e2e
+def test_two_processes_on_one_run_do_its_work_once(folder, tmp_path) -> None:
+    source, store = folder / "wine.csv", tmp_path / "store"
+    command = [sys.executable, "-c", KILLED, str(source), str(store), "nothing"]
+    processes = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ})
+        for _ in range(2)
+    ]
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    assert any("waiting for another process that works on" in error for error in errors)
+
+
+def test_a_check_leaves_only_what_the_run_finds_done(folder, tmp_path) -> None:
+    settings = SelectionSettings(target="target", model=QUICK)
+    execution = ExecutionSettings(store=tmp_path, cluster="none")
+    check(folder / "wine.csv", settings, execution)
+    assert set(manifests(tmp_path)) == {"describe"}
+    before = manifests(tmp_path)
+    run(folder / "wine.csv", tmp_path)
+    assert manifests(tmp_path)["describe"] == before["describe"]
+
+
+def test_a_refused_table_leaves_no_run(folder, tmp_path) -> None:
+    with pytest.raises(InputError, match="target 'nothing' is no column"):
+        check(
+            folder / "wine.csv",
+            SelectionSettings(target="nothing"),
+            ExecutionSettings(store=tmp_path, cluster="none"),
+        )
+    assert Store.find(tmp_path).runs() == []
+
+
+def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path) -> None:
+    """Scrambling the target of the test rows alone changes the verdict's figures, not the mask."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    first = run(folder / "breast_cancer.csv", tmp_path / "a")
+    parts = pq.read_table(first.folder / "splits.parquet")["part"].to_pylist()
+    dataset = next((tmp_path / "a" / "datasets").glob("*/table.parquet"))
+    is_test = np.array([part == "test" for part in parts])
+
+    from chaffinch.storage.datasets.dataset import Dataset
+    from chaffinch.tasks.pipeline.ingestion import describe
+    from chaffinch.tasks.pipeline.search import choose_mask, mask_of, optimise_mask
+    from chaffinch.tasks.pipeline.stage import Context
+    from chaffinch.tasks.pipeline.training import train_base_model
+
+    class Scrambled:
+        """The same dataset with the features of the test rows set to nonsense."""
+
+        def __init__(self, inner: Dataset) -> None:
+            self.inner = inner
+            self.hash, self.n_rows = "scrambled", inner.n_rows
+
+        def read(self, columns=None):
+            import pyarrow as pa
+
+            table = self.inner.read(columns)
+            return pa.table(
+                {
+                    name: pa.array(np.where(is_test, 1e6, table[name].to_numpy()))
+                    if table[name].type == pa.float64()
+                    else table[name]
+                    for name in table.column_names
+                }
+            )
+
+    hash_ = json.loads((dataset.parent / "dataset.json").read_text())["hash"]
+    inner = Dataset.open(tmp_path / "a" / "datasets", hash_)
+    other = Store.open(tmp_path / "b").run("scrambled")
+    context = Context(Scrambled(inner), other, SelectionSettings(target="target", model=QUICK))
+    original = Context(inner, first, SelectionSettings(target="target", model=QUICK))
+    described = describe(original)
+    divided = first.records()[-3]
+    assert divided.stage == "split"
+    trained = train_base_model(context, described, divided)
+    eliminated = optimise_mask(context, described, divided, trained)
+    chosen = choose_mask(context, described, divided, trained, eliminated)
+    kept = [f["name"] for f in json.loads(contract(first))["features"]]
+    names = json.loads(contract(first))["candidates"]
+    assert [n for n, keep in zip(names, mask_of(chosen), strict=True) if keep] == kept
+
+
+def test_a_masked_feature_takes_the_value_that_was_asked_for(folder, tmp_path) -> None:
+    asked = run(folder / "wine.csv", tmp_path, baseline={"alcohol": 14.5})
+    said = {f["name"]: f["baseline"] for f in json.loads(contract(asked))["features"]}
+    trained = next(r for r in asked.records() if r.stage == "train_base_model")
+    names = json.loads(contract(asked))["candidates"]
+    values = dict(zip(names, trained.result["baseline"], strict=True))
+    assert values["alcohol"] == 14.5
+    assert values["ash"] == pytest.approx(2.37, abs=0.1)  # the mean of the table is 2.367
+    assert all(values[name] == said[name] for name in said)

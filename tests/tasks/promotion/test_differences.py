@@ -1,0 +1,244 @@
+"""What differs between two contracts: features, the loss that comes of it, how features moved."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.tasks.promotion.text import lines_of_difference
+from chaffinch.tasks.statistics.drift import FeatureDrift
+from tests.made_up import good_table
+from tests.tasks.made_up_runs import causes, run_of
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def before(store):
+    result = run_of(causes("x1", "x2"), store)
+    assert result.features == ["x1", "x2"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def after(store):
+    newer = causes("x2", "x3", seed=1)
+    result = run_of(newer.assign(x2=newer["x2"] + 5), store)
+    assert result.features == ["x2", "x3"]
+    return result
+
+
+def test_features_are_gained_and_lost(before, after, store):
+    found = chaffinch.difference(before, after)
+    assert (found.before, found.after) == (before.run, after.run)
+    assert (found.gained, found.lost) == (("x3",), ("x1",))
+    assert found.share_changed == 2 / 3
+    assert (found.n_before, found.n_after) == (2, 2)
+    assert (found.gone, found.telling, found.is_same) == ({}, (), False)
+    back = chaffinch.difference(after, before)
+    assert (back.gained, back.lost) == (("x1",), ("x3",))
+
+
+def test_the_losses_are_those_of_both_sets_refitted_on_the_newer_rows(before, store):
+    by_name = chaffinch.ModelSettings(name="LinearRegression", tuning="none")
+    after = run_of(causes("x2", "x3", seed=1), store, model=by_name)
+    dataset = after.contract["dataset"]["hash"][:16]
+    rows = pd.read_parquet(store / "datasets" / dataset / "table.parquet")
+    part = pd.read_parquet(after.folder / "splits.parquet")["part"]
+    fitted, test = rows[part.isin(["train", "mask_validation"])], rows[part == "test"]
+
+    def errors(names):
+        line = LinearRegression().fit(fitted[names], fitted["y"])
+        return (line.predict(test[names]) - test["y"]) ** 2
+
+    loss = chaffinch.difference(before, after).loss
+    expected = errors(after.features) - errors(before.features)
+    assert loss.before == pytest.approx(errors(before.features).mean())
+    assert loss.after == after.losses["test"]["selected"]
+    assert loss.difference == pytest.approx(expected.mean())
+    assert (loss.name, loss.units, loss.confidence) == ("squared_error", len(test), 0.95)
+    low, high = loss.interval
+    assert low < loss.difference < high < 0
+    standard_error = expected.std() / np.sqrt(len(test))
+    assert high - low == pytest.approx(4 * standard_error, rel=0.3)
+
+
+def test_drift_is_that_of_the_features_of_either(before, after):
+    drift = {one.feature: one for one in chaffinch.difference(before, after).drift}
+    assert list(drift) == ["x1", "x2", "x3"]
+    assert drift["x2"].distance > 0.95
+    assert max(drift["x1"].distance, drift["x3"].distance) < 0.1
+
+
+def test_the_same_features_make_no_difference(before, store):
+    again = run_of(causes("x1", "x2", seed=2), store)
+    found = chaffinch.difference(before, again)
+    assert found.is_same
+    assert (found.loss, found.why_no_loss) == (None, "both keep the same features")
+    assert found.share_changed == 0
+    assert len(found.drift) == 2
+
+
+def test_runs_go_by_result_name_folder_or_contract(before, after, store, tmp_path):
+    whole = chaffinch.difference(before, after)
+    for one, other in ((before.run, after.run), (before.folder, str(after.folder))):
+        assert chaffinch.difference(one, other, store=store) == whole
+    alone = tmp_path / "alone.json"
+    shutil.copy(before.folder / "selection.json", alone)
+    found = chaffinch.difference(alone, after)
+    assert found.as_json() == {**whole.as_json(), "before": ""}
+
+
+def test_without_a_run_there_is_no_loss_and_without_a_table_no_drift(before, after, tmp_path):
+    alone = tmp_path / "alone.json"
+    shutil.copy(after.folder / "selection.json", alone)
+    found = chaffinch.difference(before, alone)
+    assert found.loss is None
+    assert found.why_no_loss.startswith("the second contract came by itself, without the run")
+    assert (found.gained, len(found.drift)) == (("x3",), 3)  # the table is in the first one's store
+
+    moved = tmp_path / "store" / "runs" / after.run
+    shutil.copytree(after.folder, moved)
+    shutil.copy(after.folder.parents[1] / "store.json", tmp_path / "store")
+    found = chaffinch.difference(alone, moved, store=tmp_path / "nowhere")
+    assert found.is_same
+    other = tmp_path / "other.json"
+    shutil.copy(before.folder / "selection.json", other)
+    found = chaffinch.difference(other, moved, store=tmp_path / "nowhere")
+    assert (found.loss, found.drift) == (None, ())
+    for why in (found.why_no_loss, found.why_no_drift):
+        assert "is not in" in why
+        assert why.endswith("run on its source again")
+
+
+def test_files_of_the_run_that_were_changed_are_not_fitted_on(before, after, store, tmp_path):
+    copy = tmp_path / "store" / "runs" / after.run
+    shutil.copytree(store, tmp_path / "store")
+    assert chaffinch.difference(before, copy).loss is not None
+    splits = pd.read_parquet(copy / "splits.parquet")
+    splits.iloc[::-1].reset_index(drop=True).to_parquet(copy / "splits.parquet")
+    found = chaffinch.difference(before, copy)
+    assert found.loss is None
+    assert "have changed since they were written" in found.why_no_loss
+
+
+def test_what_the_newer_rows_lack_is_gone_and_the_rest_is_refitted(before, store):
+    newer = causes("x2", "x3", seed=1).drop(columns=["x1"])
+    found = chaffinch.difference(before, run_of(newer, store))
+    assert found.gone == {"x1": "no such column"}
+    alone = run_of(newer, store, n_features=1, keep=["x2"])
+    assert found.loss.before == alone.losses["test"]["selected"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "why"),
+    [
+        ({"x1": 3.0}, {}, "constant"),
+        ({"x1": ["a", "b", "c"] * 200}, {}, "was a number, is a category now"),
+        ({"x1": 3.0}, {"drop": ["x1"]}, "left out as asked"),
+        ({"x1": np.arange(1, 601)}, {"weight": "x1"}, "the weight column now"),
+    ],
+)
+def test_why_it_is_gone(before, store, columns, options, why):
+    after = run_of(causes("x2", "x3", seed=1).assign(**columns), store, **options)
+    found = chaffinch.difference(before, after)
+    assert found.gone == {"x1": why}
+    assert not found.is_same
+
+
+def test_where_nothing_of_the_first_set_is_left_the_loss_cannot_be_said(before, store):
+    after = run_of(causes("x3", "x4").drop(columns=["x1", "x2"]), store)
+    found = chaffinch.difference(before, after)
+    assert found.loss is None
+    assert found.why_no_loss == "the newer rows have no feature of the first set"
+    assert found.share_changed == 1
+
+
+def test_a_feature_that_was_gained_and_alone_tells_the_target_is_named(before, store):
+    newer = causes("x1", "x2", seed=1)
+    leaky = newer.assign(late=newer["y"] * 2 + 1)
+    found = chaffinch.difference(before, run_of(leaky, store, n_features=1))
+    assert found.gained == found.telling == ("late",)
+    known = chaffinch.difference(run_of(leaky, store, n_features=1), run_of(leaky, store))
+    assert "late" not in known.gained
+    assert known.telling == ()
+
+
+def test_an_estimator_of_ones_own_cannot_be_refitted_and_one_by_name_can(before, store):
+    newer = causes("x2", "x3", seed=1)
+    own = run_of(newer, store, model=LinearRegression(fit_intercept=False))
+    found = chaffinch.difference(before, own)
+    assert found.loss is None
+    assert found.why_no_loss.startswith("the model LinearRegression may have been an estimator of")
+    by_name = chaffinch.ModelSettings(name="LinearRegression", tuning="none")
+    named = run_of(newer, store, model=by_name)
+    loss = chaffinch.difference(before, named).loss
+    assert loss.after == named.losses["test"]["selected"]
+
+
+def test_classes_categories_groups_and_other_models(store):
+    table = good_table(300).assign(shop=np.arange(300) % 60)
+    model = chaffinch.ModelSettings(name="lightgbm", tuning="none")
+    options = {"target": "churned", "group": "shop", "model": model}
+    before = run_of(table, store, keep=["age"], n_features=1, **options)
+    after = run_of(table, store, keep=["colour"], n_features=2, **options)
+    found = chaffinch.difference(before, after)
+    assert found.loss.name == "log_loss"
+    assert found.loss.units < 60  # groups, not rows
+    assert found.loss.after == after.losses["test"]["selected"]
+    assert found.loss.before == before.losses["test"]["selected"]
+    assert {one.measure for one in found.drift} == {"Kolmogorov-Smirnov", "total variation"}
+
+
+def test_two_targets_have_no_difference(before, store):
+    table = causes("x1", "x2").rename(columns={"y": "z"})
+    other = run_of(table, store, target="z")
+    with pytest.raises(InputError, match=f"{before.run} predicts 'y' but {other.run} 'z'; name tw"):
+        chaffinch.difference(before, other)
+
+
+def test_in_words(before, after, store):
+    first, loss, drift = lines_of_difference(chaffinch.difference(before, after))
+    assert first == "Gained: x3. Lost: x1. Changed: 2 of the 3 features of either, 66.7 %."
+    assert "with the new 2 features against" in loss
+    assert "with the former 2; difference -" in loss
+    assert drift.startswith(
+        "Moved most between the tables (from 0, not at all, to 1: every number above all those "
+        "before, or below, or no category in common): x2 0.9"
+    )
+    fewer = run_of(causes("x1", "x2", "x3", n=100, seed=4).drop(columns=["x2"]), store)
+    first, gone, loss, _ = lines_of_difference(chaffinch.difference(before, fewer))
+    assert gone == "  Gone: x2 (no such column)"
+    assert "with what is left of the former 2" in loss
+    assert "which decides nothing: it is made of 15 rows, groups or blocks of time" in loss
+    assert lines_of_difference(chaffinch.difference(before, before)) == [
+        "Both keep the same 2 features.",
+        "No feature of either moved between the tables.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("drift", "said"),
+    [
+        ((1.0, 0.0, 0.0, 500, 500), "x 1"),
+        ((0.9998, 0.0, 0.0, 5000, 5000), "x over 0.999"),  # some are where they were
+        ((0.0002, 0.0, 0.0, 5000, 5000), "x under 0.001"),
+        ((0.5, 0.0, 0.0, 500, 500), "x 0.5"),
+        ((0.25, 0.1, 0.3, 90, 70), "x 0.25 (missing 10 %, now 30 %)"),
+        ((0.0, 0.0, 0.0001, 9999, 9998), "x 0 (missing 0 %, now 0.01 %)"),
+        ((1.0, 0.0, 0.0, 3, 500), "x 1 (of 3 values, now 500)"),
+        ((None, 0.0, 1.0, 400, 0), "x \N{EN DASH} (missing 0 %, now 100 %; of 400 values, now 0)"),
+    ],
+)
+def test_how_far_a_feature_moved_is_said_as_it_is(before, after, drift, said):
+    one = FeatureDrift("x", "Kolmogorov-Smirnov", *drift)
+    found = replace(chaffinch.difference(before, after), drift=(one,))
+    assert lines_of_difference(found)[-1].endswith(f"in common): {said}.")

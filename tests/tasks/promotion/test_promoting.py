@@ -1,0 +1,184 @@
+"""Which contract is the one in use, by Python."""
+
+import json
+import shutil
+
+import pytest
+
+import chaffinch
+from chaffinch import InputError, StorageError
+from chaffinch.tasks.promotion.promote import against_promoted, kept_run
+from tests.tasks.made_up_runs import causes, run_of
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of one file, and one of a table in memory."""
+    store = tmp_path_factory.mktemp("store")
+    found = []
+    for names in (("x1", "x2"), ("x2", "x3")):
+        source = tmp_path_factory.mktemp("tables") / "orders.csv.gz"
+        causes(*names, seed=len(found)).to_csv(source, index=False)
+        found.append(run_of(source, store))
+    return [*found, run_of(causes("x4", "x5"), store)]
+
+
+@pytest.fixture
+def store(runs, tmp_path):
+    """A copy of their store, in which nothing was promoted."""
+    shutil.copytree(runs[0].folder.parents[1], tmp_path / "store")
+    return tmp_path / "store"
+
+
+def test_the_promoted_contract_is_the_one_in_use(runs, store):
+    first, second, _ = runs
+    entry = chaffinch.promote(first.run, reason="looked at", store=store)
+    assert (entry.run, entry.how, entry.reason) == (first.run, "by hand", "looked at")
+    assert chaffinch.promoted("orders", store=store) == first.contract
+    assert chaffinch.promoted("orders", store=store).columns == ["x1", "x2"]
+    chaffinch.promote(second.run, store=store)
+    assert chaffinch.promoted("orders", store=store).features == ["x2", "x3"]
+    history = chaffinch.promotions("orders", store=store)
+    assert [one.run for one in history] == [first.run, second.run]
+
+
+def test_a_rollback_brings_back_what_was_before_even_if_its_run_is_gone(runs, store):
+    first, second, _ = runs
+    for run in (first, second):
+        chaffinch.promote(run.run, store=store)
+    shutil.rmtree(store / "runs" / first.run)
+    entry = chaffinch.rollback("orders", reason="no", store=store)
+    assert (entry.run, entry.how) == (first.run, "rollback")
+    assert chaffinch.promoted("orders", store=store) == first.contract
+    with pytest.raises(InputError, match="there is none before it to go back to"):
+        chaffinch.rollback("orders", store=store)
+
+
+def test_a_result_promotes_in_its_own_store(runs, store):
+    result = chaffinch.load_run(runs[0].run, store=store)
+    chaffinch.promote(result)
+    assert chaffinch.promoted("orders", store=store).features == result.features
+
+
+def test_a_run_against_what_is_promoted(runs, store):
+    first, second, _ = runs
+    run = kept_run(second.run, store)
+    nothing = against_promoted(run, "orders")
+    assert (nothing.history, nothing.difference) == ((), None)
+    chaffinch.promote(first.run, store=store)
+    found = against_promoted(run, "orders")
+    assert len(found.history) == 1
+    assert found.difference == chaffinch.difference(first.run, second.run, store=store)
+    shutil.rmtree(store / "runs" / first.run)  # its table is still there
+    assert against_promoted(run, "orders").difference == found.difference
+
+
+def test_a_table_in_memory_has_no_name(runs, store):
+    with pytest.raises(
+        InputError, match=r"the table, DataFrame, has no name .*; give one, as in --as"
+    ):
+        chaffinch.promote(runs[2].run, store=store)
+    chaffinch.promote(runs[2].run, "memory", store=store)
+    assert chaffinch.promoted("memory", store=store).features == runs[2].features
+
+
+def test_one_name_is_of_one_target(runs, store, tmp_path):
+    chaffinch.promote(runs[0].run, store=store)
+    table = causes("x1", "x2").rename(columns={"y": "gross profit"})
+    table.to_csv(tmp_path / "orders.csv", index=False)
+    other = run_of(tmp_path / "orders.csv", store, target="gross profit")
+    with pytest.raises(InputError, match="as 'orders' predicts 'y' but this run 'gross profit'; pro"
+                       "mote it under another name, such as orders-gross_profit"):  # fmt: skip
+        chaffinch.promote(other)
+    chaffinch.promote(other, "orders-gross_profit")
+    assert len(chaffinch.promotions("orders", store=store)) == 1
+
+
+@pytest.fixture(scope="module")
+def of_classes(runs, tmp_path_factory):
+    """A run in the same store that predicts the same column, of two classes."""
+    table = causes("x1", "x2")
+    folder = tmp_path_factory.mktemp("classes")
+    table.assign(y=table["y"] > 0).to_csv(folder / "orders.csv", index=False)
+    return run_of(folder / "orders.csv", runs[0].folder.parents[1])
+
+
+def test_one_name_is_of_one_task(runs, of_classes, store):
+    chaffinch.promote(runs[0].run, store=store)
+    with pytest.raises(InputError, match="as 'orders' is a regression of 'y' but this run a clas"
+                       "sification; promote it under another name, such as orders-cl"):  # fmt: skip
+        chaffinch.promote(of_classes.run, store=store)
+    with pytest.raises(InputError, match="is a regression of 'y' but this run a classification"):
+        against_promoted(kept_run(of_classes.run, store), "orders")
+    chaffinch.promote(of_classes.run, "orders-classification", store=store)
+    with pytest.raises(InputError, match="'orders-classification' is a classification of 'y' but"):
+        chaffinch.promote(runs[0].run, "orders-classification", store=store)
+    assert len(chaffinch.promotions("orders", store=store)) == 1
+
+
+def test_a_name_that_is_suggested_can_be_given(runs, of_classes, store):
+    longest = "a" * 115
+    for name in ("orders", longest):
+        chaffinch.promote(runs[0].run, name, store=store)
+        with pytest.raises(InputError) as refusal:
+            chaffinch.promote(of_classes.run, name, store=store)
+        suggested = str(refusal.value).rpartition("such as ")[2]
+        chaffinch.promote(of_classes.run, suggested, store=store)
+        assert chaffinch.promoted(suggested, store=store).features == of_classes.features
+
+
+def test_an_empty_name_is_none(runs, store):
+    with pytest.raises(InputError, match=r"a name must be 1..115 of .* but is ''"):
+        chaffinch.promote(runs[0].run, "", store=store)
+    assert not (store / "promotions").exists()
+
+
+def test_what_is_promoted_and_damaged_is_mended_by_promoting_the_run_again(runs, store):
+    first, second, _ = runs
+    for run in (first, second):
+        chaffinch.promote(run.run, store=store)
+    (store / "promotions" / "contracts" / contract_of(store)).unlink()
+    with pytest.raises(StorageError, match=f"or promote run '{second.run}' again under the same n"):
+        chaffinch.promoted("orders", store=store)
+    chaffinch.promote(second.run, "orders", store=store)
+    assert chaffinch.promoted("orders", store=store) == second.contract
+
+
+def test_over_a_damaged_contract_the_ones_before_say_what_the_target_is(runs, of_classes, store):
+    first, second, _ = runs
+    for run in (first, second):
+        chaffinch.promote(run.run, store=store)
+    (store / "promotions" / "contracts" / contract_of(store)).write_bytes(b"{}")
+    against = against_promoted(kept_run(first.run, store), "orders")
+    assert against.difference is None
+    assert against.damage.endswith("has changed since it was promoted")
+    with pytest.raises(InputError, match="is a regression of 'y' but this run a classification"):
+        chaffinch.promote(of_classes.run, "orders", store=store)
+    chaffinch.promote(first.run, store=store)
+    assert chaffinch.promoted("orders", store=store) == first.contract
+
+
+def contract_of(store):
+    """Return the name of the file that holds the contract in use."""
+    return f"{chaffinch.promotions('orders', store=store)[-1].contract}.json"
+
+
+def test_what_cannot_be_promoted(runs, store):
+    with pytest.raises(InputError, match="there is no run 'nothing'"):
+        chaffinch.promote("nothing", store=store)
+    with pytest.raises(InputError, match="nothing was promoted as 'orders'"):
+        chaffinch.promoted("orders", store=store)
+    with pytest.raises(InputError, match="a name must be"):
+        chaffinch.promote(runs[0].run, "../x", store=store)
+    loose = run_of(causes("x1", "x2"), None)
+    with pytest.raises(InputError, match="is kept in no store; select again with store="):
+        chaffinch.promote(loose)
+    (store / "runs" / runs[1].run / "stages" / "write_report.json").unlink()
+    with pytest.raises(InputError, match="is not finished"):
+        chaffinch.promote(runs[1].run, store=store)
+    contract = store / "runs" / runs[0].run / "selection.json"
+    changed = json.loads(contract.read_bytes())
+    contract.write_text(json.dumps(changed))
+    with pytest.raises(StorageError, match=r"selection.json .* has changed since it was written"):
+        chaffinch.promote(runs[0].run, store=store)
+    assert not (store / "promotions").exists()

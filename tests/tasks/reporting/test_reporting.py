@@ -1,0 +1,378 @@
+"""The report: what it shows, that it stands alone, and that nothing in a table can break it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.tasks.reporting import render_report
+from chaffinch.tasks.reporting.tables import MOST_PROFILE_ROWS
+from chaffinch.tasks.reporting.text import NOTHING
+from tests.tasks.reporting.made_up_report import Page, made_up, numbered, ranked, with_contract
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(render_report(made_up(numbered(12), 4)))
+
+
+def test_every_figure_of_the_contract_is_on_the_page(page: Page) -> None:
+    for figure in (
+        *("breast_cancer-3b1f09ac", "diagnosis", "classification", "benign, bad"),
+        *("1,234,567", "555,555", "370,370", "123,457", "185,185"),
+        *("0.01234", "0.0321", "0.1021", "0.0987", "0.0826", "-0.0161"),
+        *("[-0.0312, -0.00101]", "95%", "4 of 12", "0.1302", "0.0771", "0.0772"),
+        *("num_leaves = 15, learning_rate = 0.05", "0.2718", "0.1618"),
+        *("3 duplicate rows", "class 'bad' has <1 % of the rows", "98,765"),
+        *("4711", "4.6.99", "3b1f" * 16, "median", "12.35", "13.35", "method.kind"),
+        *("customer_id", "identifier: every value is different", "The sentence of a selection"),
+    ):
+        assert figure in page.text, figure
+
+
+def test_the_reader_meets_verdict_then_curve_then_tables(page: Page) -> None:
+    assert page.headings == [
+        *("Verdict", "The elimination curve", "Losses", "Features", "How the size was chosen"),
+        *("Warnings about the data", "The data", "Tuning", "How to repeat it", "Time"),
+    ]
+    assert page.text.index("The sentence of") < page.text.index("Features kept")
+
+
+def test_losses_stand_with_their_rows_and_differences(page: Page) -> None:
+    rows = page.tables["Losses of the two final models (log loss)"]
+    assert rows[0] == ["Part", "Rows", "All features", "Selected", "Difference", "Used for"]
+    assert [row[0] for row in rows[1:]] == ["train", "mask validation", "model validation", "test"]
+    assert rows[4][:5] == ["test", "185,185", "0.0987", "0.0826", "-0.0161"]
+    assert "read once, after the choice was made, and never used for choosing" in page.text
+
+
+def test_kept_features_come_with_the_most_needed_first(page: Page) -> None:
+    rows = page.tables["Kept features (4)"]
+    assert rows[1] == ["feature 11", "number", "3.142", "outlasts the path", NOTHING]
+    assert rows[2] == ["feature 10", "number", "3.142", "11", "1"]
+    assert [row[0] for row in rows[3:]] == ["feature 9", "feature 8"]
+
+
+def test_dropped_columns_come_with_the_nearest_miss_first(page: Page) -> None:
+    rows = page.tables["Dropped columns (9)"]
+    assert rows[1] == ["feature 7", "removed by gbmo", "8", "0.325"]
+    assert rows[8][0] == "feature 0"
+    assert rows[9] == ["customer_id", "identifier: every value is different", NOTHING, NOTHING]
+
+
+def test_the_winning_size_and_parameters_are_marked(page: Page) -> None:
+    sizes = page.tables["Candidate sizes"]
+    assert sizes[1:] == [["4", "0.001, 0.01", "0.0771", "chosen"], ["12", "0", "0.0772", ""]]
+    tried = page.tables["Hyper-parameters tried"]
+    assert [row[-1] for row in tried[1:]] == ["", "chosen"]
+
+
+def test_sizes_asked_for_are_shown_as_numbers_or_shares() -> None:
+    page = Page(render_report(made_up(numbered(12), 4, method="flbmo")))
+    sizes = page.tables["Candidate sizes"]
+    assert [row[1] for row in sizes] == ["Size asked for", "16.67 %", "4"]
+    assert "Slack" not in page.text
+    assert "Size is the number of features at which elimination stops" in page.text
+
+
+def test_mask_baseline_and_slack_are_explained(page: Page) -> None:
+    assert "Mask says for each feature" in page.text
+    assert "Baseline is that value, here by the rule “median”" in page.text
+    assert "Slack is the share by which the loss may rise" in page.text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "meaning"),
+    [
+        ("helps", "does better without the dropped features"),
+        ("does not help", "does better with all of its features"),
+        ("cannot tell", "The interval holds zero"),
+    ],
+)
+def test_each_verdict_is_worded_and_explained(verdict: str, meaning: str) -> None:
+    page = Page(render_report(made_up(numbered(12), 4, verdict)))
+    assert f"Verdict {verdict} The sentence of a selection that {verdict}." in page.text
+    assert meaning in page.text
+    sections = [attributes["class"] for attributes in page.of("section")]
+    assert sections == [f"verdict {verdict.replace(' ', '-')}"]
+
+
+def test_too_few_units_are_given_as_the_reason_of_no_verdict() -> None:
+    content = made_up(numbered(12), 4, "cannot tell")
+    comparison = {**content.contract["comparison"], "verdict": "cannot tell", "units": 19}
+    page = Page(render_report(with_contract(content, comparison=comparison)))
+    assert "over so few of them is wrong too often" in page.text
+    assert "The interval holds zero" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("over_constant", "meaning"),
+    [
+        ([-0.02, 0.01], "these test rows neither show nor rule out that the model is better"),
+        ([0.0, 0.01], "the mean loss of a constant, which always predicts the same, is as low or"),
+    ],
+)
+def test_not_shown_better_than_a_constant_is_told_from_shown_no_better(
+    over_constant, meaning
+) -> None:
+    content = made_up(numbered(12), 4, "cannot tell")
+    comparison = {**content.contract["comparison"], "over_constant": over_constant}
+    page = Page(render_report(with_contract(content, comparison=comparison)))
+    assert meaning in page.text
+    assert "The interval holds zero" not in page.text
+    assert "sign test" not in page.text  # a run from before there were any
+
+
+@pytest.mark.parametrize(("units", "what"), [(185185, "rows"), (26, "groups or blocks of time")])
+def test_sign_tests_are_shown_with_what_they_answer(units, what) -> None:
+    content = made_up(numbered(12), 4)
+    comparison = {
+        **content.contract["comparison"],
+        "units": units,
+        "sign_test": {"lower": 14, "higher": 12, "p_value": 0.847},
+        "sign_test_over_constant": {"lower": 23, "higher": 3, "p_value": 8.8e-5},
+    }
+    page = Page(render_report(with_contract(content, comparison=comparison)))
+    for said in (
+        f"against all features: lower in 14 and higher in 12 of {units} {what} (sign test p = 0.85",
+        f"against a constant: lower in 23 and higher in 3 of {units} {what} (sign test p < 0.0001)",
+        "The interval is about the mean loss",
+    ):
+        assert said in page.text
+
+
+def test_an_unknown_verdict_is_refused() -> None:
+    content = made_up(numbered(3), 1)
+    comparison = {**content.contract["comparison"], "verdict": "shines"}
+    with pytest.raises(
+        ValueError, match="one of helps, does not help, cannot tell but is 'shines'"
+    ):
+        render_report(with_contract(content, comparison=comparison))
+
+
+def test_a_selection_that_keeps_everything_says_so() -> None:
+    page = Page(render_report(made_up(numbered(12), 12, "cannot tell")))
+    assert "Every feature was kept, so both models are the same" in page.text
+    assert "The smaller one" not in page.text
+
+
+def test_a_feature_kept_on_request_is_told_from_one_that_outlasts_the_path() -> None:
+    content = made_up(numbered(12), 4)
+    columns = {"keep": ["feature 11"]}
+    asked = with_contract(content, settings={**content.contract["settings"], "columns": columns})
+    assert Page(render_report(asked)).tables["Kept features (4)"][1][3] == "kept as asked"
+
+
+def test_categories_show_their_number_and_their_baseline() -> None:
+    content = made_up(numbered(2), 1)
+    feature = {"name": "colour", "type": "category", "baseline": "blue", "step": None}
+    feature["categories"] = ["blue", "red"]
+    rows = Page(render_report(with_contract(content, features=[feature]))).tables
+    assert rows["Kept features (1)"][1][:3] == ["colour", "category (2 values)", "blue"]
+
+
+def test_an_untuned_model_and_a_clean_table_are_said_to_be_so() -> None:
+    content = replace(
+        made_up(numbered(12), 4), tuning=[{"parameters": {}, "loss": None}], warnings=[]
+    )
+    page = Page(render_report(content))
+    assert page.tables["Hyper-parameters tried"][1] == ["none", NOTHING, ""]
+    assert "Warnings about the data None. The data" in page.text
+
+
+def test_a_negated_score_is_named_as_one() -> None:
+    content = with_contract(made_up(numbered(12), 4), loss="roc_auc")
+    assert "roc_auc, negated, lower is better" in Page(render_report(content)).text
+
+
+def test_equal_content_gives_equal_bytes() -> None:
+    assert render_report(made_up(numbered(12), 4)) == render_report(made_up(numbered(12), 4))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 101, 3000])
+def test_the_page_stands_alone_at_every_size(n: int) -> None:
+    page = render_report(made_up(numbered(n), max(1, n // 4)))
+    parsed = Page(page)
+    assert parsed.open == []
+    assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in parsed.elements}
+    for _, attributes in parsed.elements:
+        assert not {"src", "srcset", "onload", "onclick"} & attributes.keys()
+        for key, value in attributes.items():
+            if key.endswith("href"):
+                assert value is not None
+                assert value.startswith("#")
+    assert b"://" not in page
+    assert b"@import" not in page
+    assert set(re.findall(rb"url\((.)", page)) <= {b"#"}
+
+
+def test_references_inside_the_charts_are_unique_and_kept(page: Page) -> None:
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    targets = {a["xlink:href"] for a in page.of("use")} | {
+        a["clip-path"] for a in page.of("path") if "clip-path" in a
+    }
+    assert targets
+    assert {re.sub(r"url\(|[#)]", "", target or "") for target in targets} <= set(ids)
+
+
+def test_the_page_is_accessible(page: Page) -> None:
+    assert page.of("html") == [{"lang": "en"}]
+    assert len(page.of("h1")) == 1
+    assert len(page.of("table")) == len(page.of("caption"))
+    for chart in page.of("svg"):
+        assert chart["role"] == "img"
+        assert chart["aria-label"]
+
+
+def test_charts_take_their_colours_from_the_page() -> None:
+    page = render_report(made_up(numbered(12), 4)).decode()
+    charts = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    assert "var(--accent)" in charts
+    assert not re.search(r"(fill|stroke): (#|white|black)", charts)
+
+
+def test_one_feature_alone_has_no_curve() -> None:
+    page = Page(render_report(made_up(["only"], 1, "cannot tell")))
+    assert "There was nothing that could be removed" in page.text
+    assert "mask-validation rows is 0.1302" in page.text
+    assert len(page.of("svg")) == 1
+
+
+def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
+    page = Page(render_report(ranked(made_up(numbered(12), 4, method="flbmo"))))
+    assert page.open == []
+    assert "The ranking" in page.headings
+    assert "The elimination curve" not in page.headings
+    assert "Score is the F statistic of the feature against the target. Higher" in page.text
+    assert "Nothing was masked, so there is no curve of losses" in page.text
+    assert len(page.of("svg")) == 2  # the interval and the scores
+    assert not {"Loss once masked", "Mask", "Slack"} & set(page.texts)
+    kept, dropped = page.tables["Kept features (4)"], page.tables["Dropped columns (9)"]
+    assert (kept[0][-1], dropped[0][-1]) == ("Score", "Score")
+    assert kept[1] == ["feature 11", "number", "3.142", "ranked first", "111.5"]
+    assert kept[2][3:] == ["11", "110.5"]
+    assert dropped[1] == ["feature 7", "removed by flbmo", "8", "107.5"]
+    assert dropped[9][2:] == [NOTHING, NOTHING]
+    assert page.tables["Candidate sizes"][0][1] == "Size asked for"
+
+
+def test_only_a_ranking_with_several_sizes_says_that_models_chose_the_size() -> None:
+    several = ranked(made_up(numbered(12), 4, method="flbmo"))
+    one = replace(several, candidates=several.candidates[:1])
+    assert "Models fitted at each size" in Page(render_report(several)).text
+    page = Page(render_report(one))
+    assert "fitted at each size" not in page.text
+    assert "Nothing was to be chosen, as one size was asked for." in page.text
+
+
+@pytest.mark.parametrize(
+    ("method", "train", "mask_validation"),
+    [
+        ("mrmr", "tuning, fitting, the ranking", "fitting alone"),
+        ("select_from_model", "tuning, fitting, the ranking", "fitting alone"),
+        ("permutation", "tuning, fitting", "the ranking; then fitting"),
+        ("tree_shap", "tuning, fitting", "the ranking; then fitting"),
+    ],
+)
+def test_a_ranking_says_which_rows_it_is_of(method, train, mask_validation) -> None:
+    page = Page(render_report(ranked(made_up(numbered(12), 4), method)))
+    rows = page.tables["Losses of the two final models (log loss)"]
+    assert [rows[1][-1], rows[2][-1]] == [train, mask_validation]
+    assert rows[4][-1] == "the verdict; nothing is chosen by it"
+
+
+def test_a_lowest_score_is_called_that_and_not_a_size() -> None:
+    content = ranked(made_up(numbered(12), 4, method="flbmo"))
+    method = {"kind": "anova_f", "n_features": None, "min_score": 107.5}
+    settings = {**content.contract["settings"], "method": method}
+    html = render_report(
+        replace(
+            with_contract(content, settings=settings),
+            candidates=[{"n_features": 4, "settings": [107.5], "model_validation_loss": 0.08}],
+        )
+    )
+    page = Page(html)
+    assert page.tables["Candidate sizes"] == [
+        ["Features", "Lowest score", "Model-validation loss", "Choice"],
+        ["4", "107.5", "0.08", "chosen"],
+    ]
+    assert b"at least the lowest score asked for, 107.5, are kept" in html
+    assert b"<dt>Size</dt>" not in html
+    losses = page.tables["Losses of the two final models (log loss)"]
+    assert losses[3][-1] == "nothing: the lowest score set the size"
+
+
+def test_thousands_of_features_make_a_small_page_quickly() -> None:
+    names = [f"{i} ".ljust(200, "ä") for i in range(3000)]
+    content = made_up(names, 700)
+    start = time.process_time()
+    page = render_report(content)
+    assert time.process_time() - start < 3
+    assert len(page) < 3_000_000
+    tables = Page(page).tables
+    assert len(tables["Kept features (700)"]) == 701
+    assert len(tables["Dropped columns (2,301)"]) == 2302
+
+
+def test_long_tables_are_opened_on_demand_and_short_ones_at_once() -> None:
+    def opened(n: int) -> int:
+        return sum("open" in d for d in Page(render_report(made_up(numbered(n), 4))).of("details"))
+
+    assert opened(3000) == opened(12) - 1
+
+
+def test_a_wide_profile_is_cut_and_says_where_the_rest_is() -> None:
+    page = Page(render_report(made_up(numbered(1200), 4)))
+    assert len(page.tables["Columns of the table (1,200)"]) == 1 + MOST_PROFILE_ROWS
+    assert "the first 200 of 1,200 columns; all of them are in profile.json" in page.text
+    assert "profile.json" not in Page(render_report(made_up(numbered(200), 4))).text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert('x')</script>",
+        "</td></table><img src=x onerror=y>",
+        "\"><b a='",
+        "{{ 7 * 7 }}{% raw %}",
+        "&lt;already&gt;",
+        "$\\frac{1}{2}$",
+        "ü" * 300,
+    ],
+)
+def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
+    content = made_up([name, "b", "c"], 3)
+    target = {**content.contract["target"], "name": name, "classes": [name]}
+    hostile = replace(with_contract(content, target=target, loss=name), title=name, warnings=[name])
+    page = Page(render_report(hostile))
+    assert page.open == []
+    assert not {"script", "b", "img"} & {tag for tag, _ in page.elements}
+    assert name in [row[0] for row in page.tables["Kept features (3)"]]
+    assert page.texts.count(name) >= 6  # title, heading, target twice, classes, feature, warning
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40))
+def test_any_name_comes_out_as_it_is(name: str) -> None:
+    tables = Page(render_report(made_up([name], 1))).tables
+    assert tables["Kept features (1)"][1][0] == name
+
+
+def test_control_characters_are_shown_instead_of_lost() -> None:
+    tables = Page(render_report(made_up(["a\x00b\r\nc\x7f"], 1))).tables
+    assert tables["Kept features (1)"][1][0] == "a␀b␍␊c␡"
+
+
+def test_importing_the_report_is_light() -> None:
+    code = "import sys, chaffinch.tasks.reporting; "
+    code += "print([m for m in ('matplotlib', 'jinja2', 'pandas', 'sklearn') if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert loaded.stdout.decode().strip() == "[]"

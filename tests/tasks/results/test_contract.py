@@ -1,0 +1,318 @@
+"""What a contract asks of a source, what that saves, and which tables no longer fit it."""
+
+import json
+from contextlib import contextmanager, suppress
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import chaffinch
+from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.tasks.results.former_run import read_former, settings_of
+from chaffinch.tasks.results.model import SelectedModel
+from chaffinch.tasks.settings.methods import ReselectionSettings
+from tests.made_up import good_table
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A result whose features are two columns of numbers and one of text."""
+    keep = ("age", "colour", "income")
+    store = tmp_path_factory.mktemp("store")
+    result = chaffinch.select(
+        good_table(), "churned", model=LINEAR, method="anova_f", n_features=3, keep=keep,
+        store=store,
+    )  # fmt: skip
+    assert set(result.features) == set(keep)
+    return result
+
+
+@pytest.fixture(scope="module")
+def of_days():
+    """A contract of features that are made of earlier rows."""
+    random = np.random.default_rng(0)
+    days = [date(2026, 1, 1) + timedelta(days=i) for i in range(300)]
+    rows = pd.DataFrame({"noise": random.normal(size=300), "day": pd.to_datetime(days)})
+    rows["shop"] = np.where(np.arange(300) % 2, "a", "b")
+    rows["y"] = random.normal(size=300).cumsum()
+    return chaffinch.select(
+        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", series="shop",
+        lags=[1, 2], drop=["shop"],
+    ).contract  # fmt: skip
+
+
+def test_the_columns_of_plain_features_are_these_in_the_tables_order(kept):
+    in_order = [name for name in good_table().columns if name in kept.features]
+    assert kept.contract.columns == in_order == kept.contract.features
+    assert kept.contract["target"]["name"] == "churned"  # it is the whole file as well
+
+
+def test_features_made_of_earlier_rows_ask_for_what_they_are_made_of(of_days):
+    assert of_days.features == ["y_lag_1"]
+    assert of_days.columns == ["y", "day", "shop"]
+
+
+def plain_of_days(**options):
+    """A contract of a plain feature, from a table of days with features made of earlier rows."""
+    random = np.random.default_rng(1)
+    rows = pd.DataFrame({"cause": random.normal(size=300), "day": np.arange(300)})
+    rows["shop"] = np.where(np.arange(300) % 2, "a", "b")
+    rows["y"] = 3 * rows["cause"] + 0.1 * random.normal(size=300)
+    contract = chaffinch.select(
+        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", series="shop",
+        lags=[1], drop=["shop"], **options,
+    ).contract  # fmt: skip
+    assert contract.features == ["cause"]
+    return contract, rows
+
+
+def test_where_no_feature_is_made_of_earlier_rows_neither_time_nor_series_is_asked_for():
+    contract, rows = plain_of_days()
+    assert contract.columns == ["cause"]
+    contract.validate(rows[["cause"]])
+
+
+def test_where_series_were_scaled_the_series_is_asked_for_all_the_same():
+    contract, rows = plain_of_days(scale="series")
+    assert contract.columns == ["cause", "shop"]
+    with pytest.raises(InputError, match="lacks 'shop', 1 of the 2 columns"):
+        contract.validate(rows[["cause"]])
+
+
+def test_the_columns_of_made_and_scaled_features_are_enough_to_make_and_scale_them():
+    random = np.random.default_rng(1)
+    rows = pd.DataFrame({"cause": random.normal(5, size=300), "day": np.arange(300) // 2})
+    rows["shop"] = np.where(np.arange(300) % 2, "a", "b")
+    rows["y"] = rows.groupby("shop")["cause"].shift(1).fillna(0) + 0.1 * random.normal(size=300)
+    result = chaffinch.select(
+        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", series="shop",
+        lags=[1], history_columns=["cause"], scale="series", drop=["shop"],
+    )  # fmt: skip
+    assert result.features == ["cause_lag_1"]
+    assert result.contract.columns == ["cause", "day", "shop"]
+    made = [
+        chaffinch.with_history(
+            table, "cause", time="day", series="shop", lags=(1,), scales=result.contract["scales"]
+        )
+        for table in (rows, rows[result.contract.columns])
+    ]
+    assert made[0]["cause_lag_1"].equals(made[1]["cause_lag_1"])
+    assert len(result.model.predict(made[1])) == len(rows)
+
+
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, polars.DataFrame, lambda table: pa.table(table.to_dict("list"))]
+)
+def test_the_table_it_was_made_from_fits_in_any_kind_of_table(kept, kind):
+    table = good_table()
+    kept.contract.validate(kind(table[kept.contract.columns]))
+
+
+def test_so_does_one_in_a_file_and_one_without_rows_or_values(kept, tmp_path):
+    table = good_table()
+    table.to_csv(tmp_path / "newer.csv", index=False)
+    kept.contract.validate(tmp_path / "newer.csv")
+    kept.contract.validate(table.head(0))
+    kept.contract.validate(table.assign(age=None))
+
+
+def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
+    table = good_table().assign(is_new=np.arange(len(good_table())) % 3 == 0)
+    result = chaffinch.select(
+        table, "churned", model=LINEAR, method="anova_f", n_features=1, keep=["is_new"]
+    )
+    assert [feature["values"] for feature in result.contract["features"]] == ["boolean"]
+    result.contract.validate(table)
+    result.contract.validate(table.assign(is_new=table["is_new"].astype(int)))
+    of_an_earlier_writer = chaffinch.FeatureContract(
+        result.contract | {"features": [{"name": "is_new", "type": "number"}]}
+    )
+    of_an_earlier_writer.validate(table)
+
+
+def test_whole_numbers_are_numbers_too(kept):
+    kept.contract.validate(good_table().assign(age=7))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda table: table.drop(columns=["age", "income"]),
+            r"lacks 'age' and 'income', 2 of the 3 columns that the contract needs",
+        ),
+        (
+            lambda table: table.assign(age=table["age"].astype(str)),
+            r"column 'age' holds text, such as '[0-9.-]+', where the contract has numbers",
+        ),
+        (
+            lambda table: table.assign(age="old"),
+            r"column 'age' holds text, such as 'old', where the contract has numbers",
+        ),
+        (
+            lambda table: table.assign(colour=np.arange(len(table)) / 2),
+            r"column 'colour' holds double, such as 0.0, where the contract has text",
+        ),
+        (
+            lambda table: table.assign(age=table["age"] > 40),
+            r"column 'age' holds true and false, such as (True|False), where the contract has num",
+        ),
+        (
+            lambda table: table.assign(age=[7.0, -1e31, *table["age"][2:]]),
+            r"column 'age' must lie within -1e\+30\.\.1e\+30, .* but is -1e\+31 in row 2: rescale",
+        ),
+        (
+            lambda table: table.assign(age=[[1]] * len(table)),
+            r"age.*the model learnt from numbers in 'age'",
+        ),
+    ],
+)
+def test_a_column_that_is_missing_or_of_another_type_is_refused(kept, change, said):
+    with pytest.raises(InputError, match=said):
+        kept.contract.validate(change(good_table()))
+
+
+def test_a_prediction_may_still_read_numbers_out_of_text(kept):
+    table = good_table()
+    told = table.assign(age=table["age"].astype(str))
+    assert (kept.model.predict(told) == kept.model.predict(table)).all()
+
+
+def test_it_is_read_from_a_run_its_folder_or_its_file(kept):
+    path = kept.folder / "selection.json"
+    for given in (kept, kept.folder, path, str(path)):
+        assert chaffinch.load_contract(given) == kept.contract
+    assert chaffinch.load_contract(kept.run, store=kept.folder.parents[1]) == kept.contract
+    with pytest.raises(InputError, match="is no feature contract") as refusal:
+        chaffinch.load_contract(kept.folder / "report.html")
+    assert "remove" not in str(refusal.value)
+
+
+def test_bytes_of_delimited_text_are_its_fields_and_come_to_the_whole_file(kept, tmp_path):
+    good_table().to_csv(tmp_path / "plain.csv", index=False)
+    good_table().to_csv(tmp_path / "packed.csv.gz", index=False)
+    read = kept.contract.bytes_in(tmp_path / "plain.csv")
+    good_table()[kept.features].to_csv(tmp_path / "kept.csv", index=False)
+    assert (read.kept, read.all) == tuple(
+        (tmp_path / name).stat().st_size for name in ("kept.csv", "plain.csv")
+    )
+    assert read.share_saved == pytest.approx(1 - read.kept / read.all)
+    assert kept.contract.bytes_in(tmp_path / "packed.csv.gz") == read
+
+
+def test_bytes_of_parquet_are_those_of_its_columns_over_all_files(kept, tmp_path):
+    table = pa.Table.from_pandas(good_table()).append_column(
+        "age.nested", pa.array([{"a": 1, "b": [2, 3]}] * len(good_table()))
+    )
+    for name in ("a", "b"):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=50)
+    read = kept.contract.bytes_in(tmp_path)
+    expected = {True: 0, False: 0}
+    for name in ("a", "b"):
+        metadata = pq.read_metadata(tmp_path / f"{name}.parquet")
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                is_kept = column.path_in_schema in kept.features
+                expected[is_kept] += column.total_compressed_size
+    assert (read.kept, read.all) == (expected[True], sum(expected.values()))
+
+
+def test_bytes_of_a_table_in_memory_are_its_buffers_and_a_source_lacks_nothing(kept):
+    table = pa.Table.from_pandas(good_table())
+    assert kept.contract.bytes_in(table).all == table.nbytes
+    with pytest.raises(InputError, match="the source lacks 'age'; name the one that"):
+        kept.contract.bytes_in(table.drop_columns("age"))
+
+
+def places(content, at=()):
+    """Yield where each value of JSON content is."""
+    yield at
+    if isinstance(content, dict | list):
+        for key in content if isinstance(content, dict) else range(len(content)):
+            yield from places(content[key], (*at, key))
+
+
+def nested(depth):
+    return "[" * depth + "]" * depth
+
+
+def edited(content, at, written):
+    """Return JSON with other words at a place."""
+    content = copied = json.loads(json.dumps(content))
+    mark = "what is written by hand"
+    if not at:
+        return written
+    for key in at[:-1]:
+        copied = copied[key]
+    copied[at[-1]] = mark
+    return json.dumps(content).replace(json.dumps(mark), written)
+
+
+BY_HAND = ["null", "true", "-1", "1e400", '""', '"\\u001b[2J"', "[]", "{}", '{"a": 1}',
+           nested(990), nested(100_000)]  # fmt: skip
+
+
+class Refused(Exception):  # noqa: N818 - it is what is wished for
+    """Edited JSON was refused."""
+
+
+@contextmanager
+def refused_in_one_line():
+    """Let what is refused be said in one printable line that is not too long to read."""
+    try:
+        yield
+    except (InputError, StorageError) as error:
+        if not str(error).isprintable() or len(str(error)) > 600:
+            raise AssertionError("not one line") from error
+        raise Refused from error
+
+
+def test_the_target_has_a_type_and_classes_of_it(kept, tmp_path):
+    path = tmp_path / "edited.json"
+    for target, said in (
+        ({"type": "3"}, r"no feature contract \(target.type: input should be 'integer'"),
+        ({"type": "integer", "classes": ["no", "yes"]}, r"no feature contract \(target: value err"),
+    ):
+        contract = {**kept.contract, "target": kept.contract["target"] | target}
+        path.write_text(json.dumps(contract))
+        with pytest.raises(InputError, match=said):
+            chaffinch.load_contract(path)
+    contract = json.loads((kept.folder / "selection.json").read_text())
+    del contract["target"]["type"]  # as in contracts from before it
+    files = {"model.skops": (kept.folder / "model" / "model.skops").read_bytes()}
+    labels = SelectedModel.from_contract(contract, files).predict(good_table())
+    assert set(labels) <= {"no", "yes"}
+
+
+def test_a_comparison_without_a_verdict_is_refused(kept, tmp_path):
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps({**kept.contract, "comparison": {}}))
+    with pytest.raises(InputError, match=r"no feature contract \(comparison.verdict: field req"):
+        chaffinch.load_contract(path)
+
+
+def test_whatever_is_edited_by_hand_is_taken_or_refused_in_one_line(kept, of_days, tmp_path):
+    path, other = tmp_path / "edited.json", tmp_path / "other.json"
+    table = good_table()
+    of_history = [at for at in places(of_days) if at and at[0] in ("features", "settings")]
+    for contract, edits in ((kept.contract, places(kept.contract)), (of_days, of_history)):
+        other.write_text(json.dumps(contract))
+        for at in edits:
+            for written in BY_HAND:
+                path.write_text(edited(contract, at, written))
+                for use in (
+                    lambda: chaffinch.load_contract(path).columns,
+                    lambda: chaffinch.load_contract(path).validate(table),
+                    lambda: settings_of(read_former(path, tmp_path), ReselectionSettings()),
+                    lambda: chaffinch.difference(path, other, store=tmp_path),
+                    lambda: chaffinch.difference(other, path, store=tmp_path),
+                ):
+                    with suppress(Refused), refused_in_one_line():
+                        use()

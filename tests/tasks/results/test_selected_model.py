@@ -1,0 +1,342 @@
+"""The retrained model and `transform`, as met by a table of tomorrow: other kinds, other columns.
+
+A row's prediction depends on its values alone, whatever the table that holds them.
+"""
+
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import chaffinch
+from chaffinch import InputError, ModelSettings
+from tests.made_up import good_table
+
+MODELS = ["lightgbm", "xgboost", "mlp", "linear"]
+KEPT = ("age", "colour", "income")
+
+
+def select(model="lightgbm", data=None, target="churned", **options):
+    data = good_table() if data is None else data
+    options.setdefault("keep", KEPT)
+    return chaffinch.select(
+        data, target, model=ModelSettings(name=model, tuning="none"), method="flbmo",
+        n_features=3, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def result(request):
+    return select(request.param)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return good_table(seed=1)
+
+
+def probabilities(result, table):
+    return result.model.predict_proba(table)
+
+
+def test_probabilities_and_labels_agree(result, table):
+    p = probabilities(result, table)
+    assert p.shape == (240, 2)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+    labels = result.model.predict(table)
+    assert result.model.classes == ("no", "yes")
+    np.testing.assert_array_equal(labels, np.where(p[:, 1] > p[:, 0], "yes", "no"))
+    assert (labels == table["churned"]).mean() > 0.75
+
+
+def test_the_kind_of_table_and_its_other_columns_do_not_matter(result, table, tmp_path):
+    expected = probabilities(result, table)
+    turned = table[["income", "churned", "colour", "age"]].assign(later=np.inf, note="new")
+    bare = table[list(KEPT)]
+    table.to_csv(tmp_path / "table.csv", index=False)
+    for given in (
+        pl.from_pandas(table), pa.Table.from_pandas(table), turned, bare, pl.from_pandas(turned),
+        bare.astype({"colour": "category"}), tmp_path / "table.csv",
+    ):  # fmt: skip
+        np.testing.assert_array_equal(probabilities(result, given), expected)
+
+
+def test_the_order_and_the_index_of_rows_are_kept(result, table):
+    order = np.random.default_rng(0).permutation(len(table))
+    turned = table.iloc[order].set_index(pd.Index(order, name="number"))
+    np.testing.assert_allclose(
+        probabilities(result, turned), probabilities(result, table)[order], atol=1e-7
+    )
+
+
+def test_what_is_missing_or_new_is_predicted_all_the_same(result, table):
+    gaps = table.assign(age=np.nan)
+    unseen = table.assign(colour="violet")
+    nothing = table.assign(colour=None)
+    for given in (gaps, nothing, table[:1]):
+        p = probabilities(result, given)
+        assert p.shape == (len(given), 2)
+        assert np.isfinite(p).all()
+    with pytest.warns(UserWarning, match="values of 'colour' were never seen in training"):
+        p = probabilities(result, unseen)
+    np.testing.assert_array_equal(p, probabilities(result, nothing))
+
+
+def test_a_column_that_is_not_there(result, table):
+    message = "the table lacks 'colour', a feature that the model reads; give a table with it"
+    with pytest.raises(InputError, match=message):
+        result.model.predict(table.drop(columns="colour"))
+
+
+def test_a_network_reads_no_number_beyond_those_that_it_can_compute_with(result, table):
+    far = table.assign(income=table["income"].mask(table.index == 2, -1e300))
+    if result.model.fitted.kind == "mlp":
+        with pytest.raises(InputError) as refusal:
+            result.model.predict(far)
+        assert str(refusal.value) == (
+            "column 'income' must lie within -1e+30..1e+30, which models can compute with, but is "
+            "-1e+300 in row 3: rescale it, or leave it empty"
+        )
+        far = table.assign(income=-1e30)
+    assert np.isfinite(probabilities(result, far)).all()
+
+
+LEARNT = "; the model learnt from numbers in 'age', so mend the value or leave it empty"
+
+
+@pytest.mark.parametrize(
+    ("age", "found"),
+    [
+        ("old", "column 'age' must hold numbers but row 1 holds 'old'"),
+        (["1"] * 239 + ["o; ld"], "column 'age' must hold numbers but row 240 holds 'o; ld'"),
+        (np.datetime64("2024-01-01"), "column 'age' must hold numbers but holds dates"),
+        ([0.5] * 7 + [np.inf] * 233, "column 'age' must hold finite numbers but row 8 is infinite"),
+        ([[1]] * 240, "column 'age' is of type list<item: int64>, which is no feature"),
+    ],
+)
+def test_something_else_where_numbers_were(result, table, age, found):
+    with pytest.raises(InputError) as refusal:
+        result.model.predict(table.assign(age=age))
+    assert str(refusal.value) == found + LEARNT
+
+
+def test_no_text_where_text_was(result, table):
+    with pytest.raises(InputError) as refusal:
+        result.model.predict(table.assign(colour=[["red"]] * 240))
+    assert str(refusal.value) == (
+        "column 'colour' is of type list<item: string>, which is no feature; "
+        "the model learnt from text in 'colour', so mend the value or leave it empty"
+    )
+
+
+def test_a_category_written_in_another_way_is_warned_of_where_it_was_asked(table):
+    model = select().model
+    shouted = table.assign(colour=table["colour"].str.upper())
+    first = shouted["colour"][0]
+    for ask in (model.predict, model.predict_proba):
+        with pytest.warns(UserWarning, match="'colour'") as warned:
+            ask(shouted)
+        (warning,) = warned
+        assert str(warning.message) == (
+            f"240 of 240 values of 'colour' were never seen in training, such as {first!r} where "
+            "'blue', 'green' and 'red' are known, and count as missing; write them as in training"
+        )
+        assert warning.filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_new", "n_missing", "is_warned_of"),
+    [(100, 91, 0, True), (100, 90, 0, False), (10, 10, 0, True), (9, 9, 0, False),
+     (100, 10, 90, True), (100, 9, 91, False), (100, 0, 100, False)],
+)  # fmt: skip
+def test_some_new_categories_are_no_reason_to_warn(n_rows, n_new, n_missing, is_warned_of):
+    colours = [None] * n_missing + ["violet"] * n_new + ["red"] * (n_rows - n_new - n_missing)
+    table = good_table(n_rows).assign(colour=colours)
+    model = select().model
+    if is_warned_of:
+        with pytest.warns(UserWarning, match=f"{n_new} of {n_rows - n_missing} values of 'colour'"):
+            model.predict(table)
+    else:
+        model.predict(table)
+
+
+def typed_targets():
+    """Targets of two or three classes, of each type a target may have."""
+    yes = good_table()["churned"] == "yes"
+    third = yes & (good_table()["income"] < 0)
+    large = 2**60
+    return {
+        "integer": (yes.astype(int) + third, "integer", np.int64, {0, 1, 2}),
+        "negative": (yes * 2 - 1, "integer", np.int64, {-1, 1}),
+        "large": (large + yes.astype(int), "integer", np.int64, {large, large + 1}),
+        "small": (yes.astype("int8"), "integer", np.int64, {0, 1}),
+        "number": (yes + 1.0, "number", np.float64, {1.0, 2.0}),
+        "boolean": (yes, "boolean", np.bool_, {False, True}),
+        "text": (yes.map({False: "no", True: "yes"}), "text", np.str_, {"no", "yes"}),
+        "nearly text": (yes.map({False: "1", True: "x1"}), "text", np.str_, {"1", "x1"}),
+    }
+
+
+@pytest.mark.parametrize("name", typed_targets())
+def test_predictions_have_the_type_of_the_target(name, tmp_path):
+    target, kind, scalar, values = typed_targets()[name]
+    table = good_table().assign(churned=target)
+    result = select(data=table, store=tmp_path)
+    assert result.contract["target"]["type"] == kind
+    assert all(isinstance(label, str) for label in result.contract["target"]["classes"])
+    for model in (result.model, chaffinch.load_run(result.run, store=tmp_path).model):
+        prediction = model.predict(table)
+        assert prediction.dtype.type is scalar
+        assert set(model.classes) == set(prediction.tolist()) == values
+        assert (prediction == table["churned"].to_numpy()).mean() > 0.75
+        best = model.predict_proba(table).argmax(axis=1)
+        assert prediction.tolist() == [model.classes[place] for place in best]
+
+
+def test_numbers_said_to_be_categories_are_predicted_as_text():
+    code = good_table()["churned"].map({"no": "01", "yes": "1"})
+    result = select(data=good_table().assign(churned=code), categorical=["churned"])
+    assert result.contract["target"]["type"] == "text"
+    assert set(result.model.predict(good_table()).tolist()) == {"01", "1"}
+
+
+def test_a_regression_predicts_numbers_even_of_whole_ones():
+    table = good_table().dropna()
+    table = table.assign(churned=(10 * table["income"]).round().astype(int))
+    result = select(data=table)
+    assert result.contract["target"] == {
+        "name": "churned", "task": "regression", "type": "integer", "classes": [],
+    }  # fmt: skip
+    assert result.model.predict(table).dtype == np.float64
+
+
+def test_what_the_model_was_given_is_not_changed(result, table):
+    before = table.copy()
+    result.model.predict(table)
+    result.transform(table)
+    pd.testing.assert_frame_equal(table, before)
+
+
+def test_a_regression_has_no_probabilities():
+    table = good_table().drop(columns="churned").dropna()
+    table["price"] = 3 * table["income"] + table["age"]
+    result = select(data=table, target="price")
+    prediction = result.model.predict(table)
+    assert prediction.shape == (len(table),)
+    assert np.corrcoef(prediction, table["price"])[0, 1] > 0.95
+    with pytest.raises(InputError, match="a regression model has no probabilities; call predict"):
+        result.model.predict_proba(table)
+
+
+def test_categories_that_are_numbers():
+    code = {"red": 7, "green": 1, "blue": 30}
+    table = good_table().replace({"colour": code}).astype({"colour": int})
+    result = select(data=table, categorical=["colour"])
+    expected = probabilities(result, table)
+    for kind in ("float64", "str", "int8"):
+        np.testing.assert_array_equal(
+            probabilities(result, table.astype({"colour": kind})), expected
+        )
+    with pytest.warns(UserWarning, match="such as '8' where '1', '7' and '30' are known"):
+        unseen = probabilities(result, table.assign(colour=8))
+    np.testing.assert_array_equal(unseen, probabilities(result, table.assign(colour=np.nan)))
+
+
+def test_columns_named_by_numbers():
+    numbered = good_table().set_axis(range(7), axis=1)
+    result = chaffinch.select(numbered, 6, model=ModelSettings(tuning="none"), n_features=3)
+    assert set(result.features) <= set(range(6))
+    assert list(result.transform(numbered).columns) == result.features
+    assert len(result.model.predict(numbered)) == 240
+
+
+def test_a_target_of_categories_that_are_whole_numbers_is_predicted_as_whole_numbers():
+    table = good_table()
+    table["churned"] = (table["churned"].astype(str) == str(table["churned"][0])).astype(int)
+    of_categories = select(data=table.astype({"churned": "category"}))
+    assert set(of_categories.model.predict(table)) == {0, 1}
+
+
+def test_columns_named_by_numbers_in_every_call():
+    numbered = good_table().set_axis(range(7), axis=1)
+    untuned = ModelSettings(tuning="none")
+    former = chaffinch.select(numbered[:160], 6, model=untuned, n_features=3)
+    newer = chaffinch.reselect(former, numbered[80:], 6, drop=[0])
+    assert 0 not in newer.candidates
+    compared = chaffinch.compare(
+        numbered, 6, methods=["anova_f"], models=["linear"], folds=2, seeds=1, drop=[0]
+    )
+    assert set(compared.results["n_total"]) == {5}
+    days = pd.DataFrame({0: [1, 2, 3], 1: [5.0, 7.0, 6.0]})
+    made = chaffinch.with_history(days, 1, time=0, lags=(1,))
+    assert made["1_lag_1"].to_pylist() == [None, 5.0, 7.0]
+
+
+def test_columns_named_by_tuples():
+    labels = [("a", 1), ("a", ("b", 2)), 3.5, "c", "d", "e", "y"]
+    named = good_table().set_axis(pd.Index(labels, dtype=object), axis=1)
+    result = chaffinch.select(named, "y", model=ModelSettings(tuning="none"), n_features=3)
+    assert set(result.features) <= set(labels)
+    assert list(result.transform(named).columns) == result.features
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_transform_keeps_kind_and_rows(convert, table):
+    result = select()
+    given = convert(table)
+    kept = result.transform(given)
+    assert type(kept) is type(given)
+    assert list(getattr(kept, "column_names", kept.columns)) == result.features == list(KEPT)
+    pd.testing.assert_frame_equal(
+        kept if convert is pd.DataFrame else kept.to_pandas(), table[list(KEPT)], check_dtype=False
+    )
+
+
+def test_transform_takes_a_kept_feature_from_a_named_index():
+    indexed = good_table().set_index("age")
+    result = select(data=indexed)
+    assert "age" in result.features
+    pd.testing.assert_frame_equal(
+        result.transform(indexed), indexed.reset_index()[result.features], check_like=True
+    )
+
+
+def test_transform_of_what_does_not_fit(table):
+    result = select()
+    with pytest.raises(InputError, match="the table lacks the kept feature 'age' and 1 more; give"):
+        result.transform(table[["income"]])
+    with pytest.raises(InputError, match="must be a pandas, polars or Arrow one but is a ndarray"):
+        result.transform(table.to_numpy())
+
+
+def test_a_hundred_thousand_rows_take_less_than_two_seconds():
+    random = np.random.default_rng(0)
+    names = [f"x{i}" for i in range(50)]
+    large = pd.DataFrame(random.normal(size=(100_000, 50)), columns=names)
+    small = large[:500].assign(y=large["x0"] + large["x1"])
+    result = chaffinch.select(
+        small, "y", model=ModelSettings(tuning="none"), keep=names, method="flbmo", n_features=50
+    )
+    result.model.predict(large[:10])
+    began = time.process_time()
+    result.model.predict(large)
+    assert time.process_time() - began < 2
+
+
+def test_labels_that_are_numbers_written_as_text_stay_text():
+    table = good_table()
+    for labels in (["1", "0"], ["-1", "1"]):
+        told = table.assign(churned=np.where(table.churned == "yes", *labels))
+        result = chaffinch.select(told, "churned", model=ModelSettings(tuning="none"))
+        assert set(result.model.predict(told)) == set(labels)
+
+
+def test_no_rows_have_no_predictions(tmp_path):
+    table = good_table()
+    model = chaffinch.select(table, "churned", model=ModelSettings(tuning="none")).model
+    assert model.predict(table.head(0)).shape == (0,)
+    assert model.predict_proba(table.head(0)).shape == (0, 2)
+    assert model.predict_proba(pa.Table.from_pandas(table).slice(0, 0)).shape == (0, 2)

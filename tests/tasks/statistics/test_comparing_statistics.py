@@ -1,0 +1,459 @@
+"""The statistics of a comparison: worked examples, brute force, and intervals that hold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from chaffinch.tasks.comparing.summary import beats, smallest_near_best
+from chaffinch.tasks.statistics.paired_tests import (
+    OverConstant,
+    PairedDifference,
+    holm,
+    over_constants,
+    paired_difference,
+    pareto_front,
+    standard_error,
+    verdict_on,
+)
+from chaffinch.tasks.statistics.ranks_and_stability import (
+    critical_difference,
+    friedman_p_value,
+    groups_alike,
+    mean_ranks,
+    stability_of,
+)
+
+NAN = math.nan
+
+# Demsar 2006, table 6: the area under the curve of four variants of C4.5 on 14 tables.
+DEMSAR = np.array(
+    [
+        [0.763, 0.768, 0.771, 0.798],
+        [0.599, 0.591, 0.590, 0.569],
+        [0.954, 0.971, 0.968, 0.967],
+        [0.628, 0.661, 0.654, 0.657],
+        [0.882, 0.888, 0.886, 0.898],
+        [0.936, 0.931, 0.916, 0.931],
+        [0.661, 0.668, 0.609, 0.685],
+        [0.583, 0.583, 0.563, 0.625],
+        [0.775, 0.838, 0.866, 0.875],
+        [1.000, 1.000, 1.000, 1.000],
+        [0.940, 0.962, 0.965, 0.962],
+        [0.619, 0.666, 0.614, 0.669],
+        [0.972, 0.981, 0.9751, 0.975],  # printed as equal, ranked as second and third
+        [0.957, 0.978, 0.946, 0.970],
+    ]
+)
+
+
+def test_a_difference_worked_by_hand() -> None:
+    found = paired_difference(
+        np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]), np.full(3, 0.25)
+    )
+    error = math.sqrt((1 / 3 + 1 / 4) * 1.0)  # differences 1, 2, 3: their variance is 1
+    assert found.mean == 2
+    assert found.n_pairs == 3
+    assert found.interval == pytest.approx((2 - 4.302653 * error, 2 + 4.302653 * error))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(2 / error, 2))
+
+
+def test_without_test_rows_to_share_it_is_students_paired_test() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=12), rng.normal(size=12)
+    found, known = paired_difference(one, other, np.zeros(12)), stats.ttest_rel(one, other)
+    assert found.p_value == pytest.approx(known.pvalue)
+    assert found.interval == pytest.approx(tuple(known.confidence_interval(0.95)))
+
+
+def test_the_two_sides_of_a_difference_mirror_each_other() -> None:
+    rng = np.random.default_rng(0)
+    one, other, share = rng.normal(size=8), rng.normal(size=8), np.full(8, 0.2)
+    there, back = paired_difference(one, other, share), paired_difference(other, one, share)
+    assert there.mean == -back.mean
+    assert there.p_value == back.p_value
+    assert there.interval == (-back.interval[1], -back.interval[0])
+
+
+def test_cells_without_both_losses_do_not_count() -> None:
+    one, other = np.array([1.0, 2, NAN, 4, 9]), np.array([0.5, 1, 2, NAN, 3])
+    share = np.array([0.2, 0.3, NAN, 7, 0.4])
+    whole = np.array([0, 1, 4])
+    assert paired_difference(one, other, share) == paired_difference(
+        one[whole], other[whole], share[whole]
+    )
+    assert paired_difference(np.array([1.0, NAN]), np.array([NAN, 1.0]), np.ones(2)) is None
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_fewer_than_three_pairs_have_no_interval(n: int) -> None:
+    found = paired_difference(np.arange(1.0, n + 1), np.zeros(n), np.full(n, 0.25))
+    assert (found.interval, found.p_value, found.n_pairs) == (None, None, n)
+    assert verdict_on(found, None, is_all=False) == "cannot tell"
+
+
+@pytest.mark.parametrize("change", [0.0, -0.01])
+def test_differences_that_do_not_vary_are_no_certainty(change: float) -> None:
+    # three folds that each differ by one row, the losses being accuracies
+    other = np.array([-0.93, -0.9, -0.97])
+    found = paired_difference(other + change, other, np.full(3, 0.5), is_by_value=False)
+    assert not found.is_nothing
+    assert verdict_on(found, None, is_all=False) == "cannot tell"
+    assert found.is_constant
+    assert found.mean == pytest.approx(change)
+    assert (found.interval, found.p_value) == (None, None)
+
+
+def test_losses_that_are_the_same_throughout_are_shown_to_differ_by_nothing() -> None:
+    other = np.array([0.93, 0.9, 0.97])
+    for change, n, is_nothing in (
+        (0.0, 3, True),
+        (1e-16, 3, True),
+        (1e-9, 3, False),
+        (0.0, 2, False),
+    ):
+        found = paired_difference(other[:n] + change, other[:n], np.full(n, 0.5))
+        assert found.is_nothing == is_nothing
+        assert found.mean == (pytest.approx(change, rel=1e-6) if change > 1e-12 else 0.0)
+        verdict = "does not help" if is_nothing else "cannot tell"
+        assert verdict_on(found, None, is_all=False) == verdict
+        (over_constant,) = over_constants([found])
+        assert verdict_on(None, None, is_all=False, over_constant=over_constant) == verdict
+
+
+def correlated(rng: np.random.Generator, n: int, correlation: float) -> np.ndarray:
+    common = rng.normal() * math.sqrt(correlation)
+    return common + rng.normal(size=n) * math.sqrt(1 - correlation)
+
+
+def test_the_interval_holds_what_it_says_where_pairs_are_as_alike_as_is_assumed() -> None:
+    held = plain_held = 0
+    for seed in range(1000):
+        differences = 0.3 + correlated(np.random.default_rng(seed), 15, 1 / 5)
+        low, high = paired_difference(differences, np.zeros(15), np.full(15, 1 / 4)).interval
+        held += low <= 0.3 <= high
+        low, high = paired_difference(differences, np.zeros(15), np.zeros(15)).interval
+        plain_held += low <= 0.3 <= high
+    assert 930 <= held <= 970
+    assert plain_held < 750  # what overlap does to an interval that knows nothing of it
+
+
+def test_the_interval_holds_the_true_difference_of_two_models_over_repeated_folds() -> None:
+    """Least squares on 3 features that matter and on 12 of which 9 do not; the truth is known."""
+    n, n_train, few, many = 60, 48, 3, 12
+    truth = few / (n_train - few - 1) - many / (n_train - many - 1)
+    held = 0
+    for trial in range(300):
+        rng = np.random.default_rng(trial)
+        X = rng.normal(size=(n, many))
+        y = X[:, :few].sum(axis=1) + rng.normal(size=n)
+        losses = [[], []]
+        for _ in range(3):
+            for test in np.split(rng.permutation(n), 5):
+                train = np.setdiff1d(np.arange(n), test)
+                for of_model, p in zip(losses, (few, many), strict=True):
+                    fitted = np.linalg.lstsq(X[train, :p], y[train])[0]
+                    of_model.append(np.mean((y[test] - X[test, :p] @ fitted) ** 2))
+        one, other = map(np.array, losses)
+        low, high = paired_difference(one, other, np.full(15, 12 / 48)).interval
+        held += low <= truth <= high
+    assert held >= 0.93 * 300
+
+
+def test_rows_that_only_choose_count_as_rows_inside() -> None:
+    """As above, but an eighth of the rows inside chooses between models fitted on the others."""
+    n, n_inside, n_fitted, few, many = 60, 48, 42, 3, 12
+    found, true = [], []
+    for trial in range(300):
+        rng = np.random.default_rng(trial)
+        X = rng.normal(size=(n, many))
+        y = X[:, :few].sum(axis=1) + rng.normal(size=n)
+        losses = [[], []]
+        for _ in range(3):
+            for test in np.split(rng.permutation(n), 5):
+                inside = rng.permutation(np.setdiff1d(np.arange(n), test))
+                fitted, chooses = inside[:n_fitted], inside[n_fitted:]
+
+                def loss(rows, p, fitted=fitted, X=X, y=y):
+                    weights = np.linalg.lstsq(X[fitted, :p], y[fitted])[0]
+                    return np.mean((y[rows] - X[rows, :p] @ weights) ** 2)
+
+                chosen = min((few, 2 * few), key=lambda p: loss(chooses, p))
+                losses[0].append(loss(test, chosen))
+                losses[1].append(loss(test, many))
+        one, other = map(np.array, losses)
+        true.append((one - other).mean())
+        found.append(paired_difference(one, other, np.full(15, 12 / n_inside)).interval)
+    truth = np.mean(true)
+    assert sum(low <= truth <= high for low, high in found) >= 0.95 * 300
+
+
+def test_holm_worked_by_hand() -> None:
+    corrected = holm(np.array([0.01, 0.04, 0.03, 0.005]))
+    assert corrected == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm(np.array([0.9, 0.8])) == pytest.approx([1, 1])
+    assert holm(np.array([0.04])) == pytest.approx([0.04])
+
+
+def test_what_was_not_tested_does_not_count_among_many() -> None:
+    corrected = holm(np.array([NAN, 0.02, NAN, 0.01]))
+    assert corrected[[1, 3]] == pytest.approx([0.02, 0.02])
+    assert np.isnan(corrected[[0, 2]]).all()
+    assert len(holm(np.array([]))) == 0
+
+
+def test_holm_rejects_just_what_its_steps_reject() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        p_values = rng.uniform(size=6) ** 3
+        rejected = set()
+        for step, i in enumerate(np.argsort(p_values)):
+            if p_values[i] > 0.05 / (6 - step):
+                break
+            rejected.add(int(i))
+        assert set(np.flatnonzero(holm(p_values) <= 0.05).tolist()) == rejected
+
+
+def test_of_many_methods_that_change_nothing_one_seldom_wins() -> None:
+    won = lucky = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        p_values = np.array(
+            [
+                paired_difference(
+                    correlated(rng, 15, 1 / 5), np.zeros(15), np.full(15, 1 / 4)
+                ).p_value
+                for _ in range(12)
+            ]
+        )
+        won += bool((holm(p_values) <= 0.05).any())
+        lucky += bool((p_values <= 0.05).any())
+    assert won <= 0.08 * 300
+    assert lucky >= 0.3 * 300
+
+
+def test_verdicts_follow_the_corrected_p_value_and_the_sign() -> None:
+    losses = np.array([0.1, 0.2, 0.15, 0.12])
+    lower, higher = (paired_difference(s * losses, np.zeros(4), np.zeros(4)) for s in (-1, 1))
+    assert verdict_on(lower, 0.049, is_all=False) == "helps"
+    assert verdict_on(higher, 0.049, is_all=False) == "does not help"
+    assert verdict_on(lower, 0.051, is_all=False) == "cannot tell"
+    assert verdict_on(lower, 0.001, is_all=True) == "does not help"
+    assert verdict_on(None, None, is_all=False) == "cannot tell"
+
+
+def test_the_smallest_size_near_the_best() -> None:
+    hard = np.array([0.0, 1.0, 2.0, 3.0])  # what a cell adds to the loss of every size
+    share, unknown = np.full(4, 0.25), np.full(4, NAN)
+    excess = np.array([[0.5, 0.6, 0.4, 0.5], [0.1, -0.1, 0.1, -0.05], [0.0] * 4, [0.2] * 4])
+    assert smallest_near_best(excess + hard, share, unknown) == (2, 1)
+    near = excess[1].mean() / standard_error(excess[1], share)
+    assert 0 < near < 1
+    # what is steadily worse is not near, however hard the cells are
+    assert excess[0].mean() < standard_error(hard, share)
+    assert smallest_near_best(excess[[0, 2]] + hard, share, unknown) == (1, 1)
+    # of two cells nothing is known
+    assert smallest_near_best(excess[:, :2], np.ones(2), unknown[:2]) is None
+    assert smallest_near_best(np.empty((0, 4)), np.ones(4), unknown) is None
+
+
+def test_an_unsteady_size_is_not_near_the_best_by_its_own_unsteadiness() -> None:
+    """One standard error is at most that of the best's own mean loss, as Breiman has it."""
+    best, unsteady = np.array([1.0, 1.1, 0.9, 1.0]), np.array([1.0, 4.0, 0.9, 1.3])
+    share, unknown = np.full(4, 0.25), np.full(4, NAN)
+    excess = unsteady - best
+    assert standard_error(best, share) < excess.mean() < standard_error(excess, share)
+    assert smallest_near_best(np.array([unsteady, best]), share, unknown) == (1, 1)
+
+
+def test_no_size_is_near_the_best_that_does_no_better_than_a_constant() -> None:
+    best, near = np.array([1.0, 1.4, 0.6, 1.2]), np.array([1.1, 1.3, 0.8, 1.1])
+    share, losses = np.full(4, 0.25), np.array([near, best])
+    assert smallest_near_best(losses, share, np.full(4, 1.2)) == (1, 0)
+    assert smallest_near_best(losses, share, np.full(4, 1.06)) == (1, 1)
+    assert smallest_near_best(losses, share, np.array([1.05, NAN, NAN, NAN])) == (1, 1)
+    assert [beats(best, np.full(4, loss)) for loss in (1.1, 1.0, NAN)] == [True, False, None]
+
+
+def test_the_front_is_what_brute_force_finds() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        sizes, losses = rng.integers(1, 6, 12).astype(float), rng.integers(0, 6, 12) / 10
+        losses[rng.random(12) < 0.1] = NAN
+        front = pareto_front(sizes, losses)
+        for i in range(12):
+            dominated = any(
+                sizes[j] <= sizes[i]
+                and losses[j] <= losses[i]
+                and (sizes[j], losses[j]) != (sizes[i], losses[i])
+                for j in range(12)
+            )
+            assert front[i] == (not math.isnan(losses[i]) and not dominated)
+
+
+def test_mean_ranks_are_those_of_demsar() -> None:
+    assert mean_ranks(-DEMSAR) == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=5e-4)
+
+
+def test_friedmans_test_rejects_in_demsars_example_and_not_among_equals() -> None:
+    assert 0.01 < friedman_p_value(-DEMSAR) < 0.05  # chi-squared 9.28, before ties are allowed for
+    assert friedman_p_value(np.ones((5, 3))) is None
+    assert friedman_p_value(np.array([[1.0, 2, 3]])) is None
+    assert friedman_p_value(DEMSAR[:, :2]) is None
+
+
+@pytest.mark.parametrize(
+    ("n_methods", "quantile"),
+    [(2, 1.960), (3, 2.343), (4, 2.569), (5, 2.728), (6, 2.850), (8, 3.031), (10, 3.164)],
+)
+def test_critical_differences_have_the_quantiles_that_demsar_prints(n_methods, quantile) -> None:
+    expected = quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * 14))
+    assert critical_difference(n_methods, 14) == pytest.approx(expected, rel=4e-4)
+
+
+def test_groups_are_the_widest_runs_within_the_critical_difference() -> None:
+    ranks = np.array([1.0, 1.5, 2.9, 3.0, 5.0])
+    assert groups_alike(ranks, 1.6) == [(0, 1), (1, 3)]
+    assert groups_alike(ranks, 10) == [(0, 4)]
+    assert groups_alike(ranks, 0.05) == []
+
+
+def test_stability_of_equal_sets_is_one_and_of_opposite_ones_minus_one() -> None:
+    same = np.tile([True, False, True, False], (6, 1))
+    assert stability_of(same).value == 1
+    assert stability_of(same).interval == (1, 1)
+    assert stability_of(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)).value == -1
+
+
+def test_stability_of_sets_of_one_size_is_kunchevas_index_over_all_pairs() -> None:
+    rng = np.random.default_rng(0)
+    chosen = np.zeros((7, 20), dtype=bool)
+    for row in chosen:
+        row[rng.choice(12, 5, replace=False)] = True
+    by_chance = 5 * 5 / 20
+    pairs = [
+        ((one & other).sum() - by_chance) / (5 - by_chance)
+        for one, other in itertools.combinations(chosen, 2)
+    ]
+    assert stability_of(chosen).value == pytest.approx(np.mean(pairs))
+
+
+def test_what_nobody_chose_counts_among_the_features_there_were() -> None:
+    chosen = np.array([[1, 1, 0], [1, 0, 1]], dtype=bool)
+    wider = np.pad(chosen, ((0, 0), (0, 7)))
+    assert stability_of(wider).value > stability_of(chosen).value
+
+
+@pytest.mark.parametrize("chosen", [np.ones((4, 3)), np.zeros((4, 3)), np.eye(1, 3)])
+def test_full_empty_and_single_sets_have_no_stability(chosen) -> None:
+    assert stability_of(chosen.astype(bool)) is None
+
+
+def test_four_sets_have_a_stability_but_no_interval() -> None:
+    chosen = np.eye(4, 6, dtype=bool) | np.eye(1, 6, 5, dtype=bool)
+    assert stability_of(chosen).interval is None
+    assert stability_of(np.vstack([chosen, chosen])).interval is not None
+
+
+def test_the_interval_of_stability_holds_the_true_one_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    frequency = rng.uniform(size=40) ** 2
+    share = frequency.mean()
+    truth = 1 - (frequency * (1 - frequency)).mean() / (share * (1 - share))
+    held = 0
+    for _ in range(400):
+        low, high = stability_of(rng.uniform(size=(15, 40)) < frequency).interval
+        held += low <= truth <= high
+    assert 0.89 * 400 <= held <= 0.97 * 400
+
+
+def away(mean: float, reach: float | None = 0.1) -> PairedDifference:
+    """Fifteen pairs with that mean, and an interval that reaches that far to each side."""
+    if reach is None:
+        return PairedDifference(mean, None, None, None, 15, 2.0, False, False)
+    error = reach / float(stats.t.ppf(0.975, 14))
+    p_value = 2 * float(stats.t.sf(abs(mean) / error, 14))
+    interval = mean - reach, mean + reach
+    return PairedDifference(mean, interval, p_value, error, 15, 2.0, False, False)
+
+
+def against(mean: float, reach: float | None = 0.1) -> OverConstant:
+    """The only difference to a constant that was tested."""
+    (found,) = over_constants([away(mean, reach)])
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("over_all", "over_constant", "verdict"),
+    [
+        (-1.0, against(-0.5), "helps"),
+        (-1.0, against(-0.05), "cannot tell"),  # it may be no better than a constant
+        (-1.0, against(0.05, 0.16), "cannot tell"),  # it may be better than a constant by 0.11
+        (-1.0, against(0.05, 0.14), "does not help"),  # by 0.09, which is less than 5 % of 2
+        (-1.0, against(-0.04, 0.05), "does not help"),  # by 0.09, if at all
+        (-1.0, against(-0.05, 0.04), "helps"),  # by little, but for sure
+        (-1.0, against(0.5), "does not help"),  # better than all features, and than nothing not
+        (-1.0, against(-0.5, None), "cannot tell"),
+        (+1.0, against(-0.5), "does not help"),
+        (-1.0, None, "helps"),
+    ],
+)
+def test_what_helps_beats_a_constant_as_well(over_all, over_constant, verdict) -> None:
+    difference = away(over_all)
+    assert verdict_on(difference, 0.01, is_all=False, over_constant=over_constant) == verdict
+
+
+@pytest.mark.parametrize(
+    ("mean", "reach", "alone"),
+    [
+        (-0.11, 0.1, "helps"),  # better than a constant, by an interval of its own
+        (0.5, 0.49, "does not help"),  # no better
+        (0.05, 0.14, "does not help"),  # hardly better
+    ],
+)
+def test_what_a_constant_decides_allows_for_all_that_were_tested(mean, reach, alone) -> None:
+    """Beside nine of which nothing is known, one interval that just excludes is chance."""
+    found, others = away(mean, reach), [away(0.0, 1.0)] * 9
+    for differences, verdict in (([found], alone), ([found, *others], "cannot tell")):
+        over_constant = over_constants(differences)[0]
+        told = verdict_on(away(-1.0), 0.01, is_all=False, over_constant=over_constant)
+        assert told == verdict
+
+
+def test_what_is_known_of_each_of_many_is_known_of_all() -> None:
+    of_many = over_constants([away(0.05, 0.11), None, away(-0.5, None), *[away(0.0, 0.06)] * 8])
+    told = [
+        verdict_on(away(-1.0), 0.01, is_all=False, over_constant=found) for found in of_many[3:]
+    ]
+    assert told == ["does not help"] * 8
+    assert of_many[1] is None
+    assert (of_many[2].corrected_p, of_many[2].corrected_saving_p) == (None, None)
+    # Holm's own corrections, of p values worked out beside it: ten tested of both kinds
+    p_values = [2 * stats.t.sf((m + 0.1) / away(m, r).standard_error, 14)
+                for m, r in [(0.05, 0.11), *[(0.0, 0.06)] * 8]]  # fmt: skip
+    found = [f.corrected_saving_p for f in of_many if f and f.corrected_saving_p is not None]
+    assert found == pytest.approx(holm(np.array(p_values)))
+
+
+def test_of_many_methods_that_truly_help_one_is_seldom_said_to_be_no_better_than_a_constant() -> (
+    None
+):
+    """Each saves a little more than 5 % of the constant's loss, which few cells cannot show."""
+    said = said_alone = 0
+    constant, share = np.ones(15), np.full(15, 1 / 4)
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        losses = [1 - 0.051 + 0.05 * correlated(rng, 15, 1 / 5) for _ in range(10)]
+        differences = [paired_difference(own, constant, share) for own in losses]
+        together = over_constants(differences)
+        alone = [over_constants([difference])[0] for difference in differences]
+        for counted, those in ((True, together), (False, alone)):
+            wrong = any(one.is_no_better or one.is_hardly_better for one in those)
+            said, said_alone = said + (wrong and counted), said_alone + (wrong and not counted)
+    assert said <= 0.05 * 300
+    assert said_alone >= 0.15 * 300

@@ -1,0 +1,481 @@
+"""The verdict: an interval that holds what it says, and words that follow the interval."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from chaffinch.tasks.selection.core import Rows
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.statistics.bootstrap import paired_interval, resampling_units, sign_test
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, compare, constant_prediction
+
+SQUARED = Loss("squared_error", "regression")
+
+
+def _compare(
+    before_error,
+    after_error,
+    *,
+    mask=(True, False),
+    weight=None,
+    units=None,
+    seed=0,
+    constant=100.0,
+):
+    n = len(before_error)
+    rows = Rows(np.zeros((n, 2)), np.zeros(n), weight)
+    units = resampling_units(n) if units is None else units
+    always = np.full(n, constant)
+    return compare(
+        SQUARED, rows, before_error, after_error, always, np.array(mask), units, seed=seed
+    )
+
+
+def test_a_clear_gain_helps_and_a_clear_loss_does_not() -> None:
+    rng = np.random.default_rng(0)
+    small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
+    gain = _compare(large, small)
+    assert (gain.verdict, gain.interval[1] < 0) == ("helps", True)
+    assert gain.sentence.startswith("Selection helps: with 1 of 2 features the test loss")
+    harm = _compare(small, large)
+    assert (harm.verdict, harm.interval[0] > 0) == ("does not help", True)
+    assert harm.sentence.startswith("Selection does not help here: with 1 of 2")
+
+
+def test_equal_predictions_cannot_be_told_apart() -> None:
+    same = np.random.default_rng(0).normal(size=50)
+    result = _compare(same, same)
+    assert (result.difference, result.interval) == (0.0, (0.0, 0.0))
+    assert result.verdict == "cannot tell"
+    assert "saves 1 column:" in result.sentence
+
+
+def test_predictions_that_differ_by_rounding_alone_are_equal() -> None:
+    """Each error is less by its last digit: no row says anything else."""
+    before = np.random.default_rng(0).normal(size=50)
+    after = np.nextafter(before, 0)
+    for units in (None, np.arange(50) // 2):
+        result = _compare(before, after, units=units, constant=before)
+        assert (result.difference, result.interval) == (0.0, (0.0, 0.0))
+        assert result.over_constant == (0.0, 0.0)
+        assert result.sentence.count("difference 0, 95% interval [0, 0].") == 2
+    helped = _compare(before, (1 - 1e-9) * before)  # little, but in every row
+    assert helped.verdict == "helps"
+
+
+def test_log_losses_near_0_that_differ_by_the_rounding_of_probabilities_are_equal() -> None:
+    y = np.arange(200) % 2
+    sure = np.where(np.arange(2) == y[:, None], 1 - 8.6e-6, 8.6e-6)
+    nudged = np.where(sure > 0.5, np.nextafter(sure, 1), sure)
+    rows, loss = Rows(np.zeros((200, 2)), y), Loss("log_loss", "classification")
+    half, mask = np.full((200, 2), 0.5), np.array([True, False])
+    assert loss(y, nudged, None) < loss(y, sure, None)
+    result = compare(loss, rows, sure, nudged, half, mask, resampling_units(200), seed=0)
+    assert (result.difference, result.interval, result.verdict) == (0, (0, 0), "cannot tell")
+
+
+def test_a_score_that_differs_by_rounding_alone_is_the_same() -> None:
+    """The score of predictions near 1, of which one moves by its last digit."""
+    y = np.linspace(0.5, 1.5, 40)
+    before = y + np.random.default_rng(0).normal(scale=0.1, size=40)
+    after = np.nextafter(before, y)
+    loss = Loss("r2", "regression")
+    assert loss(y, before, None) != loss(y, after, None)
+    ends = paired_interval(
+        loss,
+        Rows(np.zeros((40, 1)), y),
+        before,
+        after,
+        resampling_units(40),
+        confidence=0.95,
+        seed=0,
+    )
+    assert ends == (0.0, 0.0)
+
+
+def test_keeping_every_feature_is_said_plainly() -> None:
+    same = np.ones(10)
+    result = _compare(same, same, mask=(True, True))
+    assert result.verdict == "does not help"
+    assert result.sentence.endswith("every one of the 2 features was kept.")
+
+
+def test_the_interval_of_a_mean_is_that_of_students_t_for_many_rows() -> None:
+    rng = np.random.default_rng(1)
+    before, after = rng.normal(0, 1, 3000), rng.normal(0, 1.05, 3000)
+    difference = after**2 - before**2
+    low, high = stats.t.interval(0.95, 2999, difference.mean(), stats.sem(difference))
+    assert _compare(before, after).interval == pytest.approx((low, high), abs=0.008)
+
+
+@pytest.mark.parametrize("unit", [0.1, 1 / 3, 1e-9, 7e12])
+@pytest.mark.parametrize("n_equal", [24, 29, 200])
+def test_resamples_of_equal_differences_do_not_blow_the_interval_up(unit, n_equal) -> None:
+    """Their spread is 0, which rounding hides where binary numbers cannot hold them exactly."""
+    steps = np.array([1.0] * n_equal + [6.0])
+    nothing = np.zeros(n_equal + 1)
+    exact, rounded = (_compare(nothing, np.sqrt(size * steps)).interval for size in (1.0, unit))
+    assert np.array(rounded) / unit == pytest.approx(exact, rel=1e-6)
+    assert exact[1] < 6
+
+
+def test_the_interval_covers_the_true_difference_as_often_as_it_says() -> None:
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        before, after = rng.normal(0, 1, 120), rng.normal(0, 1.2, 120)
+        low, high = _compare(before, after, seed=seed).interval
+        covered += low <= 1.2**2 - 1 <= high
+    assert 178 <= covered <= 198  # 190 expected of 200; percentile intervals run a little short
+
+
+def test_rows_of_a_group_are_resampled_together() -> None:
+    rng = np.random.default_rng(2)
+    groups = np.repeat(np.arange(20), 30)
+    before, after = rng.normal(0, 1, 20)[groups], rng.normal(0, 1, 20)[groups]
+    alone = _compare(before, after)
+    together = _compare(before, after, units=resampling_units(600, groups=groups))
+    assert together.units == 20
+    assert np.ptp(together.interval) > 3 * np.ptp(alone.interval)
+
+
+def test_rows_in_time_order_are_resampled_in_blocks_of_neighbours() -> None:
+    times = np.array([5, 1, 4, 2, 9, 3, 8, 7, 6])
+    units = resampling_units(9, times=times)
+    assert [sorted(times[units == u]) for u in range(3)] == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("n_times", "rows_of_a_time", "n_units"),
+    [
+        (3, 1000, 2),  # of two times and one
+        (15, 100, 5),  # of three times each
+        (100, 50, 20),  # of five
+        (46, 4, 12),  # of four, which have the 13 rows
+        (400, 1, 20),
+        (1000, 2, 46),  # of 22 times, which have the 44 rows
+    ],
+)
+def test_rows_of_one_time_are_in_one_block_however_many_they_are(
+    n_times, rows_of_a_time, n_units
+) -> None:
+    times = np.random.default_rng(0).permutation(np.repeat(np.arange(n_times), rows_of_a_time))
+    units = resampling_units(len(times), times=times)
+    block_of_time = [set(units[times == time]) for time in range(n_times)]
+    assert all(len(blocks) == 1 for blocks in block_of_time)
+    in_order = [block for blocks in block_of_time for block in blocks]
+    assert in_order == sorted(in_order)
+    assert sorted(set(in_order)) == list(range(n_units))
+
+
+@pytest.mark.parametrize(("lasting", "fewest"), [(0.0, 180), (0.5, 172)])
+def test_what_is_odd_about_a_day_is_no_evidence_by_each_of_its_rows(lasting, fewest) -> None:
+    """Many series, whose differences have a part in common each day, which may last for days."""
+    n_days, n_series, covered = 125, 40, 0
+    times = np.repeat(np.arange(n_days), n_series)
+    units = resampling_units(len(times), times=times)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        of_day = np.zeros(n_days)
+        for day, shock in enumerate(rng.normal(size=n_days)):
+            of_day[day] = shock + lasting * (of_day[day - 1] if day else 0)
+        differences = of_day[times] + rng.normal(size=len(times))
+        before = np.full(len(times), 10.0)
+        after = np.sqrt(before**2 + differences)
+        low, high = _compare(before, after, units=units, seed=seed).interval
+        covered += low <= 0 <= high
+    assert covered >= fewest  # 190 expected of 200 where the days have nothing in common
+
+
+def test_a_row_without_weight_counts_as_if_it_were_not_there() -> None:
+    errors = np.array([1.0, 1.0, 1.0, 9.0]), np.array([2.0, 2.0, 2.0, 1.0])
+    weighted = _compare(*errors, weight=np.array([1.0, 1.0, 1.0, 1e-12]))
+    assert weighted.difference == pytest.approx(3.0)
+
+
+def test_a_score_is_compared_as_well_and_undefined_resamples_are_left_out() -> None:
+    rng = np.random.default_rng(3)
+    y = np.array([0] * 60 + [1] * 3)
+    signal = np.clip(0.2 + 0.6 * y + rng.normal(0, 0.2, 63), 0.01, 0.99)
+    noise = rng.uniform(0.01, 0.99, 63)
+    before, after = (np.column_stack([1 - p, p]) for p in (noise, signal))
+    result = compare(
+        Loss("roc_auc", "classification"),
+        Rows(np.zeros((63, 1)), y),
+        before,
+        after,
+        np.full((63, 2), 0.5),
+        np.array([True]),
+        resampling_units(63),
+        seed=0,
+    )
+    assert np.isfinite(result.interval).all()
+    assert result.interval[0] <= result.difference <= result.interval[1]
+    assert result.difference < 0
+
+
+def test_one_seed_in_one_interval_out() -> None:
+    rng = np.random.default_rng(4)
+    before, after = rng.normal(size=80), rng.normal(size=80)
+    assert _compare(before, after, seed=7) == _compare(before, after, seed=7)
+    assert _compare(before, after, seed=7).interval != _compare(before, after, seed=8).interval
+
+
+@pytest.mark.parametrize("n_units", [1, 2, 5, 19])
+def test_few_units_never_decide_and_are_said(n_units: int) -> None:
+    units = resampling_units(190, groups=np.arange(190) % n_units)
+    small, large = np.full(190, 1.0), np.full(190, 2.0)
+    for before, after in ((large, small), (small, large)):
+        result = _compare(before, after, units=units)
+        assert result.verdict == "cannot tell"
+        assert f"too little to compare by, {n_units} where {FEWEST_UNITS}" in result.sentence
+        said = "of one unit there is no interval" if n_units == 1 else "95% interval ["
+        assert said in result.sentence
+        assert (result.interval is None) == (n_units == 1)
+    assert _compare(small, small, mask=(True, True), units=units).verdict == "does not help"
+
+
+def _log_loss_of_a_model_that_is_too_sure(rng, n):
+    logit = rng.normal(0, 2, n)
+    is_one = rng.random(n) < 1 / (1 + np.exp(-logit))
+    said = 1.7 * (logit + rng.normal(0, 0.5, n))
+    return np.logaddexp(0, np.where(is_one, -said, said)) - 0.5411  # its mean
+
+
+# One draw of differences whose mean is 0, by the shape of their distribution.
+SHAPES = {
+    "log loss": _log_loss_of_a_model_that_is_too_sure,
+    "normal": lambda rng, n: rng.normal(size=n),
+    "skewed": lambda rng, n: rng.exponential(size=n) - 1,
+    "very skewed": lambda rng, n: rng.lognormal(size=n) - np.exp(0.5),
+    "heavy-tailed": lambda rng, n: rng.standard_t(3, size=n),
+    "mostly zero": lambda rng, n: rng.normal(size=n) * (rng.random(n) < 0.2),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_where_there_is_no_difference_the_fewest_units_seldom_find_one(shape: str) -> None:
+    wrong, n_tables = 0, 300
+    for seed in range(n_tables):
+        difference = SHAPES[shape](np.random.default_rng(seed), FEWEST_UNITS)
+        low, high = paired_interval(
+            Loss("absolute_error", "regression"),
+            Rows(np.zeros((FEWEST_UNITS, 1)), np.zeros(FEWEST_UNITS)),
+            np.full(FEWEST_UNITS, 100.0),
+            100.0 + difference,  # the absolute error less 100 is the difference itself
+            resampling_units(FEWEST_UNITS),
+            confidence=0.95,
+            seed=seed,
+        )
+        wrong += not low <= 0 <= high
+    assert wrong <= 0.1 * n_tables  # 15 expected of 300; the plain percentile makes up to 45
+
+
+def test_groups_of_unequal_weight_count_by_their_weight() -> None:
+    rng = np.random.default_rng(5)
+    groups = np.repeat(np.arange(30), rng.integers(1, 40, 30))
+    before, after = rng.normal(0, 1, 30)[groups], rng.normal(0, 1, 30)[groups]
+    units = resampling_units(len(groups), groups=groups)
+    by_row = _compare(before, after, units=units)
+    first = np.unique(groups, return_index=True)[1]
+    sizes = np.bincount(groups).astype(float)
+    by_group = _compare(before[first], after[first], weight=sizes)
+    assert by_row.interval == pytest.approx(by_group.interval)
+
+
+def test_a_score_is_said_to_be_negated() -> None:
+    rng = np.random.default_rng(6)
+    y, before = np.arange(60) % 2, rng.dirichlet([1, 1], 60)
+    rows, units = Rows(np.zeros((60, 2)), y), resampling_units(60)
+    mask = np.array([True, False])
+    loss = Loss("roc_auc", "classification")
+    result = compare(loss, rows, before, before, before, mask, units, seed=0)
+    assert "the test loss (roc_auc, negated) is -0." in result.sentence
+
+
+def test_what_no_feature_helps_with_is_beaten_by_a_constant() -> None:
+    rng = np.random.default_rng(7)
+    small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
+    useful = _compare(large, small, constant=2.0)
+    assert useful.verdict == "helps"
+    assert useful.constant_loss == 4.0
+    assert useful.over_constant[1] < 0
+    assert "constant" not in useful.sentence
+    useless = _compare(large, small, constant=0.5)
+    assert useless.interval == useful.interval
+    assert useless.verdict == "does not help"
+    assert useless.over_constant[0] > 0
+    assert "does not help here, since a constant predicts as well: " in useless.sentence
+    assert ". The model is no better than a constant, which looks at no" in useless.sentence
+    assert " has the loss 0.25; difference +" in useless.sentence
+    undecided = _compare(large, small, constant=1.0)
+    assert undecided.over_constant[0] < 0 < undecided.over_constant[1]
+    assert undecided.verdict == "cannot tell"
+    why = ", since the model is not shown to be better than a constant; it saves 1 column: "
+    assert why in undecided.sentence
+    assert "since" not in _compare(small, large, constant=1.0).sentence  # all features are better
+
+
+def test_one_row_with_a_large_loss_does_not_hide_what_the_others_show() -> None:
+    """A log loss of 0.36 against a constant's 0.69 on 26 rows, of which one has 4.19."""
+    y = np.arange(26) % 2
+    of_truth = np.exp(-np.array([4.19, 0.9, 0.8, *np.linspace(0.02, 0.3, 23)]))
+    made = np.where(np.arange(2) == y[:, None], of_truth[:, None], 1 - of_truth[:, None])
+    half, mask = np.full((26, 2), 0.5), np.array([True, False])
+    rows, loss = Rows(np.zeros((26, 2)), y), Loss("log_loss", "classification")
+    result = compare(loss, rows, made, made, half, mask, resampling_units(26), seed=0)
+    assert result.over_constant[0] < 0 < result.over_constant[1] < 0.5  # it was 2.3
+    assert result.verdict == "cannot tell"
+    found = result.sign_test_over_constant
+    assert (found.lower, found.higher) == (23, 3)
+    assert found.p_value == pytest.approx(8.8e-5, rel=0.01)
+    assert "The model is not shown to be better than a constant" in result.sentence
+    assert result.sentence.endswith(
+        " Against it, the loss is lower in 23 and higher in 3 of 26 rows (sign test p < 0.0001)."
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30),
+    st.integers(1, 7),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_interval_leaves_the_range_of_the_differences(differences, n_groups, seed) -> None:
+    difference = np.array(differences)
+    units = resampling_units(len(difference), groups=np.arange(len(difference)) % n_groups)
+    interval = paired_interval(
+        Loss("absolute_error", "regression"),
+        Rows(np.zeros((len(difference), 1)), np.zeros(len(difference))),
+        np.full(len(difference), 1e7),
+        1e7 + difference,
+        units,
+        confidence=0.95,
+        seed=seed,
+    )
+    if interval is None:
+        assert len(np.unique(units)) == 1
+        return
+    of_units = [(1e7 + difference[units == u] - 1e7).mean() for u in np.unique(units)]
+    assert min(of_units) - 1e-4 <= interval[0] <= interval[1] <= max(of_units) + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sign_test_is_that_of_all_divisions_of_the_signs(seed: int) -> None:
+    """The two-sided p-value, by every way in which the signs of 9 rows can fall."""
+    rng = np.random.default_rng(seed)
+    before, after = rng.normal(size=9), rng.normal(size=9)
+    after[:2] = before[:2]  # two rows in which nothing differs are left out
+    found = _compare(before, after).sign_test
+    n_lower = int((after**2 < before**2).sum())
+    unevenness = [abs(2 * sum(signs) - 7) for signs in product((0, 1), repeat=7)]
+    expected = np.mean([one >= abs(2 * n_lower - 7) for one in unevenness])
+    assert (found.lower, found.higher) == (n_lower, 7 - n_lower)
+    assert found.p_value == pytest.approx(expected)
+
+
+def test_signs_are_of_groups_where_rows_belong_together() -> None:
+    groups = np.repeat(np.arange(25), 4)
+    before, after = np.full(100, 2.0), np.where(np.arange(100) % 4 == 0, 4.0, 1.0)
+    weight = np.where(np.arange(100) % 4 == 0, 0.1, 1.0)
+    units = resampling_units(100, groups=groups)
+    found = _compare(before, after, units=units).sign_test
+    assert (found.lower, found.higher) == (0, 25)  # 16 + 3 against 16
+    found = _compare(before, after, units=units, weight=weight).sign_test
+    assert (found.lower, found.higher) == (25, 0)
+
+
+def test_signs_that_contradict_the_mean_are_explained() -> None:
+    mostly_good = np.full(40, 0.9)
+    mostly_good[:4] = 9.0
+    result = _compare(mostly_good, mostly_good, constant=1.0)
+    assert result.over_constant[1] >= 0
+    assert result.sentence.endswith(
+        " Against it, the loss is lower in 36 and higher in 4 of 40 rows (sign test p < 0.0001); a "
+        "few large losses decide the mean."
+    )
+
+
+def test_a_score_and_one_unit_have_no_sign_test() -> None:
+    same, one = np.ones(30), np.zeros(30, np.int64)
+    result = _compare(same, same, units=one)
+    assert (result.sign_test, result.sign_test_over_constant) == (None, None)
+    rows, score = Rows(np.zeros((30, 1)), np.arange(30.0)), Loss("r2", "regression")
+    assert sign_test(score, rows, same, same, resampling_units(30)) is None
+
+
+def test_too_few_units_give_the_loss_of_a_constant_and_do_not_judge_by_it() -> None:
+    result = _compare(np.ones(10), np.ones(10), constant=0.0)
+    assert result.constant_loss == 0.0
+    assert result.sentence.endswith(". A constant, which looks at no feature, has the loss 0.")
+
+
+WEIGHTS = [None, np.array([1.0, 1.0, 2.0])]
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("loss", ["squared_error", "r2", "neg_root_mean_squared_error"])
+def test_a_constant_is_the_mean_where_squares_count(weight, loss) -> None:
+    y = np.array([1.0, 2.0, 6.0])
+    found = constant_prediction(Loss(loss, "regression"), y, weight, 2, 0)
+    assert (found == [np.average(y, weights=weight)] * 2).all()
+
+
+@pytest.mark.parametrize(("weight", "median"), [(None, 2.0), (np.array([1.0, 1.0, 3.0]), 9.0)])
+@pytest.mark.parametrize("loss", ["absolute_error", "neg_mean_absolute_error"])
+def test_and_the_median_where_distances_count(weight, median, loss) -> None:
+    y = np.array([1.0, 2.0, 9.0])
+    found = constant_prediction(Loss(loss, "regression"), y, weight, 2, 0)
+    assert (found == [median, median]).all()
+
+
+def test_of_a_skewed_target_no_model_of_noise_is_better_than_the_median() -> None:
+    y = np.exp(np.random.default_rng(0).normal(size=400))
+    rows = Rows(np.zeros((400, 2)), y)
+    loss = Loss("absolute_error", "regression")
+    constant = constant_prediction(loss, y, None, 400, 0)
+    mean, mask = np.full(400, y.mean()), np.array([True, False])
+    result = compare(loss, rows, mean, constant, constant, mask, resampling_units(400), seed=0)
+    assert result.interval[1] < 0
+    assert result.verdict == "does not help"
+    assert "The model is no better than a constant" in result.sentence
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_of_classes_it_is_their_shares(weight) -> None:
+    log_loss = Loss("log_loss", "classification")
+    shares = constant_prediction(log_loss, np.array([0, 0, 2]), weight, 2, 3)
+    third = 1 / 3 if weight is None else 1 / 2
+    assert shares == pytest.approx(np.array([[1 - third, 0, third]] * 2))
+
+
+def test_a_scorer_has_a_constant_as_well() -> None:
+    rng = np.random.default_rng(8)
+    y, guess = np.arange(200) % 2, rng.dirichlet([1, 1], 200)
+    rows, units, mask = Rows(np.zeros((200, 2)), y), resampling_units(200), np.array([True, False])
+    loss, half = Loss("roc_auc", "classification"), np.full((200, 2), 0.5)
+    worse = np.column_stack([y, 1 - y]).astype(float)
+    result = compare(loss, rows, worse, guess, half, mask, units, seed=0)
+    assert result.constant_loss == -0.5
+    assert result.over_constant[0] < 0 < result.over_constant[1]
+    assert result.difference < 0 < 1 + result.interval[0]
+    assert result.verdict == "cannot tell"
+    assert "not shown to be better than a constant" in result.sentence
+
+
+def test_where_a_scorer_has_no_value_for_a_constant_none_is_given() -> None:
+    y = np.array([0.0] * 60 + [1.0] * 40)
+    loss = Loss("neg_mean_gamma_deviance", "regression")  # of numbers above 0 alone
+    rows, units, mask = Rows(np.zeros((100, 2)), y), resampling_units(100), np.array([True, False])
+    assert (constant_prediction(loss, y, None, 2, 0) == y.mean()).all()
+    poisson = Loss("neg_mean_poisson_deviance", "regression")
+    assert (constant_prediction(poisson, y, None, 2, 0) == y.mean()).all()  # 0 is refused
+    made = np.full(100, 0.5)
+    result = compare(poisson, rows, made, made, np.zeros(100), mask, units, seed=0)
+    assert (result.constant_loss, result.over_constant) == (None, None)
