@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 
 import click
 
-from chaffinch.flows.cli.echo import echo_exactly
+from chaffinch.flows.cli.echo import echo, echo_exactly
 from chaffinch.flows.cli.options import (
     COMPARISON,
     RESELECTION,
@@ -24,9 +24,11 @@ from chaffinch.flows.cli.options import (
     STORE,
     STRICT,
     Commands,
+    defaults_of,
     json_flag,
     nested,
     settings_options,
+    values_of,
     verbosity_flags,
 )
 from chaffinch.flows.cli.promotion import diff, promote, promoted, rollback
@@ -39,7 +41,12 @@ from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import StrictError, WorkersError
 from chaffinch.tasks.selection.baselines.names import REFITTING, SCORES
 from chaffinch.tasks.settings.methods import ReselectionSettings
-from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.settings.selection import (
+    METHODS,
+    ExecutionSettings,
+    SelectionSettings,
+    method_of,
+)
 from chaffinch.tasks.workers.signals import Stopped
 
 DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
@@ -202,6 +209,14 @@ def cli() -> None:
     f"{', '.join(REFITTING)} fit the model again and again as they search.  [default: gbmo]",
 )
 @click.option(
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the method, as in --set slacks=0.01,0.05; chaffinch methods METHOD lists "
+    "them. May be given several times.",
+)
+@click.option(
     "--n-features",
     type=int,
     metavar="K",
@@ -220,6 +235,7 @@ def cli() -> None:
 def run(
     data: str,
     method: str,
+    values: tuple[str, ...],
     n_features: int | None,
     min_score: float | None,
     as_json: bool,
@@ -250,7 +266,8 @@ def run(
     from chaffinch.tasks.pipeline.run import check
     from chaffinch.tasks.pipeline.stage import steps_of
 
-    asked = method_settings(method, n_features, min_score)
+    own = values_of(type(method_of(method)), values)
+    asked = method_settings(method_of({"kind": method, **own}), n_features, min_score)
     chosen = {**nested(given, SELECTION), "method": asked}
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, STRICT))
@@ -319,6 +336,34 @@ def compare(
         with watching(on_progress, say, warn), server.in_use():
             result = comparison(list(data), settings, execution, time_budget)
     output.show_comparison(result, as_json=as_json, with_warnings=False)
+
+
+@cli.command()
+@click.argument("method", required=False)
+@json_flag
+def methods(method: str | None, as_json: bool) -> None:
+    """List the methods of selection, or the settings of METHOD."""
+    if method is None:
+        rows = [(kind, _summary(kind)) for kind in METHODS]
+    else:
+        rows = defaults_of(type(method_of(method)))
+    if as_json:
+        echo_exactly(json.dumps(dict(rows), indent=2, ensure_ascii=False))
+        return
+    if method is not None:
+        echo(f"{method}: {_summary(method)}")
+    page = click.HelpFormatter(max_width=100)
+    page.write_dl(rows)
+    click.echo(page.getvalue().rstrip())
+
+
+def _summary(kind: str) -> str:
+    """Return what a method does, in one sentence."""
+    if kind in SCORES:
+        return f"Ranking by {SCORES[kind]}."
+    if kind in REFITTING:
+        return f"{REFITTING[kind].capitalize()}."
+    return METHODS[kind].model_fields["kind"].description or ""
 
 
 @cli.command()

@@ -3,7 +3,7 @@
 import csv
 import io
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -97,6 +97,30 @@ def nested(given: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any
     return values
 
 
+def values_of(settings: type[BaseModel], given: Sequence[str]) -> dict[str, Any]:
+    """Return settings given as NAME=VALUE by their names; several values stand between commas.
+
+    Raises InputError for text of another form and for a setting that is given twice.
+    """
+    values: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not name or not equals:
+            raise InputError(f"--set must be NAME=VALUE, as in slacks=0.01,0.05, but is {text!r}")
+        if name in values:
+            raise InputError(f"--set gives {name} twice; give it once")
+        field = settings.model_fields.get(name)
+        is_list = field is not None and isinstance(_type_of(field.annotation), Names)
+        values[name] = Names().convert(value, None, None) if is_list else value.strip()
+    return values
+
+
+def defaults_of(settings: type[BaseModel]) -> list[tuple[str, str]]:
+    """Return each setting of a method with what it means and its default."""
+    return [(name, _help(field)) for name, field in settings.model_fields.items() if name != "kind"]
+
+
 def _find(settings: type[BaseModel], path: str) -> FieldInfo:
     *groups, last = path.split(".")
     for group in groups:
@@ -159,6 +183,8 @@ def _type_of(annotation: Any) -> click.ParamType[Any] | type:
     if get_origin(plain) is tuple:
         return Names()
     base = get_args(plain)[0] if hasattr(plain, "__metadata__") else plain
+    if get_origin(base) is tuple:
+        return Names()
     return int if base is int else str
 
 
@@ -190,6 +216,8 @@ def _in_words(default: Any) -> str:
     """Return a default as it would be given."""
     if isinstance(default, tuple):
         return ",".join(_in_words(one) for one in default)
+    if isinstance(default, float):
+        return f"{default:.4g}"
     if isinstance(default, BaseModel):
         return str(getattr(default, "kind", None) or getattr(default, "name", default))
     return str(default)

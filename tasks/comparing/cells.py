@@ -15,7 +15,6 @@ import pyarrow as pa
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing.library_warnings import heard, merged
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
-from chaffinch.tasks.comparing.settings import takes_sizes
 from chaffinch.tasks.data.matrix import Roles
 from chaffinch.tasks.data.outer_folds import RowsToDeal
 from chaffinch.tasks.data.splits import Splits, fold_indices
@@ -224,7 +223,7 @@ def _chosen(bench: _Bench, method: Method | None) -> list[_Chosen]:
     searched = time.perf_counter() - began
     own = _own_choice(bench, path, method)
     chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
-    sizes = bench.sizes if takes_sizes(method) else ()
+    sizes = bench.sizes if method.takes_sizes else ()
     if isinstance(method, Pefs) and isinstance(path, ProbabilisticSearches):
         return chosen + _steered(method, sizes, path, searched, bench.material)
     masks = [(size, _of_size(path, size)) for size in sizes]

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure, steered_sizes
 from chaffinch.tasks.comparing.plan import ALL, Cell, Plan
-from chaffinch.tasks.comparing.settings import takes_sizes
 from chaffinch.tasks.data.splits import Splits
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.candidates import sizes_asked_for
@@ -322,7 +321,7 @@ def _of_cell(compared: Compared, asked: Asked, tried: Pace) -> tuple[int, float]
         else:
             continue
         n_scored = 1
-        if method is not None and takes_sizes(method):
+        if method is not None and method.takes_sizes:
             n_scored += len(plan.sizes(asked.cell.table))
         n_fits += n_searched + n_scored
         seconds += n_scored * tried.refit_rows * tried.fit

@@ -20,7 +20,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_name
 from chaffinch.storage.sources.addresses import place_of
-from chaffinch.tasks.comparing.settings import ComparisonSettings, takes_sizes
+from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.settings.identity import digest, identity, versions
 from chaffinch.tasks.settings.selection import Method, ModelSettings, SelectionSettings
@@ -126,7 +126,7 @@ def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) ->
             *(
                 Contender(method.kind, size)
                 for method in settings.methods
-                for size in (None, *(of_table if takes_sizes(method) else ()))
+                for size in (None, *(of_table if method.takes_sizes else ()))
             ),
         )
         for table, of_table in sizes.items()

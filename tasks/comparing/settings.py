@@ -17,7 +17,7 @@ from chaffinch.tasks.settings.base import (
     setting,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.methods import AfsBm, Gbmo, ParticleSwarm
+from chaffinch.tasks.settings.methods import Gbmo
 from chaffinch.tasks.settings.selection import (
     Baseline,
     Method,
@@ -144,14 +144,6 @@ class ComparisonSettings(Settings):
             baseline=self.baseline,
             seed=seed,
         )
-
-
-def takes_sizes(method: Method) -> bool:
-    """Return whether a method can be asked for a number of features.
-
-    Of those that move or draw whole masks, that one of some size came by says nothing of that size.
-    """
-    return not isinstance(method, ParticleSwarm | AfsBm)
 
 
 def _several(value: Any) -> list[Any]:

@@ -34,10 +34,8 @@ from chaffinch.tasks.data.split_requirements import (
 )
 from chaffinch.tasks.data.splits import Keys, Splits, fold_indices, split_around, split_rows
 from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.selection.baselines.names import FOLDED
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.base import FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS
-from chaffinch.tasks.settings.methods import Pefs, RobustElimination
 from chaffinch.tasks.settings.selection import Method, SelectionSettings
 
 
@@ -124,7 +122,7 @@ class OuterFolds:
         for selection in self.selections:
             for seed in range(self.n_seeds):
                 settings = selection.model_copy(update={"seed": seed})
-                folded = next((m for m in self.methods if m.kind in FOLDED), settings.method)
+                folded = next((m for m in self.methods if m.folded_parts), settings.method)
                 neediest = settings.model_copy(update={"method": folded})
                 for test in self._dealt(rows, neediest):
                     _fold_inside(_around(test, rows, neediest).train, rows, neediest)
@@ -134,12 +132,9 @@ class OuterFolds:
         """Look whether each method has enough in the parts as they will be."""
         for method in self.methods:
             require_to_train_on(len(splits.train), method, rows.y, is_within=True)
-            if isinstance(method, Pefs):
-                method.check_batch(len(splits.train))
-            if method.kind in FOLDED:
-                seen = [splits.train]
-                if isinstance(method, RobustElimination):
-                    seen.append(splits.mask_validation)
+            method.check_training_rows(len(splits.train))
+            if method.folded_parts:
+                seen = [getattr(splits, part) for part in method.folded_parts]
                 _fold_inside(np.sort(np.concatenate(seen)), rows, settings, is_known=False)
 
     def _dealt(self, rows: RowsToDeal, settings: SelectionSettings) -> list[Index]:
@@ -276,8 +271,8 @@ def check_parts(
 
     with _said_of_the_target(table, settings, classes, numbers_part):
         splits = parted(y)
-    if splits is not None and isinstance(settings.method, Pefs):
-        settings.method.check_batch(len(splits.train))
+    if splits is not None:
+        settings.method.check_training_rows(len(splits.train))
 
 
 @contextmanager

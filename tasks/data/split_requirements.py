@@ -9,9 +9,9 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError, MendableError, in_a_line
 from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.selection.baselines.names import FOLDED, OF_TRAINING_ROWS, fewest_rows
+from chaffinch.tasks.selection.baselines.names import fewest_rows
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.settings.methods import Dfs, Reselect
+from chaffinch.tasks.settings.methods import Reselect
 from chaffinch.tasks.settings.selection import Method, SelectionSettings
 
 PARTS = ("train", "mask_validation", "model_validation", "test")
@@ -62,7 +62,7 @@ class TooFewError(MendableError):
 
 def has_folds(settings: SelectionSettings) -> bool:
     """Return whether the training part is folded, for tuning or by the search."""
-    return settings.model.tuning != "none" or settings.method.kind in FOLDED
+    return settings.model.tuning != "none" or bool(settings.method.folded_parts)
 
 
 def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
@@ -76,30 +76,15 @@ def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Inde
     return np.array([max(1, folds), 1, 1, 1])
 
 
-def fewest_to_train_on(method: Method | Reselect, n_classes: int) -> int:
-    """Return how many training rows a method needs, however they are of classes, groups or times.
-
-    Parameters
-    ----------
-    method : Method or Reselect
-    n_classes : int
-        0 for regression.
-    """
-    if method.kind not in OF_TRAINING_ROWS:
-        return 1
-    fewest = fewest_rows(n_classes)
-    return max(fewest, method.order + 1) if isinstance(method, Dfs) else fewest
-
-
 def require_to_train_on(
     n_rows: int, method: Method | Reselect, y: Floats | Index, *, is_within: bool = False
 ) -> None:
     """Raise TooFewError unless the training part has as many rows as a method needs."""
     n_classes = int(y.max()) + 1 if np.issubdtype(y.dtype, np.integer) else 0
-    fewest = fewest_to_train_on(method, n_classes)
+    fewest = method.fewest_training_rows(n_classes)
     if n_rows < fewest:
         where = "an outer fold leaves" if is_within else "the parts leave"
-        lower = isinstance(method, Dfs) and n_rows >= fewest_rows(n_classes)
+        lower = n_rows >= fewest_rows(n_classes)  # then dfs asks for more
         others = (("take a lower order",) if lower else ()) + (
             (f"compare without {method.kind}",) if is_within else ()
         )

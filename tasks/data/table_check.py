@@ -37,8 +37,8 @@ from chaffinch.tasks.data.table_warnings import Findings
 from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.selection.core import Floats, Schema, Task
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.methods import AfsBm, Reselect
-from chaffinch.tasks.settings.selection import AtMost, Method, SelectionSettings
+from chaffinch.tasks.settings.methods import Reselect
+from chaffinch.tasks.settings.selection import SelectionSettings
 
 CONSTANT = "constant"
 EMPTY = "every value is missing"
@@ -137,7 +137,7 @@ def describe_table(
     features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
     _check_features(features, excluded, settings)
     _check_baseline(features, categories, settings)
-    for name in settings.method.start if isinstance(settings.method, AfsBm) else ():
+    for name in settings.method.named_features:
         _require_feature("start", name, features)
     if isinstance(settings.method, Reselect):
         gone = why_gone(settings.method, settings, features, excluded)
@@ -234,7 +234,7 @@ def _check_features(
         other = "every column is dropped or has another role; drop fewer, or give more"
         raise InputError(f"the table has no feature: {why if left_out else other}")
     lowest = max(1, len(set(settings.columns.keep)))
-    for size in _sizes(settings.method):
+    for size in settings.method.sizes:
         if not lowest <= size <= len(features):
             kept = f" ({lowest} are on the keep list)" if lowest > size else ""
             must = f"n_features must be in {lowest}..{len(features)} but is {size}{kept}"
@@ -271,12 +271,3 @@ def _require_feature(role: str, name: str, features: tuple[str, ...]) -> None:
     if name not in features:
         near = nearest(name, features) or f"; there are {quoted(features)}"
         raise InputError(f"{role} names {name!r}, which is no feature of the table{near}")
-
-
-def _sizes(method: Method | Reselect) -> list[int]:
-    """Return the numbers of features asked for; shares of all can never be out of range."""
-    if isinstance(method, Reselect):
-        return []
-    if isinstance(method, AtMost):
-        return [] if method.n_features is None else [method.n_features]
-    return [size for size in method.n_features or () if isinstance(size, int)]

@@ -39,7 +39,7 @@ from chaffinch.tasks.selection.baselines.names import BY_IMPORTANCE
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.losses import check_loss
 from chaffinch.tasks.settings.identity import identity, versions
-from chaffinch.tasks.settings.methods import Pefs, Reselect
+from chaffinch.tasks.settings.methods import Reselect
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.logging import logging_about
@@ -199,8 +199,7 @@ def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
     """Refuse what is wrong with model, loss or method whatever the table; InputError."""
-    if isinstance(settings.method, Pefs):
-        settings.method.check_memory()
+    settings.method.check_memory()
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with said_to_the_user():
         check_loss(settings.loss)

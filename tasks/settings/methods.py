@@ -1,6 +1,6 @@
-"""What can be set of PEFS, which trains a network and the probability of each feature."""
+"""The settings of each method, and what a method declares of itself."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -14,12 +14,14 @@ from pydantic import (
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.selection.baselines.names import (
+    OF_TRAINING_ROWS,
     PLAIN,
     REFITTING,
     SCORES,
     PlainName,
     RankingName,
     SequentialName,
+    fewest_rows,
 )
 from chaffinch.tasks.selection.dfs.limits import HIGHEST_ORDER, check_order_is_known
 from chaffinch.tasks.selection.errors import in_one_line
@@ -30,7 +32,36 @@ _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
 MOST_UNITS = 65_536  # of a hidden layer
 
 
-class Pefs(Settings):
+class MethodSettings(Settings):
+    """What every method declares of itself; none of it is a setting."""
+
+    takes_sizes: ClassVar[bool] = True  # whether it can be asked for a number of features
+    folded_parts: ClassVar[tuple[str, ...]] = ()  # parts of the rows that its search folds
+
+    @property
+    def named_features(self) -> tuple[str, ...]:
+        """Features that a setting names."""
+        return ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of features that are asked for; shares of all are left out."""
+        asked = getattr(self, "n_features", None) or ()
+        several = asked if isinstance(asked, tuple) else (asked,)
+        return tuple(size for size in several if isinstance(size, int))
+
+    def fewest_training_rows(self, n_classes: int) -> int:
+        """Return how many training rows the method needs; `n_classes` is 0 for regression."""
+        return 1
+
+    def check_memory(self) -> None:
+        """Refuse settings that need more memory than is free; InputError."""
+
+    def check_training_rows(self, n_rows: int) -> None:
+        """Refuse settings that need more training rows; InputError."""
+
+
+class Pefs(MethodSettings):
     """Probabilistic embedded feature selection: a network and the probability of each feature.
 
     Without penalties and without a number of features, a grid of penalties is swept.
@@ -93,7 +124,7 @@ class Pefs(Settings):
         with said_to_the_user():
             check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
 
-    def check_batch(self, n_rows: int) -> None:
+    def check_training_rows(self, n_rows: int) -> None:
         """Refuse a mini-batch of more rows than the `n_rows` to train on; InputError."""
         if self.batch_size is not None and self.batch_size > n_rows:
             raise InputError(
@@ -145,7 +176,7 @@ class Pefs(Settings):
 _Slack = Annotated[float, Field(ge=0)]
 
 
-class Gbmo(Settings):
+class Gbmo(MethodSettings):
     """General binary mask optimisation: remove features while the loss allows it."""
 
     model_config = ConfigDict(title="GBMO")
@@ -175,21 +206,29 @@ class Gbmo(Settings):
     )
 
 
-class Flbmo(Settings):
+class Flbmo(MethodSettings):
     """Fixed-length binary mask optimisation: remove features until a size is reached."""
 
     model_config = ConfigDict(title="FLBMO")
 
     kind: Literal["flbmo"] = setting(
-        "flbmo", 0, "Kind", "Fixed-length binary mask optimisation keeps the number it is told."
+        "flbmo",
+        0,
+        "Kind",
+        "Fixed-length binary mask optimisation keeps a fixed number of features.",
     )
     n_features: Sizes = SIZES
 
 
-class AfsBm(Settings):
+class AfsBm(MethodSettings):
     """Adaptive feature selection with binary masking: train and mask at random, in turn."""
 
     model_config = ConfigDict(title="AFS-BM")
+    takes_sizes = False  # masks are drawn at random: one of some size says nothing of that size
+
+    @property
+    def named_features(self) -> tuple[str, ...]:
+        return self.start
 
     kind: Literal["afs_bm"] = setting(
         "afs_bm",
@@ -263,7 +302,7 @@ Order = Annotated[
 ]
 
 
-class ByScore(Settings):
+class ByScore(MethodSettings):
     """What the rankings have in common: they keep the best.
 
     Without a size and a lowest score, `n_features` becomes the sizes that FLBMO tries.
@@ -310,6 +349,9 @@ class Ranking(ByScore):
 
     kind: PlainName = setting("anova_f", 0, "Kind", _said(*PLAIN))
 
+    def fewest_training_rows(self, n_classes: int) -> int:
+        return fewest_rows(n_classes) if self.kind in OF_TRAINING_ROWS else 1
+
 
 class Dfs(ByScore):
     """Differentiable feature selection: descend an estimated residual variance, ever fewer left."""
@@ -327,6 +369,9 @@ class Dfs(ByScore):
     steps: Count = setting(
         30, 4, "Steps", "How many there are each time that the number of features is halved."
     )
+
+    def fewest_training_rows(self, n_classes: int) -> int:
+        return max(fewest_rows(n_classes), self.order + 1)
 
 
 # Far beyond any use; a pull without a limit would leave the range of numbers.
@@ -364,7 +409,7 @@ def _within_one_standard_error(position: int) -> Any:
     )
 
 
-class Rfe(Settings):
+class Rfe(MethodSettings):
     """Recursive feature elimination: refit, drop the least important, and again."""
 
     model_config = ConfigDict(title="RFE")
@@ -374,10 +419,11 @@ class Rfe(Settings):
     step: Share = _STEP
 
 
-class Rfecv(Settings):
+class Rfecv(MethodSettings):
     """Recursive feature elimination that finds the size by cross-validation."""
 
     model_config = ConfigDict(title="RFECV")
+    folded_parts = ("train",)
 
     kind: Literal["rfecv"] = setting("rfecv", 0, "Kind", _refits_in_words("rfecv"))
     n_features: Count | None = _at_most(1)
@@ -385,7 +431,7 @@ class Rfecv(Settings):
     within_one_standard_error: bool = _within_one_standard_error(3)
 
 
-class Sequential(Settings):
+class Sequential(MethodSettings):
     """Sequential selection: add or remove one feature at a time, each by a refit."""
 
     model_config = ConfigDict(title="Sequential")
@@ -399,10 +445,11 @@ class Sequential(Settings):
     n_features: Sizes = SIZES
 
 
-class RobustElimination(Settings):
+class RobustElimination(MethodSettings):
     """Backward elimination by models that have seen masked rows, judged across folds."""
 
     model_config = ConfigDict(title="Robust elimination")
+    folded_parts = ("train", "mask_validation")
 
     kind: Literal["robust_elimination"] = setting(
         "robust_elimination", 0, "Kind", _refits_in_words("robust_elimination")
@@ -426,10 +473,11 @@ class RobustElimination(Settings):
         return self
 
 
-class ParticleSwarm(Settings):
+class ParticleSwarm(MethodSettings):
     """Binary particle swarm: masks that move towards the best that were found."""
 
     model_config = ConfigDict(title="Particle swarm")
+    takes_sizes = False  # masks are drawn at random: one of some size says nothing of that size
 
     kind: Literal["particle_swarm"] = setting(
         "particle_swarm", 0, "Kind", _refits_in_words("particle_swarm")
@@ -466,7 +514,7 @@ _REJECTIONS = ("Rejections", "How many features a round may try in vain to let r
 _Share = Annotated[float, Field(ge=0)]
 
 
-class Reselect(Settings):
+class Reselect(MethodSettings):
     """The search of a reselection, and the former set that it begins with."""
 
     model_config = ConfigDict(title="Reselection")

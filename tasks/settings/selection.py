@@ -75,12 +75,12 @@ Method = (
 )
 # Those that find the number of features themselves, and can be told a largest one.
 AtMost = Gbmo | AfsBm | Rfecv | ParticleSwarm
-_METHODS: dict[str, type[Method]]
-_METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORES, Ranking)}
-_METHODS |= {"dfs": Dfs, "rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
-_METHODS |= {"sequential_backward": Sequential, "robust_elimination": RobustElimination}
-_METHODS |= {"particle_swarm": ParticleSwarm}
-_METHODS |= {"pefs": Pefs}
+METHODS: dict[str, type[Method]]
+METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORES, Ranking)}
+METHODS |= {"dfs": Dfs, "rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
+METHODS |= {"sequential_backward": Sequential, "robust_elimination": RobustElimination}
+METHODS |= {"particle_swarm": ParticleSwarm}
+METHODS |= {"pefs": Pefs}
 
 
 def method_of(given: Any) -> Method:
@@ -89,9 +89,9 @@ def method_of(given: Any) -> Method:
         return given
     values = given if isinstance(given, dict) else {"kind": given}
     kind = values.get("kind", "gbmo")
-    if not isinstance(kind, str) or kind not in _METHODS:
-        raise InputError(f"method must be one of {', '.join(_METHODS)} but is {in_one_line(kind)}")
-    return _METHODS[kind](**values)
+    if not isinstance(kind, str) or kind not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)} but is {in_one_line(kind)}")
+    return METHODS[kind](**values)
 
 
 class ModelSettings(Settings):

@@ -101,8 +101,5 @@ MASKING = ("robust_elimination",)
 # Which always find the number of features without the model-validation rows.
 SIZED = ("rfecv", "particle_swarm")
 
-# Which judge by folds even where nothing is tuned.
-FOLDED = ("rfecv", "robust_elimination")
-
 # Which ask a fitted model for its importances, and so need one that has them.
 BY_IMPORTANCE = ("rfe", "rfecv")

@@ -87,6 +87,7 @@ def test_methods_are_compared_and_nothing_is_measured_twice(home, table):
     assert ended.stdout.splitlines()[-1] == f"Report: {report}"
     assert "anova_f, 3 features" in ended.stdout
     told = re.sub(r"[0-9]+(\.[0-9])? s\b", "# s", ended.stderr).splitlines()
+    told = [line for line in told if not re.search("(?<!done) after # s$", line)]  # if it is slow
     assert told[2:] == [
         "1/3 read table",
         "1/3 read table: done after # s",

@@ -1,17 +1,26 @@
 """Options made from settings: what is typed reaches the settings, all of it."""
 
+import json
+import re
 from functools import partial
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from chaffinch import InputError
-from chaffinch.flows.cli.commands import exit_code
-from chaffinch.flows.cli.options import COMPARISON, SELECTION, SHUFFLE, nested, settings_options
+from chaffinch import Gbmo, InputError
+from chaffinch.flows.cli.commands import cli, exit_code
+from chaffinch.flows.cli.options import (
+    COMPARISON,
+    SELECTION,
+    SHUFFLE,
+    nested,
+    settings_options,
+    values_of,
+)
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings.descent import ShuffleSettings
-from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.settings.selection import METHODS, SelectionSettings, method_of
 
 
 @click.command()
@@ -101,3 +110,55 @@ def test_of_two_flags_that_go_against_each_other_one_is_given(typed, is_zero_bas
         assert str(said) == ("--zero-based and --one-based go against each other; give one of them")
     else:
         assert said.args[0].zero_based is is_zero_based
+
+
+def settings_by(*typed, method="gbmo"):
+    """Return what --set options make of a method."""
+    return method_of({"kind": method, **values_of(type(method_of(method)), typed)})
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_every_setting_of_every_method_is_given_by_its_name(kind: str) -> None:
+    method = method_of(kind)
+    for name, value in method.model_dump(exclude={"kind", "start"}).items():
+        if value is None:
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        assert settings_by(f"{name.replace('_', '-')}={text}", method=kind) == method
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (("slacks=0.01",), Gbmo(slacks=(0.01,))),
+        (("slacks=0.01, 0.05", "drift-cap=0.1"), Gbmo(slacks=(0.01, 0.05), drift_cap=0.1)),
+        (("n_features=7",), Gbmo(n_features=7)),
+    ],
+)
+def test_settings_of_a_method_are_typed_as_name_and_value(typed, expected) -> None:
+    assert settings_by(*typed) == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("slacks",), "--set must be NAME=VALUE, as in slacks=0.01,0.05, but is 'slacks'"),
+        (("=1",), "--set must be NAME=VALUE"),
+        (("drift_cap=1", "drift-cap=2"), "--set gives drift_cap twice; give it once"),
+        (("slack=0.1",), "there is no setting 'slack'; nearest: slacks"),
+        (("slacks=low",), "slacks must be a number but is 'low'"),
+        (("slacks=-1",), "slacks must be at least 0.0 but is"),
+        (("penalties=0.1",), "there is no setting 'penalties'"),
+    ],
+)
+def test_settings_of_a_method_that_cannot_be_are_one_line(typed, message) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        settings_by(*typed)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_methods_lists_the_settings_of_each(kind: str) -> None:
+    listed = CliRunner().invoke(cli, ["methods", "--json"])
+    assert kind in json.loads(listed.stdout)
+    own = CliRunner().invoke(cli, ["methods", kind, "--json"])
+    assert set(json.loads(own.stdout)) == {*type(method_of(kind)).model_fields} - {"kind"}
