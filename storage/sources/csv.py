@@ -23,6 +23,8 @@ import pyarrow.csv
 from chaffinch.storage.datasets.column_names import check_columns
 from chaffinch.storage.errors import InputError
 
+TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+
 
 @dataclass(frozen=True)
 class Header:
@@ -139,7 +141,7 @@ def read_delimited(path: Path, kind: str, categorical: Collection[str] = ()) -> 
     return _without_unnamed_index(table, path.name)
 
 
-def bytes_of_columns(path: Path, kind: str) -> dict[str, int]:
+def text_column_bytes(path: Path, kind: str) -> dict[str, int]:
     """Return the bytes of each column's fields, each with what parts it from the next."""
     try:
         text = _open(path, kind)

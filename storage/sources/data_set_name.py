@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import LONGEST_STEM, check_name
-from chaffinch.storage.sources import Source, source_name
-from chaffinch.storage.sources.addresses import PARQUET_ENDINGS, TEXT_ENDINGS
+from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources.csv import TEXT_ENDINGS
+from chaffinch.storage.sources.parquet import PARQUET_ENDINGS
 
 _ENDINGS = (*TEXT_ENDINGS, ".gz", *PARQUET_ENDINGS)
-_IN_MEMORY = ("DataFrame", "Table")  # what `source_name` says of tables without a name
+_IN_MEMORY = ("DataFrame", "Table")  # names of sources in memory
 
 
-def name_of_data_set(source: Source, name: str | None, remedy: str) -> str:
+def name_of_data_set(data: Any, name: str | None, remedy: str) -> str:
     """Return what the data set is called that a source belongs to."""
     if name is not None:
         return check_name(name, LONGEST_STEM)
-    return name_of_table(source_name(source), remedy)
+    return name_of_table(source_of(data).name, remedy)
 
 
 def name_of_table(label: str, remedy: str) -> str:
@@ -35,7 +37,7 @@ def name_of_table(label: str, remedy: str) -> str:
     Parameters
     ----------
     label : str
-        As `chaffinch.storage.sources.source_name` gives it.
+        Name of a source.
     remedy : str
         How to give a name instead.
 
