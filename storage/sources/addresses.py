@@ -23,7 +23,7 @@ TAKEN = (
 
 
 def _any_case(word: str) -> str:
-    """Return a pattern of a word, for those who know no flags, as the form in a browser."""
+    """Return a pattern without flags for a word in any case, as browsers need it."""
     return "".join(f"[{letter.upper()}{letter}]" if letter.isalpha() else letter for letter in word)
 
 
@@ -43,11 +43,7 @@ _SHOWN = 40
 def scheme_of(data: Any) -> str | None:
     """Return the scheme of an address, such as ``s3``; empty for a path, None for other objects.
 
-    Raises
-    ------
-    InputError
-        If it is empty text, holds the character of code 0, or is an address that holds a secret or
-        lacks a slash.
+    Raises InputError for empty text, the character of code 0, and an address with a secret.
     """
     if not isinstance(data, str | os.PathLike):
         return None
@@ -85,10 +81,8 @@ def secret_message(what: str) -> str:
     )
 
 
-# Credentials: read from the environment when they are needed, and kept nowhere.
-#
-# No setting, address or file holds one, so that none can come back out of a log, a contract or a
-# report. A door may know of another place to look in where the environment has nothing.
+# Credentials are read from the environment when they are needed, and kept nowhere: no setting,
+# address or file holds one, so none ends up in a log, a contract or a report.
 
 LookUp = Callable[[str], str | None]  # the name of a variable -> its value
 
@@ -99,7 +93,7 @@ _places: ContextVar[tuple[LookUp, ...]] = ContextVar("places", default=(os.envir
 
 @contextmanager
 def looked_up_too(look_up: LookUp) -> Iterator[None]:
-    """Ask `look_up` as well, for what the environment does not have."""
+    """Look up inside what the environment does not have with `look_up`."""
     before = _places.set((*_places.get(), look_up))
     try:
         yield
@@ -116,7 +110,7 @@ def credentials(first: str, *others: str) -> tuple[str | None, ...]:
 
 
 def without(text: str, secrets: Iterable[str | None]) -> str:
-    """Return text in which no secret stands any more."""
+    """Return text with every secret replaced."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, _HIDDEN)

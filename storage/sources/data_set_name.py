@@ -1,7 +1,4 @@
-"""What a data set is called: in promotions, when newer rows are announced, and in what is served.
-
-One rule for all of them, so that what is announced as `orders` is what was promoted as `orders`.
-"""
+"""The name of a data set: one rule for promotions, announcements and deployments."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _IN_MEMORY = ("DataFrame", "Table")  # names of sources in memory
 
 
 def name_of_data_set(data: Any, name: str | None, remedy: str) -> str:
-    """Return what the data set is called that a source belongs to."""
+    """Return the name of the data set that a source belongs to."""
     if name is not None:
         return check_name(name, LONGEST_STEM)
     return name_of_table(source_of(data).name, remedy)
@@ -29,17 +26,9 @@ def name_of_data_set(data: Any, name: str | None, remedy: str) -> str:
 def name_of_table(label: str, remedy: str) -> str:
     """Return the name of a data set from that of a table.
 
-    It is the last level of the path or key, or the table in the database, without the endings that
-    say how it is read: ``orders.v2.csv.gz`` is ``orders.v2``, and the folder ``orders.parquet`` is
-    ``orders``. Whatever is no letter or digit of ASCII, dot or dash becomes an underscore, none of
-    these stands at an end, and what is over 115 is cut off.
-
-    Parameters
-    ----------
-    label : str
-        Name of a source.
-    remedy : str
-        How to give a name instead.
+    Endings of formats are removed: ``orders.v2.csv.gz`` becomes ``orders.v2``. Characters except
+    ASCII letters, digits, dots and dashes become underscores, none of them at either end, and the
+    name is cut at 115. `label` is the name of a source, and `remedy` shows how to give another.
 
     Raises
     ------
@@ -58,11 +47,11 @@ def name_of_table(label: str, remedy: str) -> str:
 
 
 def as_name(text: str) -> str:
-    """Return the nearest to a text that can be a name; empty where nothing of it can."""
+    """Return the text with invalid characters replaced; may be empty."""
     return re.sub(r"[^A-Za-z0-9.-]+", "_", text).strip("._-")
 
 
 def other_name(name: str, what: str) -> str:
-    """Return a name like another that tells what is different, such as ``orders-churned``."""
+    """Return a name with a suffix for the difference, such as ``orders-churned``."""
     different = as_name(what)[:40] or "other"
     return f"{name[: LONGEST_STEM - 1 - len(different)]}-{different}"

@@ -38,7 +38,7 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]:
-    """Return those names in a folder that are of Parquet files, in order."""
+    """Return the sorted names of the Parquet files among the entries of a folder."""
     seen = sorted(entry for entry in entries if entry[0][0] not in "._")
     inner = [name for name, is_folder in seen if is_folder]
     if inner:
@@ -53,7 +53,7 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
 
 
 def read_parquet(files: Sequence[Path]) -> pa.Table:
-    """Read files of one schema, one after the other."""
+    """Read files of one schema in order."""
     tables: list[pa.Table] = []
     for path in files:
         try:

@@ -44,18 +44,10 @@ _OF_CONTENT = ("ETag", "Content-Length", "Last-Modified")
 
 @dataclass(frozen=True)
 class S3Source(Source):
-    """An object, or a folder of Parquet objects, in S3-compatible storage.
-
-    Attributes
-    ----------
-    bucket : str
-        Name of the bucket.
-    key : str
-        Key of the object or folder without a slash at either end; empty for the bucket itself.
-    """
+    """An object, or a folder of Parquet objects, in S3-compatible storage."""
 
     bucket: str
-    key: str
+    key: str  # without a slash at either end; empty for the bucket itself
     read_once = True
     has_header = True
 

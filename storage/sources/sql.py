@@ -1,8 +1,8 @@
 """Tables and queries in databases, read through SQLAlchemy in batches.
 
-PostgreSQL sends rows as they are asked for (a cursor on the server), so that beside the Arrow
-table no more than a batch is held. Nothing is written: only a SELECT is sent, the transaction is
-read-only where the database knows that (PostgreSQL, SQLite), and it is never committed.
+PostgreSQL sends rows on demand (a cursor on the server), so that at most one batch is held in
+addition to the Arrow table. Nothing is written: only a SELECT is sent, the transaction is
+read-only in PostgreSQL and SQLite, and it is never committed.
 """
 
 from __future__ import annotations
@@ -63,23 +63,14 @@ _TYPES: dict[type, pa.DataType] = {
 class SqlSource(Source):
     """A table in a database, or the result of a query.
 
-    Attributes
-    ----------
-    text : str
-        URL of SQLAlchemy, ``#``, and a table or SELECT. ``?password_from=NAME`` in the URL is the
-        variable that holds the password: it must contain PASSWORD or be listed by the operator in
-        CHAFFINCH_PASSWORD_NAMES, or an address could send any variable to any host.
-    url : sqlalchemy.URL
-        The database, without a password.
-    query : str
-        A table, perhaps with its schema, as in ``shop.orders``; or a SELECT.
-    password_from : str or None
-        Name of the variable that holds the password.
+    ``?password_from=NAME`` in the URL names the variable that holds the password. The name must
+    contain PASSWORD or be listed by the operator in CHAFFINCH_PASSWORD_NAMES; otherwise an address
+    could send any variable to any host.
     """
 
-    text: str
+    text: str  # URL of SQLAlchemy, #, and the query
     url: sa.URL
-    query: str
+    query: str  # a table, as in shop.orders, or a SELECT
     password_from: str | None
     read_once = True
 
