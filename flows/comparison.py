@@ -30,7 +30,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     prepare_logs,
     table_flow,
 )
-from chaffinch.storage.sources import check_source
+from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.tasks.comparing.run import STEPS, ComparisonResult, compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -102,15 +102,16 @@ def comparison(
     TimeLimitError
         If it takes longer than its limits allow.
     """
-    for source in data:
-        check_source(source)
+    sources = [source_of(table) for table in data]
+    for source in sources:
+        source.check()
     for model in settings.models:
         check_settings(settings.selection(model, 0))
     prepare_logs()
-    within = within_limits(limits, data, execution.store)
+    within = within_limits(limits, sources, execution.store)
     with within as through, looked_up_too(from_block):
         run = compare_methods(
-            data,
+            sources,
             settings,
             execution,
             time_budget=None if time_budget is None else 60 * time_budget,

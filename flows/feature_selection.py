@@ -23,7 +23,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     prepare_logs,
     table_flow,
 )
-from chaffinch.storage.sources import check_source
+from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.tasks.pipeline.run import check_settings, select_features
 from chaffinch.tasks.pipeline.stage import steps_of
@@ -79,15 +79,16 @@ def feature_selection(
     TimeLimitError
         If it takes longer than its limits allow.
     """
-    data_set = shown_as(data, promotion)
-    check_source(data)
+    source = source_of(data)
+    data_set = shown_as(source, promotion)
+    source.check()
     check_settings(settings)
-    check_promotion(data, settings, execution.store, promotion)
+    check_promotion(source, settings, execution.store, promotion)
     prepare_logs()
-    within = within_limits(limits, [data], execution.store, promotion)
+    within = within_limits(limits, [source], execution.store, promotion)
     with within as through, looked_up_too(from_block):
         run = select_features(
-            data,
+            source,
             settings,
             execution,
             through=through,

@@ -24,7 +24,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     prepare_logs,
     table_flow,
 )
-from chaffinch.storage.sources import check_source
+from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.tasks.pipeline.run import check_settings, select_features
 from chaffinch.tasks.pipeline.stage import steps_of
@@ -97,15 +97,16 @@ def reselection(
         If it takes longer than its limits allow.
     """
     selection = settings_of(read_former(former, execution.store), settings)
-    data_set = shown_as(data, promotion)
-    check_source(data)
+    source = source_of(data)
+    data_set = shown_as(source, promotion)
+    source.check()
     check_settings(selection)
-    check_promotion(data, selection, execution.store, promotion)
+    check_promotion(source, selection, execution.store, promotion)
     prepare_logs()
-    within = within_limits(limits, [data], execution.store, promotion)
+    within = within_limits(limits, [source], execution.store, promotion)
     with within as through, looked_up_too(from_block):
         run = select_features(
-            data,
+            source,
             selection,
             execution,
             through=through,

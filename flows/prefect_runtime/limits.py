@@ -42,7 +42,7 @@ class TimeLimitError(TimeoutError):
 @contextmanager
 def within_limits(
     limits: LimitSettings | None,
-    data: Sequence[str],
+    data: Sequence[Any],
     store: Path,
     promotion: PromotionSettings | None = None,
 ) -> Iterator[Through]:
@@ -65,7 +65,7 @@ def within_limits(
 
 
 def data_sets(
-    limits: LimitSettings, data: Sequence[str], promotion: PromotionSettings | None
+    limits: LimitSettings, data: Sequence[Any], promotion: PromotionSettings | None
 ) -> list[str]:
     """Return the names of the data sets that tables belong to, in their order."""
     given = limits.data_set or (promotion.name if promotion is not None else None)

@@ -24,7 +24,7 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.storage.sources import source_name
+from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set, name_of_table
 from chaffinch.tasks.promotion.difference import Difference
 from chaffinch.tasks.promotion.gate import decide
@@ -68,7 +68,7 @@ def shown_as(data: Any, promotion: PromotionSettings | None) -> str:
     """Return the name that the artifacts of a run are kept under: its data set's, if it has one."""
     if promotion is not None and promotion.name:
         return promotion.name
-    label = source_name(data)
+    label = source_of(data).name
     try:
         return name_of_table(label, "promotion.name: orders")
     except InputError:

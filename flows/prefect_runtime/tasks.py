@@ -18,7 +18,7 @@ from pydantic import Field, WithJsonSchema
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
 from chaffinch.flows.prefect_runtime.log_lines import say_in_lines
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import source_name
+from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import SECRET
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
@@ -73,7 +73,7 @@ def name_in_title(source: str) -> str:
     is for the flow to refuse a source, and to say why.
     """
     try:
-        name = source_name(source)
+        name = source_of(source).name
     except InputError:
         return "unnamed"
     return name if name.strip() and name.isprintable() else "unnamed"
@@ -87,7 +87,7 @@ class TableFlow(Flow[P, R]):
         data = parameters.get("data")
         for source in data if isinstance(data, list) else [data]:
             if isinstance(source, str):
-                source_name(source)
+                source_of(source)  # refuses a secret
         return super().serialize_parameters(parameters)
 
 

@@ -30,9 +30,8 @@ from chaffinch.flows.serving.runner import serve_until_stopped
 from chaffinch.storage.datasets.column_names import check_known, nearest
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.store import Store
-from chaffinch.storage.sources import check_source
-from chaffinch.storage.sources.addresses import from_anywhere, looked_up_too
-from chaffinch.storage.sources.column_info import column_names
+from chaffinch.storage.sources import Source, source_of
+from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import check_settings
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
@@ -44,8 +43,9 @@ NAMED = "--name orders"
 
 def announce(data: str, name: str | None = None) -> str:
     """Announce new data to the Prefect server, and return as what; warn if no deployment starts."""
-    check_source(data)
-    name = name_of_data_set(data, name, NAMED)
+    source = source_of(data)
+    source.check()
+    name = name_of_data_set(source, name, NAMED)
     resource = resource_of(name)
     if server_url() is None:
         raise InputError(
@@ -56,7 +56,7 @@ def announce(data: str, name: str | None = None) -> str:
         Event(
             event=NEW_DATA,
             resource=Resource({"prefect.resource.id": resource}),
-            payload={"path": from_anywhere(data)},
+            payload={"path": source.address},
         )
     )
     deployment = f"{ON_NEW_DATA}-{name}"
@@ -98,23 +98,26 @@ def serve_flows(
 
     Makes the automations that the server lacks as well; see `chaffinch.flows.serving.automations`.
     """
-    check_source(data)
+    source = source_of(data)
+    source.check()
     check_settings(settings)
-    called = _name_that_can_be_served(data, name)
+    called = _name_that_can_be_served(source, name)
     schedule = _schedule(cron, timezone)
     check_server("serving")
     with looked_up_too(from_block):
-        check_known([settings.target, *settings.columns.named], column_names(data))
+        check_known([settings.target, *settings.columns.named], source.columns())
     Store.open(execution.store)  # or every night would fail by it
-    # another process may run what is asked for on demand, and in another folder
-    data = from_anywhere(data)
+    address = source.address  # another process, in another folder, may run the flows on demand
     execution = execution.model_copy(update={"store": execution.store.absolute()})
     limited = (limits or LimitSettings()).model_dump(mode="json")
-    common = {"execution": execution.model_dump(mode="json"), "limits": limited}
-    selecting = {**common, "data": data, "settings": settings.model_dump(mode="json")}
+    common: dict[str, Any] = {
+        "execution": execution.model_dump(mode="json"),
+        "limits": limited,
+    }
+    selecting = {**common, "data": address, "settings": settings.model_dump(mode="json")}
     comparing = {
         **common,
-        "data": [data],
+        "data": [address],
         "settings": {"target": settings.target},
         "limits": {**limited, "timeout": None, "stage_timeout": None},
     }
@@ -129,14 +132,14 @@ def serve_flows(
                 _deployment(feature_selection, ON_DEMAND, selecting),
                 *_of_data_set(called, unasked, schedule),
                 _deployment(comparison, ON_DEMAND, comparing),
-                _deployment(reselection, ON_DEMAND, {**common, "data": data}),
+                _deployment(reselection, ON_DEMAND, {**common, "data": address}),
                 _deployment(differentiable_selection, ON_DEMAND, {}),
             ]
         )
 
 
-def _name_that_can_be_served(data: str, name: str | None) -> str:
-    called = name_of_data_set(data, name, NAMED)
+def _name_that_can_be_served(source: Source, name: str | None) -> str:
+    called = name_of_data_set(source, name, NAMED)
     if called.endswith(".py"):  # which would be another's then
         raise InputError(
             f"data set {called!r} cannot be served, as Prefect takes .py off the names of "

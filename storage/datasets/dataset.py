@@ -12,6 +12,7 @@ import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,12 +44,7 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.memory import give_back
-from chaffinch.storage.sources import (
-    Source,
-    read_source,
-    says_what_is_text,
-    source_fingerprint,
-)
+from chaffinch.storage.sources import source_of
 
 __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
 
@@ -136,7 +132,7 @@ class Dataset:
 
 
 def ingest(
-    source: Source,
+    data: Any,
     folder: Path,
     *,
     categorical: Collection[str] = (),
@@ -152,9 +148,10 @@ def ingest(
     What became of a file is noted by the SHA-256 of its bytes, of these arguments and of the rules
     of reading, so that the same file is not parsed twice. A table in memory is.
     """
-    fingerprint = source_fingerprint(source)
+    source = source_of(data)
+    fingerprint = source.fingerprint()
     asked = [sorted(set(names)) for names in (categorical, numeric, drop)]
-    if labels is None or labels in numeric or not says_what_is_text(source):
+    if labels is None or labels in numeric or not source.has_types():
         labels = None
     else:
         asked.append([labels])
@@ -167,7 +164,7 @@ def ingest(
             logger.info("%s is to be read: no such file was read before", source)
         except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
-    table = read_source(source, categorical, drop=drop)
+    table = source.read(categorical, drop=drop)
     lacking = set(may_lack).difference(table.column_names)
     categorical, numeric, drop = (
         [name for name in names if name not in lacking] for names in (categorical, numeric, drop)

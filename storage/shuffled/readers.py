@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.shuffled.row_blocks import MOST_COLUMNS, NameRow, Piece, by_names
 from chaffinch.storage.shuffled.table import check_not_shuffled
-from chaffinch.storage.sources import reading
+from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.parquet import WIDE, check_same_columns
 
 _LARGEST_WHOLE = 2**53  # that float64 holds with all those below

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json, path_from
 from chaffinch.storage.shuffled.row_blocks import by_names, check_rows, check_sparse
-from chaffinch.storage.sources import reading
+from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.parquet import WIDE, begins_as_parquet
 
 FOOTER, FORMAT = b"chaffinch", "chaffinch shuffled table"

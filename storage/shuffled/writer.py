@@ -32,8 +32,9 @@ from chaffinch.storage.files import (
 from chaffinch.storage.shuffled.readers import common_type, opened, parquet_pieces, svmlight_pieces
 from chaffinch.storage.shuffled.row_blocks import Kind, Piece, by_names, check_no_mask, target_array
 from chaffinch.storage.shuffled.table import FOOTER, FORMAT, ShuffledTable, open_shuffled
-from chaffinch.storage.sources import reading, source_name
-from chaffinch.storage.sources.addresses import place_of
+from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources.addresses import scheme_of
+from chaffinch.storage.sources.files import FileSource, reading
 from chaffinch.storage.sources.parquet import begins_as_parquet, parquet_files
 
 # Rows in a random order, however many there are: sorted by a hash of their number, on the disk.
@@ -419,14 +420,14 @@ def _paths(source: Sources) -> list[Path]:
         raise InputError("the source must be at least one file but is none; name one")
     files: list[Path] = []
     for one in given:
-        place = place_of(one)
-        if not isinstance(place, Path):
+        file = FileSource.of(one, scheme_of(one))
+        if file is None:
             raise InputError(
-                f"{source_name(one)} must be a file on this disk, as it is read piece by piece, "
+                f"{source_of(one).name} must be a file on this disk, as it is read piece by piece, "
                 "but is elsewhere or none; copy it here first"
             )
-        with reading(place):
-            files.append(place)
+        with reading(file.path):
+            files.append(file.path)
     return files
 
 

@@ -1,6 +1,6 @@
-"""Delimited text: CSV and its relatives, read by all threads with types that every row allows.
+"""Delimited text: CSV, TSV and semicolons, read by all threads.
 
-Nothing that the text says is lost on the way: whole numbers with leading zeros stay text.
+Each column has the narrowest type that all its rows allow; integers with leading zeros stay text.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -23,33 +24,25 @@ import pyarrow.csv
 from chaffinch.storage.datasets.column_names import check_columns
 from chaffinch.storage.errors import InputError
 
+TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+
 
 @dataclass(frozen=True)
 class Header:
-    """What the first line that is not blank says.
+    """The first line that is not blank."""
 
-    Attributes
-    ----------
-    names : list of str
-        Of the columns, in their order. The first is empty where pandas wrote an unnamed index.
-    delimiter : str
-        What parts one field from the next.
-    n_characters : int
-        How long the line is.
-    """
-
-    names: list[str]
+    names: list[str]  # the first is empty for an unnamed index of pandas
     delimiter: str
     n_characters: int
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns but an unnamed index."""
+        """Names of the columns without an unnamed index."""
         return self.names if self.names[0] else self.names[1:]
 
 
 def read_header(file: Any, name: str, kind: str) -> Header:
-    """Read the header of a text file, and nothing behind it."""
+    """Read the header of an open text file, and no rows."""
     magic = file.read(4)
     file.seek(0)
     if magic == b"PAR1":
@@ -57,7 +50,7 @@ def read_header(file: Any, name: str, kind: str) -> Header:
     if magic[:2] == b"\x1f\x8b" and not name.lower().endswith(".gz"):
         raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {kind}.gz")
     packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
-    # bytes that are no UTF-8 may follow the header: they are found with the rows
+    # bytes after the header that are not UTF-8 are found when the rows are read
     text = io.TextIOWrapper(packed, "utf-8-sig", errors="surrogateescape", newline="")
     try:
         header = _read(text, name, kind)
@@ -84,7 +77,7 @@ def _read(text: io.TextIOWrapper, name: str, kind: str) -> Header:
         delimiter = "\t"
     else:
         delimiter = ";" if ";" in first and "," not in first else ","
-    text.seek(0)  # a name in quotes may go on in the next line
+    text.seek(0)  # a name in quotes may contain line breaks
     try:
         names = next(row for row in csv.reader(text, delimiter=delimiter) if row)
     except csv.Error as error:
@@ -96,7 +89,7 @@ def _no_text(name: str) -> str:
     return f"the header of {name} is not UTF-8 text; save the table as CSV in UTF-8"
 
 
-# bytes a thread parses at a time: each block makes a chunk of every column, and some are in work
+# bytes that a thread parses at a time: each block makes a chunk of every column
 _LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
 _MOST_GUESSES = 8
 # pandas takes two words for missing that pyarrow does not
@@ -104,68 +97,33 @@ _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 
 
 def read_delimited(path: Path, kind: str, categorical: Collection[str] = ()) -> pa.Table:
-    """Read a text file with a header line.
-
-    Parameters
-    ----------
-    path : Path
-        UTF-8 text; unpacked on the way where it ends in ``.gz``.
-    kind : ".csv", ".tsv" or ".txt"
-        Fields are parted by tabs in .tsv, and in .txt with a tab in the header; otherwise by
-        commas, or by semicolons if the header has those and no comma.
-    categorical : collection of str
-        Columns that stay text though all their rows are numbers, or true and false.
-
-    Returns
-    -------
-    pyarrow.Table
-        Columns typed by all their rows; see Notes of `chaffinch.storage.sources.read_source`.
-
-    Raises
-    ------
-    InputError
-        If it is empty, damaged or not UTF-8, or a row has too few or too many fields.
-    """
-    try:
-        text = _open(path, kind)
+    """Read UTF-8 text with a header; `categorical` columns of numbers stay text."""
+    with _open(path, kind) as text:
         table = _read_guessing(text, categorical)
-    except pa.ArrowInvalid as error:
-        raise InputError(_first_bad_row(text, error)) from error
-    except PermissionError:
-        raise
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path.name} is damaged ({error}); write it again") from error
     _check_utf8(table, text)
     return _without_unnamed_index(table, path.name)
 
 
-def bytes_of_columns(path: Path, kind: str) -> dict[str, int]:
-    """Return the bytes of each column's fields, each with what parts it from the next."""
-    try:
-        text = _open(path, kind)
+def text_column_bytes(path: Path, kind: str) -> dict[str, int]:
+    """Return the size of each column's fields in bytes, delimiters included."""
+    with _open(path, kind) as text:
         found = {name: len(name.encode()) + 1 for name in text.names}
         with pa.csv.open_csv(path, **text.options(), convert_options=text.as_it_is) as stream:
             for batch in stream:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
                     found[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
-    except pa.ArrowInvalid as error:
-        raise InputError(_first_bad_row(text, error)) from error
-    except PermissionError:
-        raise
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path.name} is damaged ({error}); write it again") from error
     found.pop("", None)  # an unnamed index
     return found
 
 
 @dataclass(frozen=True)
 class _Text:
-    """A text file and what its header says."""
+    """A text file and how to parse it."""
 
     path: Path
     delimiter: str
     names: list[str]
-    block: int
+    block: int  # bytes
 
     @property
     def as_it_is(self) -> pa.csv.ConvertOptions:
@@ -185,16 +143,26 @@ def _conversion(options: dict[str, Any]) -> pa.csv.ConvertOptions:
     return pa.csv.ConvertOptions(strings_can_be_null=True, null_values=_MISSING, **options)
 
 
-def _open(path: Path, kind: str) -> _Text:
-    with path.open("rb") as file:
-        header = read_header(file, path.name, kind)
-    block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(header.names)), _MOST_BLOCK)
-    # a row must fit into a block, and very wide tables have very long headers
-    return _Text(path, header.delimiter, header.names, max(block, 16 * header.n_characters))
+@contextmanager
+def _open(path: Path, kind: str) -> Iterator[_Text]:
+    """Read the header, and raise errors inside as InputError."""
+    try:
+        with path.open("rb") as file:
+            header = read_header(file, path.name, kind)
+        block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(header.names)), _MOST_BLOCK)
+        # a row must fit into a block, and very wide tables have very long headers
+        text = _Text(path, header.delimiter, header.names, max(block, 16 * header.n_characters))
+        yield text
+    except pa.ArrowInvalid as error:
+        raise InputError(_first_bad_row(text, error)) from error
+    except PermissionError:
+        raise
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name} is damaged ({error}); write it again") from error
 
 
 class _OtherTypes(Exception):  # noqa: N818 - no error: a guess was wrong
-    """Columns that were taken for whole numbers: those with leading zeros, those of other types."""
+    """Columns guessed as integers that have leading zeros or other types."""
 
     def __init__(self, with_zeros: set[str], others: set[str]) -> None:
         super().__init__(with_zeros, others)
@@ -202,9 +170,9 @@ class _OtherTypes(Exception):  # noqa: N818 - no error: a guess was wrong
 
 
 def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
-    """Read with the types of the first block, and mend the guess where a later row differs.
+    """Read with the types of the first block; read again where a later row has another type.
 
-    Left to itself, pyarrow holds the whole text until every type is certain.
+    pyarrow alone would hold the whole text until every type is certain.
     """
     with pa.csv.open_csv(text.path, **text.options(), convert_options=_conversion({})) as stream:
         types = {field.name: field.type for field in stream.schema}
@@ -238,7 +206,7 @@ def _inferred(text: _Text, columns: set[str]) -> dict[str, pa.DataType]:
 def _with_text(
     types: dict[str, pa.DataType], categorical: Collection[str]
 ) -> dict[str, pa.DataType]:
-    """Return the types with text for categories that would lose how they are written."""
+    """Return the types, with text for categories whose spelling would be lost."""
     loses = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
 
     def is_text(name: str, kind: pa.DataType) -> bool:
@@ -249,7 +217,7 @@ def _with_text(
 
 
 def _read_typed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
-    """Read with these types, whole numbers by way of their text, which alone shows their zeros."""
+    """Read with these types; integers are read as text first, to find leading zeros."""
     schema = pa.schema(types.items())
     whole = {i: field.name for i, field in enumerate(schema) if pa.types.is_integer(field.type)}
     as_read = types | dict.fromkeys(whole.values(), pa.string())
@@ -277,7 +245,7 @@ def _read_typed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
 
 
 def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:
-    """Return whole numbers, and whether one has leading zeros, which are lost with its text."""
+    """Return integers, and whether any has leading zeros."""
     try:
         numbers = texts.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -290,7 +258,7 @@ def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:
 
 
 def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
-    """Return the message for text that cannot be parsed; only one thread counts its rows."""
+    """Return the message for text that cannot be parsed; only one thread counts rows."""
     options = text.options()
     options["read_options"].use_threads = False
     try:
@@ -315,7 +283,7 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
 
 
 def _without_unnamed_index(table: pa.Table, name: str) -> pa.Table:
-    """Leave out the first column where its name is empty and each row has a value of its own."""
+    """Leave out the first column if its name is empty and its values are unique."""
     if table.column_names[0]:
         return table
     if pc.count_distinct(table.column(0), mode="all").as_py() < len(table):

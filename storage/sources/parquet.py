@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -12,8 +14,8 @@ import pyarrow.parquet
 from chaffinch.storage.datasets.column_names import check_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import check_regular
-from chaffinch.storage.sources.addresses import PARQUET_ENDINGS
 
+PARQUET_ENDINGS = (".parquet", ".pq")
 # Options of ParquetFile, which refuses a footer with lists of more than a million by default.
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
 
@@ -36,7 +38,7 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]:
-    """Return those names in a folder that are of Parquet files, in order."""
+    """Return the sorted names of the Parquet files among the entries of a folder."""
     seen = sorted(entry for entry in entries if entry[0][0] not in "._")
     inner = [name for name, is_folder in seen if is_folder]
     if inner:
@@ -51,7 +53,7 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
 
 
 def read_parquet(files: Sequence[Path]) -> pa.Table:
-    """Read files of one schema, one after the other."""
+    """Read files of one schema in order."""
     tables: list[pa.Table] = []
     for path in files:
         try:
@@ -68,6 +70,43 @@ def read_parquet(files: Sequence[Path]) -> pa.Table:
             check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
         tables.append(table)
     return pa.concat_tables(tables, promote_options="permissive")
+
+
+def parquet_columns(file: Any, name: str) -> list[str]:
+    """Return the names of the columns of an open file, from its footer."""
+    try:
+        schema = pa.parquet.ParquetFile(file, **WIDE).schema_arrow
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{name} is no readable Parquet file: {error}") from error
+    check_columns(schema.names, name)
+    return list(without_unnamed_index(schema.empty_table()).column_names)
+
+
+def parquet_column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
+    """Return the compressed size of each column over all files, from their footers."""
+    found: Counter[str] = Counter()
+    for name, file in files:
+        try:
+            with pa.parquet.ParquetFile(file) as parquet:
+                metadata, schema = parquet.metadata, parquet.schema_arrow
+        except (MemoryError, PermissionError):
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{name} is no readable Parquet file: {error}") from error
+        columns = [field.name for field in schema for _ in range(_n_stored(field.type))]
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for i, column in enumerate(columns):
+                found[column] += group.column(i).total_compressed_size
+    return found
+
+
+def _n_stored(kind: pa.DataType) -> int:
+    """Return how many columns of plain values Parquet stores a nested column as."""
+    if not pa.types.is_nested(kind):
+        return 1
+    return sum(_n_stored(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def without_unnamed_index(table: pa.Table) -> pa.Table:

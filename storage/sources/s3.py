@@ -1,8 +1,8 @@
-"""Tables in S3-compatible storage: what is there, a copy of it on disk, or its footers alone.
+"""Tables in S3-compatible storage.
 
-A whole table is copied and then read as any on this disk: text is read more than once, and wide
-Parquet would ask for each of its column chunks by itself. The copy goes into the folder for
-temporary files (``TMPDIR``) and is gone when the table is read.
+A table is copied and then read as a file on this disk: text is read more than once, and wide
+Parquet would need a request for each column chunk. The copy is in the folder for temporary files
+(``TMPDIR``) and is removed after reading. The names and sizes of Parquet columns need no copy.
 """
 
 from __future__ import annotations
@@ -12,25 +12,20 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyarrow import fs
 
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.sources.addresses import (
-    TAKEN,
-    S3Address,
-    check_no_secret,
-    credentials,
-    kind_of_name,
-    without,
-)
-from chaffinch.storage.sources.parquet import parquet_names
+from chaffinch.storage.sources.addresses import check_no_secret, credentials, without
+from chaffinch.storage.sources.files import FileSource, columns_of_file, format_of, is_text
+from chaffinch.storage.sources.parquet import parquet_column_bytes, parquet_names
+from chaffinch.storage.sources.source import Source
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _DENIED = (
@@ -47,53 +42,94 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OF_CONTENT = ("ETag", "Content-Length", "Last-Modified")
 
 
-@contextmanager
-def local_copy(address: S3Address) -> Iterator[Path]:
-    """Give the path of a copy of an object, or of a folder's Parquet files, for as long as needed.
+@dataclass(frozen=True)
+class S3Source(Source):
+    """An object, or a folder of Parquet objects, in S3-compatible storage."""
 
-    Raises
-    ------
-    InputError
-        If there is no such bucket or key, its ending is unknown, the storage does not answer, or it
-        does not let these credentials read.
-    StorageError
-        If there is no space for the copy.
-    """
-    with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:
-        with _objects(address) as objects:
+    bucket: str
+    key: str  # without a slash at either end; empty for the bucket itself
+    read_once = True
+    has_header = True
+
+    @classmethod
+    def of(cls, data: Any, scheme: str | None) -> Self | None:
+        if scheme != "s3":
+            return None
+        bucket, _, key = data.partition("://")[2].partition("/")
+        if not bucket or "?" in data or "#" in data:
+            raise InputError(
+                "an address in S3 is s3://bucket/key, with no ? or #; endpoint and region are "
+                "those of AWS_ENDPOINT_URL and AWS_DEFAULT_REGION in the environment"
+            )
+        return cls(bucket, key.strip("/"))
+
+    def __str__(self) -> str:
+        return self.address
+
+    @property
+    def address(self) -> str:
+        return f"s3://{self.path}"
+
+    @property
+    def path(self) -> str:
+        """Bucket and key as pyarrow takes them."""
+        return f"{self.bucket}/{self.key}".rstrip("/")
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+        with self._copy() as copy:
+            return copy.load(categorical, drop)
+
+    def columns(self) -> list[str]:
+        with closing(self._open()) as files:
+            name, file = next(files)
+            return columns_of_file(file, name)
+
+    def column_bytes(self) -> Mapping[str, int]:
+        if self.has_types():
+            return parquet_column_bytes(self._open())  # footers alone: no copy
+        with self._copy() as copy:
+            return copy.column_bytes()
+
+    def has_types(self) -> bool:
+        return not is_text(self.name)
+
+    def fingerprint(self) -> str | None:
+        """Hash of the ETag, length and time of each object; None where a storage has no ETag."""
+        digest = hashlib.sha256()
+        with _objects(self) as objects:
+            for path in objects.paths.values():
+                with objects.storage.open_input_file(path) as file:
+                    metadata = file.metadata()
+                if not metadata.get("ETag"):
+                    return None
+                digest.update(f"{_endpoint()}\0{path}\0".encode())
+                digest.update(b"\0".join(metadata.get(name, b"") for name in _OF_CONTENT) + b"\n")
+        return digest.hexdigest()
+
+    @contextmanager
+    def _copy(self) -> Iterator[FileSource]:
+        """Give a copy of the object, or of the folder's Parquet files, as long as needed."""
+        with tempfile.TemporaryDirectory(prefix="chaffinch-") as folder:
+            with _objects(self) as objects:
+                for name, path in objects.paths.items():
+                    fs.copy_files(path, f"{folder}/{name}", objects.storage, fs.LocalFileSystem())
+            yield FileSource(Path(folder) / ("" if objects.is_folder else self.name))
+
+    def _open(self) -> Generator[tuple[str, Any], None, None]:
+        """Yield the name of each object, and the object as a file that can be read in parts."""
+        with _objects(self) as objects:
             for name, path in objects.paths.items():
-                fs.copy_files(path, f"{temporary}/{name}", objects.storage, fs.LocalFileSystem())
-        yield Path(temporary) / ("" if objects.is_folder else address.name)
-
-
-def fingerprint(address: S3Address) -> str | None:
-    """Return 64 hexadecimal digits over what the storage says of each object's content.
-
-    These are its ETag, length and time of change; None where a storage has no ETag.
-    """
-    digest = hashlib.sha256()
-    with _objects(address) as objects:
-        for path in objects.paths.values():
-            with objects.storage.open_input_file(path) as file:
-                said = file.metadata()
-            if not said.get("ETag"):
-                return None
-            digest.update(f"{_endpoint()}\0{path}\0".encode())
-            digest.update(b"\0".join(said.get(name, b"") for name in _OF_CONTENT) + b"\n")
-    return digest.hexdigest()
-
-
-def opened(address: S3Address) -> Generator[tuple[str, Any], None, None]:
-    """Yield the name of each object, and the object as a file of which parts can be read."""
-    with _objects(address) as objects:
-        for name, path in objects.paths.items():
-            with objects.storage.open_input_file(path) as file:
-                yield name, file
+                with objects.storage.open_input_file(path) as file:
+                    yield name, file
 
 
 @dataclass(frozen=True)
 class _Objects:
-    """What is at an address: the path of each object by its name."""
+    """The path of each object by its name."""
 
     storage: fs.S3FileSystem
     paths: dict[str, str]
@@ -101,23 +137,23 @@ class _Objects:
 
 
 @contextmanager
-def _objects(address: S3Address) -> Iterator[_Objects]:
-    """Find what is at an address; errors inside are said in one line as well."""
+def _objects(source: S3Source) -> Iterator[_Objects]:
+    """Find the objects of a source, and raise errors inside as InputError or StorageError."""
     secrets = credentials(*_CREDENTIALS)
     try:
-        yield _found(address, _storage(address, secrets))
+        yield _found(source, _storage(source, secrets))
     except (InputError, MemoryError):
         raise
     except (OSError, pa.ArrowException) as error:
         if getattr(error, "errno", None) in _FULL:
             raise StorageError(
-                f"no space left for a copy of {address} in {tempfile.gettempdir()}: free some, or "
+                f"no space left for a copy of {source} in {tempfile.gettempdir()}: free some, or "
                 "name another folder in TMPDIR"
             ) from error
-        raise InputError(without(_in_words(address, str(error)), secrets)) from error
+        raise InputError(without(_explain(source, str(error)), secrets)) from error
 
 
-def _storage(address: S3Address, secrets: tuple[str | None, ...]) -> fs.S3FileSystem:
+def _storage(source: S3Source, secrets: tuple[str | None, ...]) -> fs.S3FileSystem:
     key, secret, token = secrets
     if key and not secret:
         raise InputError(
@@ -126,7 +162,7 @@ def _storage(address: S3Address, secrets: tuple[str | None, ...]) -> fs.S3FileSy
     endpoint = _endpoint()
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
-        region = "us-east-1" if endpoint else fs.resolve_s3_region(address.bucket)
+        region = "us-east-1" if endpoint else fs.resolve_s3_region(source.bucket)
     return fs.S3FileSystem(
         access_key=key,
         secret_key=secret,
@@ -139,7 +175,7 @@ def _storage(address: S3Address, secrets: tuple[str | None, ...]) -> fs.S3FileSy
 
 
 def _endpoint() -> str | None:
-    """Return who is asked; None for Amazon."""
+    """Return the URL of the service; None for Amazon."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if not endpoint:
         return None
@@ -147,30 +183,29 @@ def _endpoint() -> str | None:
     return endpoint.rstrip("/")
 
 
-def _found(address: S3Address, storage: fs.S3FileSystem) -> _Objects:
-    kind = storage.get_file_info(address.path).type
+def _found(source: S3Source, storage: fs.S3FileSystem) -> _Objects:
+    kind = storage.get_file_info(source.path).type
     if kind == fs.FileType.NotFound:
-        is_bucket = storage.get_file_info(address.bucket).type != fs.FileType.NotFound
-        missing = f"{address}; look into the bucket" if is_bucket else f"bucket {address.bucket!r}"
+        is_bucket = storage.get_file_info(source.bucket).type != fs.FileType.NotFound
+        missing = f"{source}; look into the bucket" if is_bucket else f"bucket {source.bucket!r}"
         raise InputError(f"there is no {missing}")
     if kind == fs.FileType.Directory:
-        inside = storage.get_file_info(fs.FileSelector(address.path))
+        inside = storage.get_file_info(fs.FileSelector(source.path))
         entries = ((info.base_name, info.type == fs.FileType.Directory) for info in inside)
-        names = parquet_names(str(address), entries)
-        return _Objects(storage, {name: f"{address.path}/{name}" for name in names}, True)
-    if kind_of_name(address.name) is None:
-        raise InputError(f"{address.name} has no known ending; give {TAKEN}")
-    return _Objects(storage, {address.name: address.path}, False)
+        names = parquet_names(str(source), entries)
+        return _Objects(storage, {name: f"{source.path}/{name}" for name in names}, True)
+    format_of(source.name)
+    return _Objects(storage, {source.name: source.path}, False)
 
 
-def _in_words(address: S3Address, said: str) -> str:
-    code = re.search(r"AWS Error (\w+)", said)
+def _explain(source: S3Source, error: str) -> str:
+    code = re.search(r"AWS Error (\w+)", error)
     if code and code[1] in _DENIED:
         return (
-            f"reading {address} is not allowed ({code[1]}); check AWS_ACCESS_KEY_ID and "
+            f"reading {source} is not allowed ({code[1]}); check AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY in the environment, and what they may do with the bucket"
         )
     if code and code[1] == "NETWORK_CONNECTION":
         who = _endpoint() or "Amazon S3"
-        return f"{who} does not answer for {address}; check AWS_ENDPOINT_URL and the network"
-    return f"{address} cannot be read ({said.splitlines()[0]}); mend that and try again"
+        return f"{who} does not answer for {source}; check AWS_ENDPOINT_URL and the network"
+    return f"{source} cannot be read ({error.splitlines()[0]}); mend that and try again"

@@ -1,29 +1,42 @@
 """Tables and queries in databases, read through SQLAlchemy in batches.
 
-PostgreSQL sends rows as they are asked for (a cursor on the server), so that beside the Arrow
-table no more than a batch is held. Nothing is written: only a SELECT is sent, the transaction is
-read-only where the database knows that (PostgreSQL, SQLite), and it is never committed.
+PostgreSQL sends rows on demand (a cursor on the server), so that at most one batch is held in
+addition to the Arrow table. Nothing is written: only a SELECT is sent, the transaction is
+read-only in PostgreSQL and SQLite, and it is never committed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 import pyarrow as pa
-import sqlalchemy as sa
-from sqlalchemy import exc
 
 from chaffinch.storage.datasets.column_names import check_columns, nearest, quoted
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources.addresses import SqlAddress, credentials, without
+from chaffinch.storage.sources.addresses import credentials, secret_message, without
+from chaffinch.storage.sources.files import reading
+from chaffinch.storage.sources.source import Source
 
+if TYPE_CHECKING:  # loading SQLAlchemy takes long
+    import sqlalchemy as sa
+
+_TABLE = re.compile(r"[^\s.@\"'`;()]+(\.[^\s.@\"'`;()]+)?")
+_QUERY = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with)\b", re.IGNORECASE | re.DOTALL)
+_DRIVERS = {"postgresql": "postgresql+psycopg"}  # SQLAlchemy's default is another
+_SHOWN = 40
+_PASSWORD_FROM = "password_from"  # noqa: S105 - the name of a name
+PASSWORD_NAMES = "CHAFFINCH_PASSWORD_NAMES"  # noqa: S105 - the name of a list of names
 _CELLS = 200_000  # of a batch: some megabytes, as Python holds them
 _PASSWORDS = {"postgresql": "PGPASSWORD"}
 _EXTRAS = {"postgresql": "chaffinch[postgres]"}
@@ -46,101 +59,216 @@ _TYPES: dict[type, pa.DataType] = {
 }
 
 
-def read_sql(address: SqlAddress) -> pa.Table:
-    """Return a table, or what a query gives, with the types that the database's driver gives.
+@dataclass(frozen=True)
+class SqlSource(Source):
+    """A table in a database, or the result of a query.
 
-    Raises
-    ------
-    InputError
-        If the database does not answer, there is no such table or column, the query cannot be
-        answered or writes, or values of one column are of several types.
-
-    Notes
-    -----
-    Exact decimals become float64. SQLite has a type for each value alone: of a table, dates, times
-    and booleans are what it declares them to be; of a query, what is stored.
+    ``?password_from=NAME`` in the URL names the variable that holds the password. The name must
+    contain PASSWORD or be listed by the operator in CHAFFINCH_PASSWORD_NAMES; otherwise an address
+    could send any variable to any host.
     """
-    with _opened(address) as connection:
-        return _read(address, connection)
+
+    text: str  # URL of SQLAlchemy, #, and the query
+    url: sa.URL
+    query: str  # a table, as in shop.orders, or a SELECT
+    password_from: str | None
+    read_once = True
+
+    @classmethod
+    def of(cls, data: Any, scheme: str | None) -> Self | None:
+        if not scheme:
+            return None
+        import sqlalchemy as sa
+
+        before, _, query = data.partition("#")
+        try:
+            url = sa.make_url(before)
+            dialect = url.get_dialect()
+        except sa.exc.NoSuchModuleError:
+            return None
+        except (sa.exc.ArgumentError, ValueError):
+            # without its cause, which repeats what may be half of a password
+            raise InputError(
+                "the address of a database cannot be read; write it as "
+                "postgresql://host:5432/database#table, and @ in a name as %40"
+            ) from None
+        if url.password is not None:
+            raise InputError(secret_message("the address of a source"))
+        url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
+        if dialect.is_async:
+            raise InputError(
+                f"{url.drivername} is a driver for asynchronous programs; write "
+                f"{url.get_backend_name()}:// alone, or name another"
+            )
+        named = url.query.get(_PASSWORD_FROM)
+        password_from = named if isinstance(named, str) else None
+        source = cls(
+            data, url.difference_update_query([_PASSWORD_FROM]), query.strip(), password_from
+        )
+        _check_query(source)
+        _check_password_name(password_from)
+        return source
+
+    def __str__(self) -> str:
+        return str(self.url.set(drivername=self.backend, query={}))
+
+    @property
+    def backend(self) -> str:
+        """The kind of database, such as ``postgresql``."""
+        return self.url.get_backend_name()
+
+    @property
+    def label(self) -> str:
+        return "the query" if self.is_query else self.query
+
+    @property
+    def is_query(self) -> bool:
+        """Whether the source is a SELECT rather than a table."""
+        return _TABLE.fullmatch(self.query) is None
+
+    @property
+    def name(self) -> str:
+        """The table; for a query the database, and digits that distinguish queries."""
+        if not self.is_query:
+            return self.query.rpartition(".")[2]
+        database = Path(self.url.database or self.backend).stem
+        return f"{database}-{hashlib.sha256(self.query.encode()).hexdigest()[:6]}"
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds the database; None for a server."""
+        return Path(self.url.database or "") if self.backend == "sqlite" else None
+
+    @property
+    def address(self) -> str:
+        if self.file is None:
+            return self.text
+        url = self.url.set(database=str(self.file.absolute()))
+        return f"{url.render_as_string()}#{self.query}"
+
+    def check(self) -> None:
+        with self._reading():
+            pass
+
+    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+        """Read all rows with the types that the driver gives.
+
+        Exact decimals become float64. SQLite has a type for each value alone: columns of a table
+        have the declared dates, times and booleans; columns of a query have what is stored.
+        """
+        with self._reading(), _opened(self) as connection:
+            return _read(self, connection)
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns; fetches at most the first row, and only of a query."""
+        with self._reading(), _opened(self) as connection:
+            if not self.is_query:
+                return list(_table(self, connection).columns.keys())
+            with closing(_execute(self, connection)) as result:
+                return _names(self, result)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.file is None else reading(self.file)
 
 
-def columns_in_database(address: SqlAddress) -> list[str]:
-    """Return the names of the columns of a table, or of what a query gives.
+def _check_password_name(name: str | None) -> None:
+    listed = [one.strip() for one in os.environ.get(PASSWORD_NAMES, "").split(",")]
+    if name is not None and "PASSWORD" not in name.upper() and name not in listed:
+        raise InputError(
+            f"password_from names {name[:_SHOWN]!r}, which does not contain PASSWORD; rename the "
+            f"variable, or list it in {PASSWORD_NAMES} where chaffinch runs"
+        )
 
-    No row of a table is fetched, and of a query none but the first.
-    """
-    with _opened(address) as connection:
-        if not address.is_query:
-            return list(_table(address, connection).columns.keys())
-        with closing(_asked(address, connection)) as result:
-            return _names(address, result)
+
+def _check_query(source: SqlSource) -> None:
+    if not source.query:
+        raise InputError(
+            f"{source} is a whole database; put a table or a SELECT behind it, as in "
+            f"{source}#orders"
+        )
+    if source.is_query and not _QUERY.match(source.query):
+        raise InputError(
+            f"what is asked of {source} must be a table, such as shop.orders, or begin with "
+            f"SELECT or WITH, but begins with {source.query.split()[0][:20]!r}"
+        )
+    if source.file is not None and str(source.file) in (".", ":memory:"):
+        raise InputError("sqlite must name a file, as in sqlite:///shop.db#orders, but names none")
+    if source.file is not None and "uri" in source.url.query:
+        raise InputError(
+            "sqlite must name a file by its path, as in sqlite:///shop.db#orders; leave out uri "
+            "and write the path without file:"
+        )
 
 
 @contextmanager
-def _opened(address: SqlAddress) -> Iterator[sa.Connection]:
-    """Connect; errors inside are said in one line as well, without the password."""
-    password = _password(address)
+def _opened(source: SqlSource) -> Iterator[sa.Connection]:
+    """Connect, and raise errors inside as InputError without the password."""
+    import sqlalchemy as sa
+
+    password = _password(source)
     try:
-        with _connected(address, password) as connection:
+        with _connected(source, password) as connection:
             yield connection
     except InputError:
         raise
-    except exc.SQLAlchemyError as error:
-        raise InputError(without(_in_words(address, error), [password])) from error
+    except sa.exc.SQLAlchemyError as error:
+        raise InputError(without(_explain(source, error), [password])) from error
     except (TypeError, ValueError) as error:
         # SQLite permits any value in a column that is declared a date
         raise InputError(
-            f"{address.what} cannot be read, as a value does not fit the type that its column is "
+            f"{source.label} cannot be read, as a value does not fit the type that its column is "
             f"declared with, such as DATE ({error}); correct it, or ask for the column in a "
             "SELECT, which gives what is stored"
         ) from error
 
 
-def _password(address: SqlAddress) -> str | None:
-    """Return the password; None where there is none, or the driver looks for it itself."""
-    variable = address.password_from or _PASSWORDS.get(address.backend)
+def _password(source: SqlSource) -> str | None:
+    """Return the password; None if there is none, or the driver finds it itself."""
+    variable = source.password_from or _PASSWORDS.get(source.backend)
     if variable is None:
         return None
     (password,) = credentials(variable)
-    if password is None and address.password_from:
+    if password is None and source.password_from:
         raise InputError(
-            f"the password of {address} is to be in {variable} but there is no such variable; set "
+            f"the password of {source} is to be in {variable} but there is no such variable; set "
             "it in the environment"
         )
     return password
 
 
 @contextmanager
-def _connected(address: SqlAddress, password: str | None) -> Iterator[sa.Connection]:
+def _connected(source: SqlSource, password: str | None) -> Iterator[sa.Connection]:
     """Connect, to read only."""
-    url = _never_in_clear(address.url)
+    import sqlalchemy as sa
+
+    url = _never_in_clear(source.url)
     if password is not None:
         url = url.set(password=password)
     try:
         engine = sa.create_engine(url, poolclass=sa.NullPool)
         connection = engine.connect()
     except ImportError as error:
-        what = _EXTRAS.get(address.backend, "it, or name another as in mysql+pymysql://")
-        raise InputError(f"{address} needs a driver ({error}); install {what}") from error
-    except exc.SQLAlchemyError as error:
-        said = without(_first_line(error), [password])
+        what = _EXTRAS.get(source.backend, "it, or name another as in mysql+pymysql://")
+        raise InputError(f"{source} needs a driver ({error}); install {what}") from error
+    except sa.exc.SQLAlchemyError as error:
+        message = without(_first_line(error), [password])
         remedy = (
             "check host, database and user, and the password in "
-            f"{address.password_from or _PASSWORDS.get(address.backend, 'password_from')}"
+            f"{source.password_from or _PASSWORDS.get(source.backend, 'password_from')}"
         )
-        if "cleartext password" in said:
+        if "cleartext password" in message:
             remedy = "add ?sslmode=require, or ?require_auth=password to send it in clear"
-        raise InputError(f"cannot connect to {address} ({said}); {remedy}") from error
+        raise InputError(f"cannot connect to {source} ({message}); {remedy}") from error
     except (TypeError, ValueError) as error:
-        said = without(str(error), [password])
+        message = without(str(error), [password])
         raise InputError(
-            f"{address} cannot be opened with the options in its address ({said}); correct what "
+            f"{source} cannot be opened with the options in its address ({message}); correct what "
             "follows the ?"
         ) from error
     with connection:
-        if address.backend == "postgresql":
+        if source.backend == "postgresql":
             connection.execution_options(postgresql_readonly=True)
-        if address.backend == "sqlite":
+        if source.backend == "sqlite":
             connection.exec_driver_sql("PRAGMA query_only = ON")
         yield connection
 
@@ -157,22 +285,22 @@ def _never_in_clear(url: sa.URL) -> sa.URL:
     return url.update_query_dict({"require_auth": "!password"})
 
 
-def _asked(address: SqlAddress, connection: sa.Connection) -> sa.CursorResult[Any]:
-    if address.is_query:
-        return connection.exec_driver_sql(address.asked, execution_options=_STREAMED)
-    selected = sa.select(_table(address, connection))
+def _execute(source: SqlSource, connection: sa.Connection) -> sa.CursorResult[Any]:
+    if source.is_query:
+        return connection.exec_driver_sql(source.query, execution_options=_STREAMED)
+    selected = _table(source, connection).select()
     return connection.execute(selected, execution_options=_STREAMED)
 
 
-def _names(address: SqlAddress, result: sa.CursorResult[Any]) -> list[str]:
+def _names(source: SqlSource, result: sa.CursorResult[Any]) -> list[str]:
     names = list(result.keys())
-    check_columns(names, address.what)
+    check_columns(names, source.label)
     return names
 
 
-def _read(address: SqlAddress, connection: sa.Connection) -> pa.Table:
-    result = _asked(address, connection)
-    names = _names(address, result)
+def _read(source: SqlSource, connection: sa.Connection) -> pa.Table:
+    result = _execute(source, connection)
+    names = _names(source, result)
     result = result.yield_per(max(1, _CELLS // len(names)))
     tables = [pa.table([pa.nulls(0)] * len(names), names)]
     for rows in result.partitions():
@@ -181,13 +309,15 @@ def _read(address: SqlAddress, connection: sa.Connection) -> pa.Table:
     return _of_one_schema(tables)
 
 
-def _table(address: SqlAddress, connection: sa.Connection) -> sa.Table:
-    """Return what the database says of a table or view."""
-    schema, _, name = address.asked.rpartition(".")
+def _table(source: SqlSource, connection: sa.Connection) -> sa.Table:
+    """Return a table or view as the database describes it."""
+    import sqlalchemy as sa
+
+    schema, _, name = source.query.rpartition(".")
     try:
         with warnings.catch_warnings():
             # a type that SQLAlchemy does not know is what its driver makes of it
-            warnings.filterwarnings("ignore", "Did not recognize type", exc.SAWarning)
+            warnings.filterwarnings("ignore", "Did not recognize type", sa.exc.SAWarning)
             return sa.Table(
                 name,
                 sa.MetaData(),
@@ -195,16 +325,16 @@ def _table(address: SqlAddress, connection: sa.Connection) -> sa.Table:
                 autoload_with=connection,
                 resolve_fks=False,
             )
-    except exc.NoSuchTableError as error:
+    except sa.exc.NoSuchTableError as error:
         inspector = sa.inspect(connection)
         known = [*inspector.get_table_names(schema or None)]
         known += inspector.get_view_names(schema or None)
         there_are = nearest(name, known) or (f"; there are {quoted(known)}" if known else "")
-        raise InputError(f"there is no table {address.asked!r} in {address}{there_are}") from error
+        raise InputError(f"there is no table {source.query!r} in {source}{there_are}") from error
 
 
 def _array(name: str, values: Sequence[Any]) -> pa.Array:
-    """Return a column of a batch; of nothing but missing values, one without a type."""
+    """Return a column of a batch; without a type if all values are missing."""
     classes = {type(value) for value in values if value is not None}
     kinds = {next(kind for kind in _TYPES if issubclass(known, kind)) for known in classes}
     if kinds == {int, float}:
@@ -224,7 +354,7 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def _of_one_schema(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return all batches as one table; whole numbers are real ones where some are."""
+    """Return all batches as one table; integers become floats if any batch has floats."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -239,13 +369,13 @@ def _several_types(name: str, kinds: Sequence[str]) -> str:
     return f"column {name!r} holds values of {' and '.join(kinds)}; CAST it to one type in a SELECT"
 
 
-def _in_words(address: SqlAddress, error: exc.SQLAlchemyError) -> str:
+def _explain(source: SqlSource, error: sa.exc.SQLAlchemyError) -> str:
     return (
-        f"{address.what} cannot be read from {address} ({_first_line(error)}); mend it, or ask for "
+        f"{source.label} cannot be read from {source} ({_first_line(error)}); mend it, or ask for "
         "what you may read"
     )
 
 
-def _first_line(error: exc.SQLAlchemyError) -> str:
-    said = str(getattr(error, "orig", None) or error).strip()
-    return said.splitlines()[0] if said else type(error).__name__
+def _first_line(error: sa.exc.SQLAlchemyError) -> str:
+    message = str(getattr(error, "orig", None) or error).strip()
+    return message.splitlines()[0] if message else type(error).__name__

@@ -12,14 +12,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import pyarrow as pa
 
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import source_name
-from chaffinch.storage.sources.addresses import place_of
+from chaffinch.storage.sources import Source as TableSource
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.settings.identity import digest, identity, versions
@@ -254,12 +252,12 @@ def refuse_copies(read: Sequence[Source]) -> None:
             )
 
 
-def labels_of(sources: Sequence[Any]) -> list[str]:
+def labels_of(sources: Sequence[TableSource]) -> list[str]:
     """Return what each table is called, by its file or its number."""
     if not sources:
         raise InputError("there is no table to compare on; name one")
-    labels = [_label(source_name(source)) for source in sources]
-    in_memory = [i for i, source in enumerate(sources) if place_of(source) is None]
+    labels = [_label(source.name) for source in sources]
+    in_memory = [i for i, source in enumerate(sources) if source.address is None]
     if len(in_memory) > 1:  # these have no names
         for n, i in enumerate(in_memory, start=1):
             labels[i] = f"{labels[i]} {n}"

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.storage.sources import check_source
+from chaffinch.storage.sources import Source as TableSource
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, as_table, measure
 from chaffinch.tasks.comparing.estimate import estimate
 from chaffinch.tasks.comparing.library_warnings import heard, remarks_of
@@ -149,7 +150,7 @@ STEPS = ("read_table", "measure_cells", "conclude")
 
 
 def compare_methods(
-    sources: Sequence[Any],
+    data: Sequence[Any],
     settings: ComparisonSettings,
     execution: ExecutionSettings,
     *,
@@ -162,6 +163,7 @@ def compare_methods(
 ) -> Run:
     """Compare, or go on with it, and return what is finished."""
     check_time_budget(time_budget)
+    sources = [source_of(table) for table in data]
     labels = labels_of(sources)
     for model in settings.models:
         for method in settings.methods:
@@ -202,10 +204,14 @@ def check_time_budget(time_budget: float | None) -> None:
 
 
 def read_table(
-    source: Any, label: str, settings: ComparisonSettings, store: Store, on_progress: OnProgress
+    source: TableSource,
+    label: str,
+    settings: ComparisonSettings,
+    store: Store,
+    on_progress: OnProgress,
 ) -> Source:
     """Read a table, type it, and refuse it where no cell could use it."""
-    check_source(source)
+    source.check()
     on_progress("read_table", 0, 1)
     of_any = settings.selection(settings.models[0], 0)
     try:

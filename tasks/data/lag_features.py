@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.datasets.column_names import Labels
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError, MendableError
-from chaffinch.storage.sources import read_source
+from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.arrow import as_keys, column_of
 from chaffinch.tasks.data.reselection_fit import may_lack, within_reach
 from chaffinch.tasks.data.roles import check_has_order, describe_target, said_in_role
@@ -127,7 +127,7 @@ def with_history(
     for name in named:
         if not isinstance(name, str):
             raise InputError(f"numeric must be text but is {in_one_line(name)}")
-    table = _with_numbers(read_source(data), named)
+    table = _with_numbers(source_of(data).read(), named)
     if whole is not None:
         there = set(table.column_names)  # rows to predict may lack the target
         known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
@@ -136,13 +136,13 @@ def with_history(
     return add_history(table, history, time)
 
 
-def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
+def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
     """Return a source with what its settings make of its past, and the scales of its series.
 
     Parameters
     ----------
-    source : path or address, or pandas, polars or Arrow table
-        See `chaffinch.storage.sources.read_source`.
+    source : Source
+        The table.
     settings : SelectionSettings
         Ask for history, in time order.
 
@@ -156,7 +156,7 @@ def prepared(source: Any, settings: SelectionSettings) -> tuple[pa.Table, Scales
     history, time = settings.history, settings.columns.time
     if history is None or time is None:
         raise ValueError("no history is asked for")
-    table = read_source(source, settings.columns.categorical)
+    table = source.read(settings.columns.categorical)
     passed_over = may_lack(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
     scales, is_train = None, None

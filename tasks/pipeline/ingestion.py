@@ -19,9 +19,7 @@ from chaffinch.storage.datasets.column_names import check_known
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.stages import StageRecord, StageWriter
-from chaffinch.storage.sources import is_elsewhere, read_source
-from chaffinch.storage.sources.addresses import S3Address, place_of
-from chaffinch.storage.sources.column_info import column_names
+from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.matrix import Roles, load_roles, load_rows
 from chaffinch.tasks.data.outer_folds import OuterFolds
@@ -42,12 +40,13 @@ from chaffinch.tasks.settings.methods import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 _DESCRIPTION = TypeAdapter(TableDescription)
-_read_before: ContextVar[dict[str, Dataset] | None] = ContextVar("read_before", default=None)
+_Asked = tuple[Source, str]  # and the settings
+_read_before: ContextVar[dict[_Asked, Dataset] | None] = ContextVar("read_before", default=None)
 
 
 @contextmanager
 def each_read_once() -> Iterator[None]:
-    """Ask nobody elsewhere twice for the same table inside: a check comes before its run."""
+    """Read each remote table once inside: a check comes before its run."""
     before = _read_before.set({})
     try:
         yield
@@ -55,18 +54,19 @@ def each_read_once() -> Iterator[None]:
         _read_before.reset(before)
 
 
-def ingest(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
+def ingest(data: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
     """Bring a table into typed, content-hashed, hash-shuffled Parquet."""
+    source = source_of(data)
     before = _read_before.get()
-    if before is None or not is_elsewhere(source):
+    if before is None or not source.read_once:
         return _ingested(source, settings, datasets)
-    asked = f"{source} {settings.model_dump_json()}"
+    asked = (source, settings.model_dump_json())
     if asked not in before:
         before[asked] = _ingested(source, settings, datasets)
     return before[asked]
 
 
-def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
+def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Dataset:
     columns = settings.columns
     _check_header(source, settings)
     source = _with_history(source, settings)
@@ -86,18 +86,17 @@ def _ingested(source: Any, settings: SelectionSettings, datasets: Path) -> Datas
         )
 
 
-def _check_header(source: Any, settings: SelectionSettings) -> None:
+def _check_header(source: Source, settings: SelectionSettings) -> None:
     """Refuse a file that lacks a column before its rows are read, which may take long."""
-    is_file = isinstance(place_of(source), Path | S3Address)
-    if is_file and settings.history is None:  # which may name columns that it makes
-        names = column_names(source)
+    if source.has_header and settings.history is None:  # which may name columns that it makes
+        names = source.columns()
         known = may_lack(settings)
         check_known([name for name in settings.columns.drop if name not in known], names)
         check_names(pa.schema([(name, pa.null()) for name in names]), settings)
 
 
 @contextmanager
-def _fit_for_the_former_run(source: Any, settings: SelectionSettings) -> Iterator[None]:
+def _fit_for_the_former_run(source: Source, settings: SelectionSettings) -> Iterator[None]:
     """Let an error inside name all that newer rows lack of what a former run kept.
 
     Costs nothing unless there is an error: only then is the source read once more.
@@ -106,19 +105,19 @@ def _fit_for_the_former_run(source: Any, settings: SelectionSettings) -> Iterato
         yield
     except InputError:
         if isinstance(settings.method, Reselect):
-            names = read_source(source, drop=settings.columns.drop).column_names
+            names = source.read(drop=settings.columns.drop).column_names
             check_columns_fit(settings.method, names, settings.columns.drop)
         raise
 
 
-def _with_history(source: Any, settings: SelectionSettings) -> Any:
-    """Return the source, with the features that are made of its past if any are asked for."""
-    return source if settings.history is None else prepared(source, settings)[0]
+def _with_history(source: Source, settings: SelectionSettings) -> Source:
+    """Return the source with the lag features that the settings ask for."""
+    return source if settings.history is None else source_of(prepared(source, settings)[0])
 
 
 @contextmanager
 def rows_counted_in_the_source(
-    source: Any, settings: SelectionSettings, outer_folds: OuterFolds | None = None
+    source: Source, settings: SelectionSettings, outer_folds: OuterFolds | None = None
 ) -> Iterator[None]:
     """Let an error inside name rows as the source has them, not as the shuffled dataset has.
 
@@ -128,7 +127,7 @@ def rows_counted_in_the_source(
         yield
     except InputError:
         columns = settings.columns
-        table = read_source(_with_history(source, settings), columns.categorical, drop=columns.drop)
+        table = _with_history(source, settings).read(columns.categorical, drop=columns.drop)
         there = set(table.column_names)  # of what is named, all but what a reselection passes over
         typed = dataset.type_columns(
             table.drop_columns([name for name in columns.drop if name in there]),

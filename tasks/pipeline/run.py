@@ -14,7 +14,7 @@ from typing import Any
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.storage.sources import check_source, is_elsewhere, read_source, source_name
+from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.reselection_fit import within_reach
 from chaffinch.tasks.errors import refuse_warnings, said_to_the_user
@@ -48,7 +48,7 @@ Through = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def select_features(
-    source: Any,
+    data: Any,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
@@ -61,7 +61,7 @@ def select_features(
 
     Parameters
     ----------
-    source : path or address, or pandas, polars or Arrow table
+    data : path or address, or pandas, polars or Arrow table
         The table.
     settings : SelectionSettings
         Everything that can change the result.
@@ -85,7 +85,7 @@ def select_features(
     WorkersError
         If the workers die again and again.
     """
-    begun = _begun(source, settings, execution, through, on_progress, estimator, is_kept=is_kept)
+    begun = _begun(data, settings, execution, through, on_progress, estimator, is_kept=is_kept)
     with begun as (context, described):
         divided = through(split)(context, described)
         trained = through(train_base_model)(context, described, divided)
@@ -115,7 +115,7 @@ def select_features(
 
 
 def check(
-    source: Any,
+    data: Any,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
@@ -135,13 +135,13 @@ def check(
     InputError
         See `select_features`.
     """
-    with _begun(source, settings, execution, _plainly, on_progress, None) as (_, described):
+    with _begun(data, settings, execution, _plainly, on_progress, None) as (_, described):
         return description_of(described).warnings
 
 
 @contextmanager
 def _begun(
-    source: Any,
+    data: Any,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     through: Through,
@@ -151,13 +151,14 @@ def _begun(
     is_kept: bool = True,
 ) -> Iterator[tuple[Context, StageRecord]]:
     """Open the run of a table that has been read, typed and found fit."""
-    check_source(source)
+    source = source_of(data)
+    source.check()
     check_settings(settings, estimator)
     store = Store.open(execution.store)
     on_progress("ingest", 0, 1)
     # rows that may change meanwhile are read once, where scales and made features must fit them
-    once = settings.history is not None and is_elsewhere(source)
-    rows = read_source(source, settings.columns.categorical) if once else source
+    once = settings.history is not None and source.read_once
+    rows = source_of(source.read(settings.columns.categorical)) if once else source
     dataset = through(ingest)(rows, settings, store.datasets)
     on_progress("ingest", 1, 1)
     run = store.run(run_name(source, settings, dataset, estimator))
@@ -175,7 +176,7 @@ def _begun(
         if not run.exists:
             run.describe(
                 {
-                    "source": source_name(source),
+                    "source": source.name,
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
@@ -185,7 +186,7 @@ def _begun(
         yield context, described
 
 
-def _scales(source: Any, settings: SelectionSettings) -> dict[str, Any]:
+def _scales(source: Source, settings: SelectionSettings) -> dict[str, Any]:
     """Return the scales of a table's series, for whoever wants to come back from them."""
     if settings.history is None or settings.history.scale == "none":
         return {}
@@ -231,12 +232,12 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
 
 
 def run_name(
-    source: Any, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
+    source: Source, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
 ) -> str:
     """Return the name of the run: what a person recognises, then what makes it this run.
 
     Equal rows, settings and versions have the same name, which is how a killed run is found again.
     """
-    words = [source_name(source).split(".")[0], settings.method.kind, settings.model.name]
+    words = [source.name.split(".")[0], settings.method.kind, settings.model.name]
     readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
     return f"{readable}-{identity(settings, dataset.hash, estimator)[:10]}"

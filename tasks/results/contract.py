@@ -21,8 +21,7 @@ from pydantic import (
 from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
-from chaffinch.storage.sources import read_source
-from chaffinch.storage.sources.column_info import column_bytes
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names
@@ -212,7 +211,7 @@ class FeatureContract(dict[str, Any]):
             for feature in self["features"]
             if feature["type"] == "category"
         }
-        source, columns = read_source(table, categories, may_be_empty=True), self.columns
+        source, columns = source_of(table).read(categories, may_be_empty=True), self.columns
         missing = [name for name in columns if name not in source.column_names]
         if missing:
             raise InputError(
@@ -238,7 +237,7 @@ class FeatureContract(dict[str, Any]):
         InputError
             If the source cannot be read, or lacks one of the columns.
         """
-        found, columns = column_bytes(source), self.columns
+        found, columns = source_of(source).column_bytes(), self.columns
         missing = [name for name in columns if name not in found]
         if missing:
             raise InputError(

@@ -13,7 +13,7 @@ from typing import Any
 from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
 from chaffinch.storage.files import check_regular, parse_json, path_from
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.storage.sources import reading
+from chaffinch.storage.sources.files import reading
 from chaffinch.tasks.results.contract import FeatureContract, check_contract
 from chaffinch.tasks.results.result import CONTRACT_FILE, SelectionResult, load_result, load_run
 from chaffinch.tasks.selection.errors import in_one_line

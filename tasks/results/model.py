@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import read_source
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import Label, labels_of
@@ -126,7 +126,8 @@ class SelectedModel:
         return np.empty((0, len(self.classes)) if self.classes else 0)
 
     def _matrix(self, table: Any) -> Floats:
-        source, features = read_source(table, self.categories, may_be_empty=True), self.features
+        source = source_of(table).read(self.categories, may_be_empty=True)
+        features = self.features
         check_there(features, source.column_names)
         if not source.num_rows:
             return np.empty((0, len(features)))

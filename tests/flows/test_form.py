@@ -13,7 +13,7 @@ from prefect.exceptions import ParameterTypeError
 import chaffinch
 import chaffinch.flows
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources.addresses import place_of
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.selection.baselines.names import SCORES
 from chaffinch.tasks.settings.methods import Sequential
 from chaffinch.tasks.settings.selection import Method, method_of
@@ -148,10 +148,10 @@ def test_what_can_be_chosen_between_is_named_in_words(flow):
 def test_the_form_takes_no_password(schema, data, is_taken):
     assert bool(re.search(schema["properties"]["data"]["pattern"], data)) == is_taken
     if is_taken:
-        assert place_of(data) is not None
+        assert source_of(data).address is not None
     else:
         with pytest.raises(InputError, match="source holds a password") as said:
-            place_of(data)
+            source_of(data)
         assert "hid" not in str(said.value)
 
 

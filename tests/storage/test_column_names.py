@@ -11,8 +11,7 @@ import pytest
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import read_source
-from chaffinch.storage.sources.addresses import from_anywhere
-from chaffinch.storage.sources.column_info import column_names
+from tests.sources import column_names, source_address
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.csv.gz", "x.parquet", "parts"])
@@ -67,12 +66,12 @@ def test_what_has_none_is_one_line(tmp_path: Path, name: str, content: bytes, sa
     assert "\n" not in str(refusal.value)
 
 
-def test_a_source_is_named_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_is_named_source_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert from_anywhere("orders.csv") == str(tmp_path / "orders.csv")
-    assert from_anywhere("s3://tables/orders.csv") == "s3://tables/orders.csv"
+    assert source_address("orders.csv") == str(tmp_path / "orders.csv")
+    assert source_address("s3://tables/orders.csv") == "s3://tables/orders.csv"
     query = "SELECT a FROM t WHERE b > '#'"
-    assert from_anywhere(f"sqlite:///shop.db#{query}") == f"sqlite:///{tmp_path}/shop.db#{query}"
+    assert source_address(f"sqlite:///shop.db#{query}") == f"sqlite:///{tmp_path}/shop.db#{query}"
 
 
 @pytest.mark.parametrize("source", ["", "  "])

@@ -16,17 +16,18 @@ import pytest
 import chaffinch
 from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.sources import (
+from chaffinch.storage.sources import read_source
+from chaffinch.storage.sources.addresses import credentials, looked_up_too, without
+from tests.flows.cli.programs import free_port
+from tests.object_storage import ObjectStorage
+from tests.sources import (
     check_source,
-    read_source,
-    says_what_is_text,
+    column_bytes,
+    column_names,
+    has_types,
     source_fingerprint,
     source_name,
 )
-from chaffinch.storage.sources.addresses import credentials, looked_up_too, without
-from chaffinch.storage.sources.column_info import column_bytes, column_names
-from tests.flows.cli.programs import free_port
-from tests.object_storage import ObjectStorage
 
 pytestmark = pytest.mark.xdist_group("objects")
 
@@ -72,7 +73,7 @@ def test_every_form_is_read_as_on_this_disk(
     assert table.equals(read_source(here / form))
     assert table.num_rows == 60
     assert ingest(address, tmp_path).hash == ingest(FRAME, tmp_path).hash
-    assert says_what_is_text(address) == says_what_is_text(here / form)
+    assert has_types(address) == has_types(here / form)
     assert column_bytes(address) == column_bytes(here / form)
     assert source_name(address) == form
     if form == "parts":

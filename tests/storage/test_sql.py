@@ -18,17 +18,18 @@ import pytest
 import chaffinch
 from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import (
-    check_source,
-    read_source,
-    says_what_is_text,
-    source_fingerprint,
-    source_name,
-)
-from chaffinch.storage.sources.column_info import column_bytes, column_names
+from chaffinch.storage.sources import read_source
 from chaffinch.tasks.pipeline.ingestion import each_read_once
 from chaffinch.tasks.pipeline.ingestion import ingest as ingest_as_asked
 from chaffinch.tasks.settings.selection import SelectionSettings
+from tests.sources import (
+    check_source,
+    column_bytes,
+    column_names,
+    has_types,
+    source_fingerprint,
+    source_name,
+)
 
 FRAME = pd.DataFrame(
     {
@@ -153,7 +154,7 @@ def test_what_it_is_called_and_that_it_is_read_anew_each_time(shop: str) -> None
     assert one.startswith("shop-")
     assert one != other
     assert source_fingerprint(f"{shop}#orders") is None
-    assert says_what_is_text(f"{shop}#orders")
+    assert has_types(f"{shop}#orders")
     table = read_source(f"{shop}#orders")
     assert column_bytes(f"{shop}#orders") == {name: table[name].nbytes for name in FRAME.columns}
 

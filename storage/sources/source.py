@@ -1,0 +1,95 @@
+"""What every kind of source can do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Protocol, Self
+
+import pyarrow as pa
+
+from chaffinch.storage.datasets.column_names import check_columns
+from chaffinch.storage.errors import InputError
+
+
+class Source(Protocol):
+    """A table to read: a file, objects in S3, a table in a database, a table in memory.
+
+    A kind must define `of`, `name` and `load`. The defaults fit a table in memory.
+
+    Attributes
+    ----------
+    read_once : bool
+        Whether a second read costs much and may give other rows.
+    has_header : bool
+        Whether the names of columns can be read without the rows, at little cost.
+    """
+
+    read_once: ClassVar[bool] = False
+    has_header: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, data: Any, scheme: str | None) -> Self | None:
+        """Return the source if `data` is of this kind, otherwise None.
+
+        `scheme` is ``s3`` for ``s3://bucket/key``, empty for a path, None for other objects.
+        """
+
+    @property
+    def name(self) -> str:
+        """Short name, without the folder."""
+
+    @property
+    def label(self) -> str:
+        """Name in errors."""
+        return self.name
+
+    @property
+    def address(self) -> str | None:
+        """Text that names the same source from every folder; None for a table in memory."""
+        return None
+
+    def check(self) -> None:
+        """Raise the InputErrors of `read` that need no look at the content."""
+        return
+
+    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+        """Read the table; `read` checks it."""
+
+    def read(
+        self,
+        categorical: Collection[str] = (),
+        *,
+        drop: Collection[str] = (),
+        may_be_empty: bool = False,
+    ) -> pa.Table:
+        """Read the table; see `chaffinch.storage.sources.read_source`."""
+        table = self.load(categorical, drop)
+        check_columns(table.column_names, self.label)
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"column {name!r} of {self.label} cannot be read ({error}); correct its "
+                    "values, or leave the column out"
+                ) from error
+        if not (table.num_rows or may_be_empty):
+            raise InputError(f"{self.label} has columns but no rows; give at least one")
+        return table.replace_schema_metadata(None)
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns, in their order."""
+        return list(self.read(may_be_empty=True).column_names)
+
+    def column_bytes(self) -> Mapping[str, int]:
+        """Return the size of each column in bytes, as stored, by name and in order."""
+        table = self.read()
+        return {name: table.column(name).nbytes for name in table.column_names}
+
+    def has_types(self) -> bool:
+        """Return whether the source tells text from numbers, as CSV and TSV do not."""
+        return True
+
+    def fingerprint(self) -> str | None:
+        """Return 64 hexadecimal digits that change with the content; None if there are none."""
+        return None

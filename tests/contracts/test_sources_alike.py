@@ -1,0 +1,171 @@
+"""Every kind of source gives the same dataset and the same columns for the same rows."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.storage import sources
+from chaffinch.storage.datasets.dataset import ingest
+from chaffinch.storage.sources import Source, read_source, source_of
+from chaffinch.storage.sources.data_set_name import name_of_data_set
+from tests.object_storage import ObjectStorage
+
+N_ROWS = 60
+FRAME = pd.DataFrame(
+    {
+        "code": ["00500", "10001", None] * 20,
+        "whole": range(N_ROWS),
+        "real": np.arange(N_ROWS) / 4 + 0.5,
+        "yes": [True, False] * 30,
+        "größe (m²)": np.arange(N_ROWS) * 1e3,
+    }
+)
+TYPES = dict(zip(FRAME.columns, ["category", "int64", "float64", "bool", "float64"], strict=True))
+
+
+def csv(folder: Path, name: str = "x.csv", **options: Any) -> Path:
+    FRAME.to_csv(folder / name, index=False, **options)
+    return folder / name
+
+
+def parquet(folder: Path) -> Path:
+    FRAME.to_parquet(folder / "x.parquet")
+    return folder / "x.parquet"
+
+
+def parts(folder: Path) -> Path:
+    (folder / "parts").mkdir()
+    FRAME[30:].to_parquet(folder / "parts" / "b.parquet")
+    FRAME[:30].to_parquet(folder / "parts" / "a.parquet")
+    return folder / "parts"
+
+
+def sqlite(folder: Path) -> str:
+    engine = sa.create_engine(f"sqlite:///{folder}/shop.db")
+    FRAME.to_sql("orders", engine, index=False)
+    engine.dispose()
+    return f"sqlite:///{folder}/shop.db"
+
+
+def on_disk(write: Callable[[Path], Path]) -> Callable[[Path, Any], Any]:
+    return lambda folder, request: str(write(folder))
+
+
+def in_s3(write: Callable[[Path], Path]) -> Callable[[Path, Any], Any]:
+    def put(folder: Path, request: Any) -> str:
+        storage: ObjectStorage = request.getfixturevalue("s3")
+        path = write(folder)
+        return storage.put(path, f"alike/{path.name}")
+
+    return put
+
+
+KINDS: dict[str, Callable[[Path, Any], Any]] = {
+    "csv": on_disk(csv),
+    "csv.gz": on_disk(lambda folder: csv(folder, "x.csv.gz")),
+    "tsv": on_disk(lambda folder: csv(folder, "x.tsv", sep="\t")),
+    "parquet": on_disk(parquet),
+    "path": lambda folder, request: parquet(folder),
+    "folder": on_disk(parts),
+    "table": lambda folder, request: f"{sqlite(folder)}#orders",
+    "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
+    "pandas": lambda folder, request: FRAME,
+    "polars": lambda folder, request: pl.from_pandas(FRAME),
+    "arrow": lambda folder, request: pa.Table.from_pandas(FRAME),
+    "s3 csv": in_s3(csv),
+    "s3 parquet": in_s3(parquet),
+    "s3 folder": in_s3(parts),
+}
+pytestmark = pytest.mark.xdist_group("objects")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_rows_are_one_dataset_from_every_kind_of_source(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    data = KINDS[kind](tmp_path, request)
+    source = source_of(data)
+    assert source_of(source) is source
+    source.check()
+    assert source.columns() == list(FRAME.columns)
+    sizes = source.column_bytes()
+    assert list(sizes) == list(FRAME.columns)
+    assert min(sizes.values()) > 0
+    assert source.read().equals(read_source(data))
+    assert source.has_types() == ("csv" not in kind and "tsv" not in kind)
+    assert source.fingerprint() == source_of(data).fingerprint()
+    if source.address is None:
+        assert source.name in ("DataFrame", "Table")
+    else:
+        assert read_source(source.address).equals(source.read())
+        assert source_of(source.address).name == source.name
+
+    roles: dict[str, Any] = {"categorical": ["code"]}
+    if kind == "query":  # SQLite stores no booleans
+        roles["drop"] = ["yes"]
+    dataset = ingest(source, tmp_path / "store", **roles)
+    expected = FRAME.drop(columns=roles.get("drop", []))
+    assert dataset.columns == {name: TYPES[name] for name in expected.columns}
+    same = ingest(expected, tmp_path / "other", categorical=["code"])
+    assert (dataset.hash, dataset.n_rows) == (same.hash, N_ROWS)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder", "table"])
+def test_a_missing_source_is_one_line(kind: str, tmp_path: Path) -> None:
+    data = str(KINDS[kind](tmp_path, None))
+    for ask in (Source.check, Source.columns, Source.column_bytes, Source.read):
+        with pytest.raises(InputError, match=r"^there is no ") as caught:
+            getattr(source_of(data.replace(str(tmp_path), f"{tmp_path}/no")), ask.__name__)()
+        assert "\n" not in str(caught.value)
+
+
+@dataclass(frozen=True)
+class Counted(Source):
+    """``counted://n``: the numbers below n, and their halves."""
+
+    n: int
+
+    @classmethod
+    def of(cls, data: Any, scheme: str | None) -> Self | None:
+        return cls(int(data.removeprefix("counted://"))) if scheme == "counted" else None
+
+    @property
+    def name(self) -> str:
+        return f"counted-{self.n}"
+
+    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+        return pa.table({"whole": range(self.n), "half": np.arange(self.n) / 2})
+
+
+def test_a_further_kind_of_source_is_one_class_in_the_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="nothing is read from counted: addresses"):
+        source_of("counted://120")
+    monkeypatch.setattr(sources, "KINDS", [Counted, *sources.KINDS])
+    source = source_of("counted://120")
+    assert source == Counted(120)
+    assert source.columns() == ["whole", "half"]
+    assert list(source.column_bytes()) == ["whole", "half"]
+    assert name_of_data_set(source, None, "--name orders") == "counted-120"
+    table = source.read()
+    assert ingest("counted://120", tmp_path).hash == ingest(table, tmp_path).hash
+    with pytest.raises(InputError, match="counted-0 has columns but no rows"):
+        read_source("counted://0")
+
+    model = chaffinch.ModelSettings(name="linear", tuning="none")
+    result = chaffinch.select("counted://120", "half", model=model)
+    assert result.features == ["whole"]
+    assert result.run.startswith("counted_120-")
+    assert len(result.model.predict("counted://120")) == 120
+    assert result.contract.bytes_in("counted://120").all == table.nbytes

@@ -1,0 +1,34 @@
+"""What a source answers, as functions of what a user gives."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaffinch.storage.sources import source_of
+
+
+def check_source(data: Any) -> None:
+    source_of(data).check()
+
+
+def source_name(data: Any) -> str:
+    return source_of(data).name
+
+
+def source_address(data: Any) -> str | None:
+    return source_of(data).address
+
+
+def source_fingerprint(data: Any) -> str | None:
+    return source_of(data).fingerprint()
+
+
+def has_types(data: Any) -> bool:
+    return source_of(data).has_types()
+
+
+def column_names(data: Any) -> list[str]:
+    return source_of(data).columns()
+
+
+def column_bytes(data: Any) -> Mapping[str, int]:
+    return source_of(data).column_bytes()
