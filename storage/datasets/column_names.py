@@ -37,6 +37,7 @@ def quoted_with_reasons(reasons: Mapping[str, str]) -> str:
     """Return names and their reasons as a phrase, such as ``'a' and 'b' (constant), 'c' (empty)``.
 
     Parameters
+    ----------
     reasons : mapping of str to str
         Name -> reason.
         Of each name.
