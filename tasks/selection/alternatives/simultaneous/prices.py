@@ -1,4 +1,4 @@
-"""The sets that designs are looked for among, and what a design of them would lose."""
+"""Candidate sets of designs, and the loss of a design relative to its bound."""
 
 from __future__ import annotations
 
