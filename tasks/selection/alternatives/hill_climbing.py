@@ -114,6 +114,7 @@ class Wrapper:
         """Return a set of k features that no swap improves, or the best found in time.
 
         None, without a proof, if all sets visited have a quality of -inf.
+
         Parameters
         ----------
         k, limits, constraints, deadline

@@ -558,6 +558,7 @@ def good_set(
         Output, in any order.
     work_left : ndarray of int64, shape (1,)
         See `exchange`; a set is written even if none is left.
+
     Returns
     -------
     bool

@@ -499,7 +499,7 @@ def _rows(designs: Designs, sets: Sets) -> tuple[sparse.csr_array, np.ndarray]:
 #
 # Two sets at a time are replaced by the best two that fit the rest, until no such swap gains. Then
 # a random set is forced in, sets that conflict with it and one more are removed, the gaps are
-# filled with the best that fit, and the swaps are repeated; the best design so far is kept as the start.
+# filled with the best that fit, and the swaps are repeated. The best design so far is the start.
 
 _ROUNDS_WITHOUT_GAIN = 20  # at least
 _WORK_BETWEEN_LOOKS = 5_000_000  # at the clock: some milliseconds
