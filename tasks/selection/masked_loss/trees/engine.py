@@ -18,8 +18,8 @@ access would otherwise be the bottleneck.
 
 Stored per row: 8 bytes for each used feature and output (the changes), 8 for each tree of up to 64
 inner nodes (its word) and, if there are deeper ones, 8 for each column. Storing the changes,
-instead of recomputing them for each removal, makes an elimination fast. The lower limit of a removal is
-one pass over the changes: 8 bytes per row and kept feature.
+instead of recomputing them for each removal, makes an elimination fast. The lower limit of a
+removal is one pass over the changes: 8 bytes per row and kept feature.
 """
 
 from __future__ import annotations
