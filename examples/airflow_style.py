@@ -1,8 +1,8 @@
 """A function for each task, as Airflow, Luigi or cron call them: paths in, a path out, once a day.
 
-Nothing but paths goes from task to task, so that each may run on another machine that sees the
-same folder. A task that is tried again for the same day ends in the same: the selection goes on
-where it was, and finds it done.
+Only paths are passed between tasks, so that each may run on another machine that sees the
+same folder. A task that is retried for the same day gives the same result: the selection resumes
+and finds its work done.
 
 python examples/airflow_style.py 2026-11-21 orders.csv work
 """

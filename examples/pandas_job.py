@@ -14,7 +14,7 @@ import chaffinch
 
 
 def select(history: str, kept: str) -> None:
-    """Find the columns that tell the price."""
+    """Find the columns that predict the price."""
     result = chaffinch.select(pd.read_csv(history), "price", drop=["order"])
     Path(kept).write_text(json.dumps(result.contract))
     result.report("report.html")

@@ -17,7 +17,7 @@ from chaffinch import ColumnSettings, ExecutionSettings, PromotionSettings, Sele
 
 @task
 def extract(source: str) -> str:
-    """Clean the orders; what goes on from here is a path."""
+    """Clean the orders, and return a path."""
     staged = Path("orders.parquet").absolute()
     pd.read_csv(source).dropna(subset=["price"]).to_parquet(staged)
     return str(staged)

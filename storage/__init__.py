@@ -1,1 +1,1 @@
-"""Bytes in and out: sources, typed tables, runs. No statistics, no workflow engine, no cluster."""
+"""Reading and writing: sources, typed tables, runs. No statistics, workflow engine or cluster."""

@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all, their names and their fingerprints.
+"""Atomic files, their names and their hashes.
 
-Every file of the store is written aside in its own folder, flushed to the disk and renamed, so
-that a reader never sees half of one, whatever dies in between.
+Every file of the store is written to a temporary file in the same folder, flushed and renamed, so
+that a reader never sees a partial file, even after a crash.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ GIVE_A_PATH = "give a path"
 
 
 def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PATH) -> Path:
-    """Return the path that a person gave.
+    """Return the path that the user gave.
 
     Parameters
     ----------
     given : path
-        As it was given; empty text is no path, where ``.`` is the present folder.
+        Empty text is no path; ``.`` is the current folder.
     what : str
-        What it is the path of, for the error.
+        What the path is for, used in the error.
     remedy : str
         What to give instead.
 
@@ -44,7 +44,7 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
     ------
     InputError
         If it is no path, empty text, an address such as ``s3://bucket/key``, begins with ``~``,
-        or no file can be called so; see `check_path`.
+        or is not a valid file name; see `check_path`.
     """
     if not isinstance(given, str | os.PathLike):
         written = repr(given)
@@ -53,7 +53,7 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
         raise InputError(f"{what} must be a path but is {value}; {remedy}")
     path = Path(given)
     check_named(given, what, remedy)
-    if str(path).startswith("~"):  # nothing but a shell would take it for a folder of a person
+    if str(path).startswith("~"):  # only a shell expands it
         raise InputError(
             f"{what} must be a path written out but {_shown(path)!r} begins with '~'; give what "
             "os.path.expanduser makes of it"
@@ -63,9 +63,9 @@ def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PAT
 
 
 def file_to_write(path: Path, what: str) -> Path:
-    """Return the file to write where a person named `path`: what a symbolic link leads to.
+    """Return the file to write at `path`, with symbolic links resolved.
 
-    So a link stays a link, whether its target is there or not.
+    So a link stays a link, even if its target does not exist yet.
     """
     try:
         mode = path.stat().st_mode
@@ -75,20 +75,20 @@ def file_to_write(path: Path, what: str) -> Path:
                 f"{what} must be a file but {path} leads in a circle by symbolic links; "
                 "name another file"
             ) from error
-        mode = None  # not there; or whoever writes it is told why that cannot be
+        mode = None  # does not exist, or writing it raises the reason
     if mode is not None and stat.S_ISDIR(mode):
         raise InputError(f"{what} must be a file but {path} is a folder; name a file in it")
     check_regular(path, what)
-    with suppress(OSError):  # as of a stat: where nobody may look
+    with suppress(OSError):  # e.g. no permission
         if path.is_symlink():
             return Path(os.path.realpath(path))
     return path
 
 
 def check_regular(path: Path, what: str, remedy: str = "name another file") -> None:
-    """Refuse a device, a pipe or a socket: to open one may take for ever, and so may its reading.
+    """Refuse a device, a pipe or a socket: opening or reading one may block for ever.
 
-    A folder, and what is not there, are left to whoever opens it.
+    Folders and missing files are left to the caller.
     """
     try:
         mode = path.stat().st_mode
@@ -101,21 +101,21 @@ def check_regular(path: Path, what: str, remedy: str = "name another file") -> N
 
 
 def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
-    """Refuse empty text, and an address; see `path_from`."""
+    """Refuse empty text and addresses; see `path_from`."""
     if isinstance(given, str) and not given.strip():
         raise InputError(f"{what} must be named but is empty text; {remedy}")
-    if isinstance(given, str) and "://" in given:  # a Path makes one slash of two
-        # without the address, which may hold a secret
+    if isinstance(given, str) and "://" in given:  # a Path collapses the slashes
+        # the message omits the address, which may hold a secret
         raise InputError(f"{what} must be on this disk but is an address; {remedy}")
 
 
 def check_path(path: Path) -> None:
-    """Refuse what no file of this machine can be called, whether there is one or not.
+    """Refuse a path that cannot be a file name on this machine, whether it exists or not.
 
     Raises
     ------
     InputError
-        If it is too long, or holds a character that no path can.
+        If it is too long, or contains an invalid character.
     """
     try:
         os.lstat(path)
@@ -130,7 +130,7 @@ def check_path(path: Path) -> None:
 
 
 def too_long(path: Path) -> InputError:
-    """Return what is said of a path that is too long for the disk."""
+    """Return the error for a path that is too long for the disk."""
     level = max(len(os.fsencode(part)) for part in path.parts)
     return InputError(
         f"path {_shown(path)!r} is too long, with {len(os.fsencode(path)):,} bytes and "
@@ -151,7 +151,7 @@ _AGAIN = "remove it and run again"
 _ASIDE = ".aside-"
 _SECONDS_OF_A_DAY = 86_400
 _LONGEST = 120
-LONGEST_STEM = _LONGEST - len(".json")  # of a name that a JSON file has
+LONGEST_STEM = _LONGEST - len(".json")  # of the name of a JSON file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FULL = {
     errno.ENOSPC: "no space left on the device of",
@@ -167,10 +167,10 @@ def check_name(name: str, longest: int = _LONGEST) -> str:
     Raises
     ------
     InputError
-        If it is not 1 to `longest` of the letters, digits, dots, dashes and underscores of ASCII,
-        the first a letter or a digit. That leaves out hidden names and every way out of a folder.
+        If it is not 1 to `longest` ASCII letters, digits, dots, dashes and underscores that start
+        with a letter or a digit. This excludes hidden names and paths out of the folder.
     """
-    if not isinstance(name, str):  # of a table, say, which would take many lines
+    if not isinstance(name, str):  # the repr of a table, for example, has many lines
         raise InputError(f"a name must be text but is of type {type(name).__name__}")
     if not _NAME.fullmatch(name) or len(name) > longest:
         raise InputError(
@@ -181,22 +181,22 @@ def check_name(name: str, longest: int = _LONGEST) -> str:
 
 
 def path_in(folder: Path, name: str) -> Path:
-    """Return the path of the file `name` inside `folder`, its levels parted by ``/``.
+    """Return the path of the file `name` inside `folder`; ``/`` separates its levels.
 
     Raises
     ------
     InputError
-        If a level is no name, or a symbolic link leads out of the folder.
+        If a level is not a valid name, or a symbolic link leads out of the folder.
     """
     path = folder.joinpath(*map(check_name, name.split("/")))
-    # unlike Path.resolve, realpath takes links that lead in a circle
+    # unlike Path.resolve, realpath accepts circular links
     if not Path(os.path.realpath(path)).is_relative_to(folder.resolve()):
         raise InputError(f"{name!r} leads out of {folder} by a symbolic link; remove the link")
     return path
 
 
 def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
-    """Write a file that appears whole or not at all; its folder is made where it is missing."""
+    """Write a file atomically; its folder is created if missing."""
     aside = path.with_name(f"{_ASIDE}{uuid.uuid4().hex}{path.suffix}")
     with _one_line_errors(path):
         try:
@@ -213,7 +213,7 @@ def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
 
 
 def make_folder(path: Path) -> Path:
-    """Make a folder and those above it where they are missing, and return it."""
+    """Create a folder and its parents if missing, and return it."""
     with _one_line_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
@@ -221,18 +221,18 @@ def make_folder(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock file `path`, so that one process at a time works on `what`.
+    """Hold the lock file `path`, so that only one process at a time works on `what`.
 
-    Another one waits and says so once in the log. The operating system frees the lock of a
-    process that dies, however it dies; the empty file stays. Raises what `write_file` does, and
-    StorageError where the file system has no locks.
+    Another process logs one warning and waits. The operating system releases the lock of a dead
+    process; the empty file stays. Raises the errors of `write_file`, and StorageError where the
+    file system has no locks.
     """
     make_folder(path.parent)
-    # a soft lock, which is whether the file exists, would wait for ever: the file is always there
+    # a soft lock tests whether the file exists, which is always true here
     lock = FileLock(path, fallback_to_soft=False)
     with _one_line_errors(path):
         if not path.exists():
-            path.touch()  # or what cannot be made would look to the lock like one that is held
+            path.touch()  # otherwise a file that cannot be created looks like a held lock
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -245,45 +245,45 @@ def locked(path: Path, what: str) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed writers left aside in `folder`; call it only while none is writing."""
-    with suppress(FileNotFoundError):  # the folder is removed meanwhile
+    """Remove temporary files of killed writers in `folder`; call it only while none is writing."""
+    with suppress(FileNotFoundError):  # the folder was removed meanwhile
         for path in folder.rglob(f"{_ASIDE}*"):
             path.unlink(missing_ok=True)
 
 
 def sweep_old(folder: Path) -> None:
-    """Remove what writers left aside in `folder` itself and did not touch for a day.
+    """Remove temporary files directly in `folder` that are older than a day.
 
-    For folders that have no lock because nobody waits in them: a writer needs no day for a file.
+    For folders without a lock: no writer needs a day for a file.
     """
     yesterday = time.time() - _SECONDS_OF_A_DAY
-    with suppress(FileNotFoundError):  # the folder is removed meanwhile
+    with suppress(FileNotFoundError):  # the folder was removed meanwhile
         for path in folder.glob(f"{_ASIDE}*"):
-            with suppress(FileNotFoundError):  # another process sweeps as well
+            with suppress(FileNotFoundError):  # another process sweeps too
                 if path.stat().st_mtime < yesterday:
                     path.unlink()
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file if it is there."""
+    """Remove a file if it exists."""
     with _one_line_errors(path):
         path.unlink(missing_ok=True)
 
 
 def sha256_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
+    """Return the SHA-256 of a file, 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_of_written(path: Path) -> str:
-    """Return the SHA-256 of a file that was just written; raises what `write_file` does."""
+    """Return the SHA-256 of a file that was just written; raises the errors of `write_file`."""
     with _one_line_errors(path):
         return sha256_of_file(path)
 
 
 def to_json(data: dict[str, Any]) -> bytes:
-    """Return JSON as the store writes it: in the given order, floats exact, no NaN, a last newline.
+    """Return JSON in the format of the store: keys in order, exact floats, no NaN, final newline.
 
     Raises
     ------
@@ -295,14 +295,14 @@ def to_json(data: dict[str, Any]) -> bytes:
 
 
 def sealed(data: dict[str, Any]) -> bytes:
-    """Return JSON whose last field is the SHA-256 of all the others, so that a change shows."""
+    """Return JSON whose last field is the SHA-256 of all the others, to detect changes."""
     return to_json({**data, _SEAL: _seal_of(data)})
 
 
 def is_sealed(data: Mapping[str, Any]) -> bool:
-    """Return whether an object that was written by `sealed` is still as it was written."""
-    said = {field: value for field, value in data.items() if field != _SEAL}
-    return data.get(_SEAL) == _seal_of(said)
+    """Return whether an object written by `sealed` is unchanged."""
+    content = {field: value for field, value in data.items() if field != _SEAL}
+    return data.get(_SEAL) == _seal_of(content)
 
 
 def _seal_of(data: dict[str, Any]) -> str:
@@ -310,7 +310,6 @@ def _seal_of(data: dict[str, Any]) -> str:
 
 
 def read_json(path: Path, fields: Mapping[str, type], remedy: str = _AGAIN) -> dict[str, Any]:
-    """Return the object in a JSON file of the store."""
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -328,13 +327,13 @@ def parse_json(
     Parameters
     ----------
     content : bytes
-        What the file holds.
+        Content of the file.
     path : Path
-        Where it lies, for the errors.
+        Its path, for the errors.
     fields : mapping of str to type
-        What it must hold besides ``format_version``.
+        Required fields besides ``format_version``.
     remedy : str
-        What to do about a damaged one.
+        What to do about a damaged file.
 
     Raises
     ------
@@ -368,12 +367,12 @@ def _refuse_constant(name: str) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # some file systems, such as SMB, do not flush folders
+        # some file systems, such as SMB, cannot flush folders
         if error.errno != errno.EINVAL or not path.is_dir():
             raise
     finally:
@@ -382,7 +381,7 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def _one_line_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors while writing `path` into ours."""
+    """Convert operating system errors while writing `path` into InputError and StorageError."""
     check_path(path)
     try:
         yield
@@ -390,7 +389,7 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         name, folder = path.name, path.parent
-        if error.errno == errno.ENAMETOOLONG:  # below a folder that was not there yet
+        if error.errno == errno.ENAMETOOLONG:  # in a folder that did not exist yet
             raise too_long(path) from error
         if error.errno == errno.ENOSYS:
             raise StorageError(

@@ -1,4 +1,4 @@
-"""Memory that is free but still held by the allocators, handed back to the operating system."""
+"""Return freed memory from the allocators to the operating system."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _WORTH_GIVING_BACK = 32 * 2**20  # bytes
 
 
 class LetGo:
-    """Counts what is let go piece by piece, and gives it back whenever it has become much."""
+    """Counts freed bytes and returns memory to the system once they are many."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def note(self, n_bytes: int) -> None:
-        """Count a piece that nobody holds any more."""
+        """Count a freed piece."""
         self._bytes += n_bytes
         if self._bytes >= _WORTH_GIVING_BACK:
             self._bytes = 0
@@ -26,10 +26,10 @@ class LetGo:
 
 
 def give_back() -> None:
-    """Hand back what Arrow and the C library keep of freed memory.
+    """Return the freed memory that Arrow and the C library keep to the operating system.
 
-    Both keep it for the next request, but seldom for one of the other: without this a process
-    holds the most that each of them ever held, one on top of the other. Costs milliseconds.
+    Each keeps it for its own later requests. Without this, a process holds the peak of both
+    allocators at once. Takes milliseconds.
     """
     pa.default_memory_pool().release_unused()
     _trim()(0)
@@ -37,7 +37,7 @@ def give_back() -> None:
 
 @cache
 def _trim() -> Callable[[int], int]:
-    """Return glibc's ``malloc_trim``; other C libraries give back by themselves."""
+    """Return glibc's ``malloc_trim``; other C libraries return memory by themselves."""
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

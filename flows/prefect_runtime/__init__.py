@@ -1,1 +1,1 @@
-"""What a run needs of Prefect: its environment, server, tasks, limits, events and artifacts."""
+"""Prefect integration of a run: environment, server, tasks, limits, events and artifacts."""

@@ -1,6 +1,6 @@
-"""What the Prefect UI shows of a run: progress while it goes on, verdict, tables and charts after.
+"""Artifacts of a run in the Prefect UI: progress, then verdict, tables and charts.
 
-Progress goes as well to whoever watches in this process; see `watching`.
+Progress is also sent to callers in this process; see `watching`.
 """
 
 import base64
@@ -51,18 +51,18 @@ from chaffinch.tasks.reporting.text import on_scales
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 
-# Reports that open from the Prefect UI: a link where somebody serves them, else their path.
+# Reports that open from the Prefect UI: a link if they are served, else their path.
 #
-# A browser follows no link from a server's page to a file. So `chaffinch serve` can serve the
-# reports of its store on the loopback interface, and nothing else of it.
+# A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
+# its store, and nothing else, on the loopback interface.
 
-# What the processes of runs are told: where reports are served, and of which store; of any, if
-# that is not set, as where a web server of one's own serves the only one.
+# Environment of the processes of runs: the address of served reports, and their store; any store
+# if that is not set, e.g. with a web server of one's own.
 _URL, _STORE = "CHAFFINCH_REPORTS_URL", "CHAFFINCH_REPORTS_STORE"
 _REPORT = "report.html"
 _HOST = "127.0.0.1"
 _SECONDS_TO_END = 5
-_ALONE = {  # a report asks for nothing and runs nothing
+_ALONE = {  # a report loads nothing and runs no scripts
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
@@ -72,7 +72,7 @@ Kind = Literal["runs", "comparisons"]
 
 
 def report_in_markdown(folder: Path) -> str:
-    """Return where the report of a run or comparison is: a link, or the path of the file."""
+    """Return the report of a run or comparison as markdown: a link, or the path of the file."""
     url, served = os.environ.get(_URL), os.environ.get(_STORE)
     store = folder.parent.parent
     if not url or (served and Path(served).resolve() != store.resolve()):
@@ -83,7 +83,7 @@ def report_in_markdown(folder: Path) -> str:
 
 @contextmanager
 def reports_served(store: Path, port: int | None) -> Iterator[None]:
-    """Serve the reports of a store to browsers of this machine, and have runs link to them."""
+    """Serve the reports of a store to browsers of this machine, and make runs link to them."""
     if port is None:
         yield
         return
@@ -108,7 +108,7 @@ def reports_served(store: Path, port: int | None) -> Iterator[None]:
 
 def _app(store: Path) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    # or a page of elsewhere could have its own name lead here, and read along
+    # against DNS rebinding, by which a page of another site could read reports
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[_HOST, "localhost"])
 
     @app.get("/{kind}/{name}/report.html")
@@ -135,7 +135,7 @@ _SECONDS_BETWEEN_UPDATES = 1.0
 def watching(
     on_progress: OnProgress, say: Say = say_nothing, warn: Warn = warn_nobody
 ) -> Iterator[None]:
-    """Send the progress of flows called inside, and what they say on the way, there as well."""
+    """Forward progress, messages and warnings of flows called in the block to these functions."""
     watcher, listener, warned = _watcher.set(on_progress), _listener.set(say), _warned.set(warn)
     try:
         yield
@@ -146,13 +146,13 @@ def watching(
 
 
 def say(line: str) -> None:
-    """Say something on the way: to the log of the present flow run, and to whoever watches."""
+    """Send a message to the log of the present flow run, and to `watching`."""
     get_run_logger().info(printable(line))
     _listener.get()(line)
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Say what is odd about tables: to the log of the present flow run, and to whoever watches."""
+    """Send data-quality warnings to the log of the present flow run, and to `watching`."""
     for warning in warnings:
         get_run_logger().warning(printable(warning))
     _warned.get()(warnings)
@@ -161,34 +161,34 @@ def warn(warnings: Sequence[str]) -> None:
 def key_of(data_set: str, kind: str) -> str:
     """Return the key of an artifact, such as ``orders-verdict``.
 
-    The UI shows what has the same key as versions of one thing: those of a data set, night by
-    night. A key holds small letters, digits and dashes.
+    The UI shows artifacts with one key as versions: those of a data set, night by night. A key
+    has small letters, digits and dashes.
     """
     return re.sub(r"[^a-z0-9]+", "-", f"{data_set} {kind}".lower()).strip("-")
 
 
 class ProgressArtifact:
-    """Called with a step's progress, keeps the flow run's progress artifact up to date.
+    """Progress callback that updates the flow run's progress artifact.
 
     Parameters
     ----------
     key, title : str
         Of the artifact.
     steps : sequence of str
-        Every step, in order.
+        All steps, in order.
     """
 
     def __init__(self, key: str, title: str, steps: Sequence[str] = STEPS) -> None:
         self._title, self._steps = title, steps
-        self._tell = _watcher.get()
-        self._tell(STARTING_PREFECT, 1, 1)
+        self._on_progress = _watcher.get()
+        self._on_progress(STARTING_PREFECT, 1, 1)
         self._updated = time.monotonic()
         created = create_progress_artifact(progress=0.0, key=key, description=f"{title}: starting")
-        self._id = cast(UUID, created)  # a coroutine only where there is an event loop
+        self._id = cast(UUID, created)  # a coroutine only with an event loop
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Note that `done` of the `total` items of `step` are done."""
-        self._tell(step, done, total)
+        """Record that `done` of the `total` items of `step` are done."""
+        self._on_progress(step, done, total)
         is_last = step == self._steps[-1] and done == total
         if not is_last and time.monotonic() - self._updated < _SECONDS_BETWEEN_UPDATES:
             return
@@ -208,7 +208,7 @@ def publish(
     governance: Sequence[str] = (),
     difference: Difference | None = None,
 ) -> UUID:
-    """Put the result into the UI: the verdict, the losses of each part, what was kept, charts."""
+    """Publish a result in the UI: the verdict, losses, features and charts."""
     verdict = create_markdown_artifact(
         _verdict(result, governance),
         key=key_of(data_set, "verdict"),
@@ -241,13 +241,13 @@ def publish(
         description="Every feature in the table's order; the later it was removed, the more useful",
     )
     _publish_charts(run, result, data_set, difference)
-    return cast(UUID, verdict)  # a coroutine only where there is an event loop
+    return cast(UUID, verdict)  # a coroutine only with an event loop
 
 
 def _publish_charts(
     run: Run, result: SelectionResult, data_set: str, difference: Difference | None
 ) -> None:
-    """Show the elimination curve and what the sets have in common, where there are any."""
+    """Publish the elimination curve and the overlap of the feature sets, if there are any."""
     charts = {
         "elimination curve": (
             elimination_image(run),
@@ -266,7 +266,7 @@ def _publish_charts(
 
 
 def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, list[str]]:
-    """Return the features of each set that a person may want beside the chosen one."""
+    """Return the feature sets to compare with the chosen one."""
     sets = {"chosen": result.features}
     if difference is not None:
         stayed = [name for name in result.features if name not in difference.gained]
@@ -277,21 +277,21 @@ def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, l
 
 
 def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:
-    """Change what `publish` said of governance, after a person has decided.
+    """Update the governance lines of a published verdict after a decision.
 
     Parameters
     ----------
     artifact : UUID
-        What `publish` returned.
+        Returned by `publish`.
     result, governance
-        As there.
+        As in `publish`.
     """
     with get_client(sync_client=True) as client:
         client.update_artifact(artifact, ArtifactUpdate(data=_verdict(result, governance)))
 
 
 def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
-    """Return all that a person should read first, in markdown."""
+    """Return the verdict in markdown."""
     changes = [] if result.changes is None else [result.changes["sentence"]]
     scaled = on_scales(result.settings)
     scales = [] if scaled is None else [_literal(scaled)]
@@ -302,15 +302,14 @@ def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
 
 
 def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:
-    """Return a paragraph for each warning."""
     return [f"**Warning:** {_literal(warning)}" for warning in warnings]
 
 
 def _literal(text: str) -> str:
-    """Return text that markdown shows as it is: names of columns may hold anything."""
+    """Escape text for markdown: column names may contain anything."""
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
 
 
 def _rounded(loss: float) -> float:
-    """Return a loss to the six digits that a person reads; selection.json has them all."""
+    """Return a loss with six digits; selection.json has all of them."""
     return float(f"{loss:.6g}")

@@ -1,8 +1,8 @@
-"""Ends a run that is cancelled in the UI where nobody else would.
+"""Ends a run that is cancelled in the UI and has no Prefect runner.
 
-Behind `chaffinch serve` and behind a work pool a runner of Prefect ends the process of a run that
-is cancelled. A run that a person started, by `chaffinch run` or by calling a flow, has no runner:
-it would be shown as cancelling for ever, and go on. So it looks by itself.
+A run of `chaffinch serve` or of a work pool is ended by its runner. A run started directly, by
+`chaffinch run` or by calling a flow, has none: it would be shown as cancelling and continue. So it
+polls its own state.
 """
 
 import signal
@@ -30,9 +30,9 @@ _SECONDS_BETWEEN_LOOKS = 2.0
 
 
 def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function of a flow, which ends as cancelled soon after its run is cancelled.
+    """Wrap a flow function so that it ends soon after its run is cancelled.
 
-    It does if it runs in the main thread, which alone can be interrupted.
+    Only in the main thread, the only one that can be interrupted.
     """
 
     @wraps(function)
@@ -50,14 +50,14 @@ def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
         except TerminationSignal:
             if not watch.has_struck:
                 raise
-            # a state that a flow returns is its own, so that calling it raises CancelledRun
+            # returned as the flow's own state, so that calling the flow raises CancelledRun
             return cast(R, Cancelled(message="Cancelled; started again, it goes on where it was."))
 
     return watched
 
 
 class _Watch:
-    """Looks at a flow run from time to time, and interrupts the main thread if it is cancelled."""
+    """Polls a flow run's state, and interrupts the main thread if it is cancelled."""
 
     def __init__(self, flow_run: UUID) -> None:
         self.has_struck = False
@@ -81,7 +81,7 @@ class _Watch:
     def _look(self) -> None:
         with get_client(sync_client=True) as client:
             while not self._over.wait(_SECONDS_BETWEEN_LOOKS):
-                with suppress(httpx.HTTPError):  # a server that is away may come back
+                with suppress(httpx.HTTPError):  # the server may come back
                     state = client.read_flow_run(self._flow_run).state
                     if state is not None and (state.is_cancelling() or state.is_cancelled()):
                         self._strike()
@@ -91,5 +91,5 @@ class _Watch:
         with self._striking:
             if not self._over.is_set():
                 self.has_struck = True
-                # Prefect makes a TerminationSignal of it; a real signal also wakes who waits
+                # Prefect raises TerminationSignal for it; a real signal also ends blocking waits
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

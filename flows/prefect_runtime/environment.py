@@ -1,24 +1,24 @@
-"""What Prefect must be told before it is imported."""
+"""Prefect's environment variables, set before it is imported."""
 
 import logging
 import os
 
 _DEFAULTS = {
-    # Works offline and tells nobody.
+    # Works offline, without telemetry.
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
     # The first start of the embedded server migrates its database: 16 s on 2 cores, 20 allowed.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    # A run that says nothing for three times as long is taken for dead: see `automations`.
+    # A run without a heartbeat for three times as long is marked as crashed: see `automations`.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
-    # Our log lines are those of the flow run; what is logged before one begins is of none.
+    # Send our log lines to the flow run; ignore those logged before one begins.
     "PREFECT_LOGGING_EXTRA_LOGGERS": "chaffinch",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
 
 
 def prepare(*, quiet: bool = False) -> None:
-    """Set Prefect's environment, unless the caller has; call it before Prefect is imported.
+    """Set Prefect's environment defaults; call it before Prefect is imported.
 
     Parameters
     ----------
@@ -30,4 +30,4 @@ def prepare(*, quiet: bool = False) -> None:
     if quiet:
         for handler in ("CONSOLE", "DEBUG"):
             os.environ.setdefault(f"PREFECT_LOGGING_HANDLERS_{handler}_LEVEL", "CRITICAL")
-        logging.raiseExceptions = False  # or a log line that cannot be sent is told of there too
+        logging.raiseExceptions = False  # no reports of log lines that cannot be sent

@@ -1,9 +1,9 @@
-"""The Prefect server of one run: a program of its own that ends when the run does, however it ends.
+"""The Prefect server of one run: a separate program that ends with the run, however it ends.
 
 Started by `chaffinch.flows.prefect_runtime.server` with the descriptor of a listening socket. It
-says on standard output, as one line of JSON, what Prefect is configured to use, and serves once it
-reads a line. Standard input closes when whoever started it wants it to end, or has died. Until it
-is told to serve it touches nothing, so it may be killed then.
+prints Prefect's configuration as one line of JSON, and serves once it reads a line. The parent
+closes standard input to end it, as does the parent's death. Before it serves it changes nothing,
+so it may be killed.
 """
 
 import gc
@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import uvicorn
 
-_SECONDS_TO_END = 30  # a first start has a database to build
+_SECONDS_TO_END = 30  # the first start creates a database
 
 
 def main() -> None:
-    """Run the program."""
     from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_ENABLED
 
     url, embeds = PREFECT_API_URL.value(), PREFECT_SERVER_EPHEMERAL_ENABLED.value()
@@ -39,7 +38,7 @@ def _serve(listener: socket.socket) -> None:
     from prefect.settings import PREFECT_HOME
 
     class OneAtATime(uvicorn.Server):
-        """Two first starts in one home would both build its database, and one fail."""
+        """Locks the start: two first starts in one home would both create the database."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             home = PREFECT_HOME.value()
@@ -53,20 +52,20 @@ def _serve(listener: socket.socket) -> None:
         return
     threading.Thread(target=_end_with_the_run, args=(server,), daemon=True).start()
     server.run(sockets=[listener])
-    gc.freeze()  # or collecting Prefect's classes at the exit takes a second
+    gc.freeze()  # skips collecting Prefect's classes at exit, which takes a second
 
 
 def _end_with_the_run(server: "uvicorn.Server") -> None:
     while _read():
-        """Nothing is said but the end."""
+        """Ignore any input until the end."""
     server.should_exit = True
     time.sleep(_SECONDS_TO_END)
     os._exit(1)
 
 
 def _read() -> bytes:
-    """Return what comes next on standard input, or nothing at its end."""
-    return os.read(0, 1024)  # unbuffered: a thread that waits in a buffer would block the exit
+    """Return the next bytes of standard input; empty at its end."""
+    return os.read(0, 1024)  # unbuffered: a buffered read would block the exit
 
 
 if __name__ == "__main__":

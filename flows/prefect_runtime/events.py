@@ -1,4 +1,4 @@
-"""Events to a Prefect server: what they call a data set, and that they arrive or it is said."""
+"""Events sent to a Prefect server: resource names, and sending with errors reported."""
 
 import httpx
 from prefect.client.orchestration import get_client
@@ -11,19 +11,19 @@ from chaffinch.flows.prefect_runtime.server import ServerError, unauthorized
 
 
 def resource_of(name: str) -> str:
-    """Return what a data set is called in events, such as ``chaffinch.dataset.orders``."""
+    """Return the resource name of a data set in events, such as ``chaffinch.dataset.orders``."""
     return f"chaffinch.dataset.{name}"
 
 
 def server_url() -> str | None:
-    """Return the address of the Prefect server that is configured; None where none is."""
+    """Return the address of the configured Prefect server, or None."""
     return PREFECT_API_URL.value() or None
 
 
 def send(event: Event) -> None:
-    """Send an event, and return when the server has it; inside a flow run, related to that.
+    """Send an event, and return when the server has it; it is related to the flow run, if any.
 
-    Prefect's own `emit_event` returns before anything is sent, and loses what cannot be.
+    Prefect's own `emit_event` returns before anything is sent, and loses events on errors.
     """
     url = server_url() or "its own address"
     try:

@@ -1,7 +1,7 @@
-"""A run that nobody watches: its turn among others of its data set, its time, its further tries.
+"""Limits of an unattended run: its data set's queue, timeouts and retries.
 
-Prefect's own retries and timeouts are fixed where a flow is written; these come with its
-parameters, so that the form, `chaffinch serve` and `prefect.yaml` set them alike.
+Prefect's own retries and timeouts are fixed in a flow's code; these are parameters, so that the UI
+form, `chaffinch serve` and `prefect.yaml` set them alike.
 """
 
 import os
@@ -29,7 +29,7 @@ from chaffinch.tasks.pipeline.run import Through
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
 
-# A fit that computes without asking the interpreter may end by itself; then its process is ended.
+# A fit in compiled code cannot be interrupted; after this grace period its process is ended.
 _SECONDS_OF_GRACE = 120
 _SECONDS_TO_SEND = 10
 _GOES_ON = "what was finished is kept: started again it goes on, and limits can allow it more"
@@ -46,13 +46,13 @@ def within_limits(
     store: Path,
     promotion: PromotionSettings | None = None,
 ) -> Iterator[Through]:
-    """Let the present flow run wait for its turn, and keep to its limits in the block."""
+    """Queue the present flow run behind others of its data set, and apply its limits."""
     if limits is None:
         yield cache(as_task)
         return
     _check_thread(limits)
     names = data_sets(limits, data, promotion)
-    run = _told(limits, names)
+    run = _register(limits, names)
     try:
         with ExitStack() as turns:
             for name in names:
@@ -60,14 +60,14 @@ def within_limits(
             with _at_most(limits.timeout, "the run"):
                 yield _timed_tasks(limits.stage_timeout)
     except (InputError, TimeLimitError):
-        _tell(run, retries=0)
+        _set_retries(run, retries=0)
         raise
 
 
 def data_sets(
     limits: LimitSettings, data: Sequence[Any], promotion: PromotionSettings | None
 ) -> list[str]:
-    """Return the names of the data sets that tables belong to, in their order."""
+    """Return the sorted names of the data sets that tables belong to."""
     given = limits.data_set or (promotion.name if promotion is not None else None)
     if given:
         return [given]
@@ -84,18 +84,18 @@ def _check_thread(limits: LimitSettings) -> None:
         )
 
 
-def _told(limits: LimitSettings, names: Sequence[str]) -> FlowRun:
-    """Tell the server of the tries that the present run has, and of its data sets, as tags."""
+def _register(limits: LimitSettings, names: Sequence[str]) -> FlowRun:
+    """Send the run's retry policy, and its data sets as tags, to the server."""
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(runtime.flow_run.id))
         tags = {*run.tags, *map(resource_of, names)}
         client.update_flow_run(run.id, tags=sorted(tags))
-    _tell(run, retries=limits.retries, retry_delay=round(60 * limits.retry_delay))
+    _set_retries(run, retries=limits.retries, retry_delay=round(60 * limits.retry_delay))
     return run
 
 
-def _tell(run: FlowRun, **tries: int) -> None:
-    """Change how the server goes on with a run that fails."""
+def _set_retries(run: FlowRun, **tries: int) -> None:
+    """Change the retry policy of a run."""
     with get_client(sync_client=True) as client:
         policy = client.read_flow_run(run.id).empirical_policy
         client.update_flow_run(run.id, empirical_policy=policy.model_copy(update=tries))
@@ -116,24 +116,24 @@ def _timed_tasks(minutes: float | None) -> Through:
 
 @contextmanager
 def _at_most(minutes: float | None, what: str) -> Iterator[None]:
-    """Let the block take so many minutes; it fails by whichever limit around it is over first."""
+    """Limit the block to some minutes; with nested limits the earliest counts."""
     try:
         if minutes is None:
             yield
             return
-        said = f"{what} took longer than the {minutes:g} min that it may; {_GOES_ON}"
+        message = f"{what} took longer than the {minutes:g} min that it may; {_GOES_ON}"
         seconds = 60 * minutes
-        with _ended_at_last(seconds + _SECONDS_OF_GRACE, said), stopped_after(seconds, said):
+        with _ended_at_last(seconds + _SECONDS_OF_GRACE, message), stopped_after(seconds, message):
             yield
     except OutOfTime as error:
         raise TimeLimitError(error.said) from error
 
 
 @contextmanager
-def _ended_at_last(seconds: float, said: str) -> Iterator[None]:
-    """End the process of this run if the block does not end by itself; its helpers end with it.
+def _ended_at_last(seconds: float, message: str) -> Iterator[None]:
+    """End the process of this run if the block exceeds the limit; helper processes end with it.
 
-    Only where the process was started for this run: a program of somebody else's is left alone.
+    Only if the process was started for this run: a caller's program is left alone.
     """
     if os.environ.get("PREFECT__FLOW_RUN_ID") != runtime.flow_run.id:
         yield
@@ -143,7 +143,7 @@ def _ended_at_last(seconds: float, said: str) -> Iterator[None]:
         try:
             with get_client(sync_client=True) as client:
                 state: State[Any] = Failed(
-                    name="TimedOut", message=f"Flow run failed due to timeout: {said}"
+                    name="TimedOut", message=f"Flow run failed due to timeout: {message}"
                 )
                 client.set_flow_run_state(UUID(runtime.flow_run.id), state, force=True)
             APILogWorker.drain_all(timeout=_SECONDS_TO_SEND)

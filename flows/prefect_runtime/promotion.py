@@ -1,7 +1,7 @@
-"""What follows a run in production: it is compared with what is promoted, and meets the gate.
+"""Promotion after a run: comparison with the promoted contract, and the gate.
 
-Where a person has to decide, and the settings say that one is waited for, the flow run pauses with
-a form in the UI.
+If the gate needs a decision and the settings allow to wait for one, the flow run pauses with a form
+in the UI.
 """
 
 import shlex
@@ -41,12 +41,12 @@ from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 _SECONDS_BETWEEN_LOOKS = 5
-# Prefect fails a run whose pause it ends itself, so ours ends before.
+# Prefect fails a run whose pause times out, so ours ends before.
 _SECONDS_OF_GRACE = 600
 
 
 class Answer(RunInput):
-    """What a person decides."""
+    """Decision of a person."""
 
     promote: bool = Field(False, title="Promote", description="Make this contract the one in use.")
     reason: str = Field("", title="Reason", description="Why, for the history.")
@@ -55,7 +55,7 @@ class Answer(RunInput):
 def check_promotion(
     data: Any, settings: SelectionSettings, store: Path, promotion: PromotionSettings | None
 ) -> None:
-    """Refuse before any work what could not be promoted after it."""
+    """Check before any work that the result could be promoted."""
     if promotion is not None:
         name = name_of_data_set(data, promotion.name, "promotion.name: orders")
         task = None if settings.task == "auto" else settings.task
@@ -65,7 +65,7 @@ def check_promotion(
 
 
 def shown_as(data: Any, promotion: PromotionSettings | None) -> str:
-    """Return the name that the artifacts of a run are kept under: its data set's, if it has one."""
+    """Return the name of a run's artifacts: that of its promotion data set, if it has one."""
     if promotion is not None and promotion.name:
         return promotion.name
     label = source_of(data).name
@@ -76,43 +76,43 @@ def shown_as(data: Any, promotion: PromotionSettings | None) -> str:
 
 
 def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> None:
-    """Publish a result beside its difference to what is promoted, and promote it or not."""
+    """Publish a result with its difference to the promoted contract, and promote it or not."""
     run = Run(_folder(result))
     if promotion is None:
         lines, difference = _compared_in_passing(run, result)
-        publish(run, result, data_set, _said(lines), difference)
+        publish(run, result, data_set, _logged(lines), difference)
         return
     name = promotion.name or default_name(run)
     try:
         _check(run, result, name)
     except InputError as error:
-        publish(run, result, data_set, _said([f"Not promoted as {name}: {error}."]), None)
+        publish(run, result, data_set, _logged([f"Not promoted as {name}: {error}."]), None)
         return
-    _say_if_unsent(name, run)  # of a promotion whose program was killed
+    _send_events(name, run)  # events of a promotion that was killed
     against = as_task(against_promoted)(run, name)
     differs = _differences(against)
     last = against.history[-1] if against.history else None
     decision = decide(against.difference, last, promotion)
     if decision.outcome == "promote":
         promotes = _promoted(run, against, "automatic", decision.reason)
-        publish(run, result, data_set, _said([promotes, *differs]), against.difference)
+        publish(run, result, data_set, _logged([promotes, *differs]), against.difference)
     elif decision.outcome == "keep":
         stays = f"The promoted contract of {against.name} stays: {decision.reason}"
-        publish(run, result, data_set, _said([stays, *differs]), against.difference)
+        publish(run, result, data_set, _logged([stays, *differs]), against.difference)
     else:
         waits = f"Not promoted as {against.name}, for a person to decide: {decision.reason}"
         store = shlex.quote(str(run.folder.parent.parent.absolute()))
         by_hand = f"chaffinch promote {run.name} --as {against.name} --store {store} promotes it."
-        said = _said([waits, by_hand, *differs])
-        verdict = publish(run, result, data_set, said, against.difference)
+        lines = _logged([waits, by_hand, *differs])
+        verdict = publish(run, result, data_set, lines, against.difference)
         if promotion.wait is not None:
             answer = _answer([waits, *differs], promotion.wait)
-            answered = _said([_answered(run, against, answer)])
+            answered = _logged([_answered(run, against, answer)])
             publish_again(verdict, result, [*answered, *differs])
 
 
 def _differences(against: AgainstPromoted) -> list[str]:
-    """Return how a run differs from what is promoted, if anything is."""
+    """Return how a run differs from the promoted contract, if there is one."""
     if against.difference is not None:
         return lines_of_difference(against.difference)
     return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
@@ -124,14 +124,14 @@ def _check(run: Run, result: SelectionResult, name: str) -> None:
 
 
 def _compared_in_passing(run: Run, result: SelectionResult) -> tuple[list[str], Difference | None]:
-    """Return how a run differs from what is promoted of its table; trouble with that is told."""
+    """Return how a run differs from the contract promoted for its table, or the error."""
     try:
         name = default_name(run)
         if not _promotions_of(run).history(name):
             return [], None
         _check(run, result, name)
     except InputError:
-        return [], None  # what is promoted under the table's name is something else
+        return [], None  # another kind of contract is promoted under the table's name
     except StorageError as error:
         return [f"What is promoted cannot be compared with: {error}."], None
     against = as_task(against_promoted)(run, name)
@@ -140,12 +140,12 @@ def _compared_in_passing(run: Run, result: SelectionResult) -> tuple[list[str], 
 
 
 def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:
-    """Promote a run and tell of it; return what was done in a sentence."""
+    """Promote a run and send its event; return the outcome as a sentence."""
     try:
         promote_by(run, against.name, how, reason, seen=len(against.history), owes_event=True)
-    except InputError as error:  # something else was promoted meanwhile
+    except InputError as error:  # another contract was promoted meanwhile
         return f"Not promoted as {against.name}: {error}."
-    _say_if_unsent(against.name, run)
+    _send_events(against.name, run)
     return f"Promoted as {against.name}{f': {reason}' if reason else '.'}"
 
 
@@ -161,7 +161,7 @@ def _answer(lines: list[str], hours: float) -> Answer:
     over = {"promote": False, "reason": f"nobody answered in {hours:g} h."}
 
     def go_on() -> None:
-        with suppress(NotPausedError):  # somebody was quicker
+        with suppress(NotPausedError):  # already resumed
             resume_flow_run(run_id, over)
 
     deadline = threading.Timer(seconds, copy_context().run, (go_on,))
@@ -177,8 +177,8 @@ def _answer(lines: list[str], hours: float) -> Answer:
         deadline.cancel()
 
 
-def _say_if_unsent(name: str, run: Run) -> None:
-    """Send the events that are owed of a data set; say it if that cannot be."""
+def _send_events(name: str, run: Run) -> None:
+    """Send the unsent events of a data set; log a warning if that fails."""
     problem = send_owed(name, run.folder.parent.parent)
     if problem is not None:
         say(f"Warning: {problem}")
@@ -188,8 +188,8 @@ def _promotions_of(run: Run) -> Promotions:
     return Store(run.folder.parent.parent).promotions
 
 
-def _said(lines: list[str]) -> list[str]:
-    """Return lines after they were said as well."""
+def _logged(lines: list[str]) -> list[str]:
+    """Log lines, and return them."""
     for line in lines:
         say(line)
     return lines

@@ -1,7 +1,7 @@
-"""The event that says which contract is the one in use now, for automations and other flows.
+"""The event for a promoted contract, for automations and other flows.
 
-The history says which events are owed. One is sent after its promotion was written, and crossed off
-after the server has it; so whatever dies in between, it is sent again, and never lost.
+The history lists unsent events. An event is sent after its promotion is written, and marked as sent
+after the server has received it; after a crash it is sent again, so none is lost.
 """
 
 from collections.abc import Mapping
@@ -22,16 +22,16 @@ from chaffinch.tasks.promotion.promote import read_contract
 
 EVENT = "chaffinch.promoted"
 
-# What a server may be too small for, the longest first; a reader of the event need not have them.
+# Parts that may be too large for a server, the longest first; event readers can do without them.
 _LEFT_OUT = ((), ("candidates", "dropped"), ("candidates", "dropped", "settings", "features"))
 
 
 def send_owed(name: str, store: Path) -> str | None:
-    """Send the events that are owed of a data set, the oldest first; each holds its contract.
+    """Send the unsent events of a data set, oldest first; each contains its contract.
 
-    A contract that is longer than the server takes (by default 1.5 MB in all) comes without what
-    ``left_out`` names. An event that is sent again, as this program was killed before it was
-    crossed off, has the same id.
+    A contract larger than the server accepts (by default 1.5 MB in all) is sent without the parts
+    named in ``left_out``. An event that is sent twice, because this program was killed in between,
+    has the same id.
     """
     histories, problem = Store(store.absolute()).promotions, None
     try:
@@ -52,7 +52,7 @@ def send_owed(name: str, store: Path) -> str | None:
 
 
 def _event(name: str, place: int, entry: Promotion, contract: Mapping[str, Any]) -> Event:
-    """Return the event of an entry, as long as the server takes."""
+    """Return the event of an entry, as large as the server accepts."""
     most = get_current_settings().server.events.maximum_size_bytes
     for left_out in _LEFT_OUT:
         event = Event(

@@ -1,7 +1,7 @@
-"""The Prefect server of a run: the one that is named, or one that the run starts beside itself.
+"""The Prefect server of a run: the configured one, or one that the run starts itself.
 
-Prefect embeds a server too, but starts it only when it is asked for the first time, lets the first
-SIGTERM end it before the run, and leaves it behind after `kill -9`.
+Prefect can embed a server too, but starts it only at the first request, lets the first SIGTERM end
+it before the run, and leaves it running after `kill -9`.
 """
 
 import atexit
@@ -30,35 +30,35 @@ _GOES_ON = "the same command goes on where it was"
 _SECONDS_TO_START = 120
 _SECONDS_TO_ANSWER = 10
 _SECONDS_TO_STOP = 30
-# The last line of a traceback: an error's name, and what it says.
+# The last line of a traceback: an error's name and message.
 _REASON = re.compile(r"[\w.]*(Error|Exception)\b.*")
 
 
 class ServerError(RuntimeError):
-    """The Prefect server does not answer, or does not any more."""
+    """The Prefect server does not answer."""
 
 
 class Server:
-    """The server of this run; made first of all, so that one that must be started has a start.
+    """The server of this run; created first, so that an embedded server can start early.
 
-    To be used in this order: `check`, `start`, `in_use`. It is stopped when the program ends, after
-    Prefect's threads have sent what they hold.
+    Call `check`, `start` and `in_use` in this order. The server is stopped when the program ends,
+    after Prefect's threads have sent their data.
     """
 
     def __init__(self) -> None:
         self._url = os.environ.get("PREFECT_API_URL", "")
         if not self._url:
-            os.environ.pop("PREFECT_API_URL", None)  # empty is none, as Prefect has it
+            os.environ.pop("PREFECT_API_URL", None)  # empty means unset, as for Prefect
         self._embedded = None if self._url else _Embedded()
         self._is_up = self._embedded is None
 
     def check(self) -> None:
-        """See that the server answers, where one is named; before any work.
+        """Check before any work that the configured server answers.
 
         Raises
         ------
         ServerError
-            If it does not, or none is named and Prefect must not embed one.
+            If it does not, or none is configured and Prefect must not embed one.
         """
         if self._embedded is not None:
             configured = self._embedded.configured()
@@ -74,8 +74,8 @@ class Server:
             _check_answer(self._url)
 
     def start(self) -> None:
-        """Let the server start, where it is our own, and Prefect find it; before its import."""
-        # a server that is started again is soon back; nobody starts our own again
+        """Start the embedded server, if any, and point Prefect to it; before its import."""
+        # a remote server may be restarted soon; an embedded one is not
         retries = "3" if self._embedded is None else "2"
         os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", retries)
         if self._embedded is not None:
@@ -85,7 +85,7 @@ class Server:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Wait until the server is up; while the block runs, say in one line that it was lost."""
+        """Wait until the server is up; raise a one-line error if it is lost in the block."""
         import httpx
         from prefect.exceptions import CancelledRun
 
@@ -97,7 +97,7 @@ class Server:
         except CancelledRun as error:
             raise Stopped(signal.SIGTERM) from error
         except (httpx.HTTPError, RuntimeError) as error:
-            # of an answer that makes no sense to it, Prefect makes a RuntimeError
+            # Prefect raises RuntimeError for an answer that it cannot interpret
             reason = error if isinstance(error, httpx.HTTPError) else error.__cause__
             if not isinstance(reason, httpx.HTTPError):
                 raise
@@ -122,7 +122,7 @@ class Server:
 
 
 class _Embedded:
-    """The program `ephemeral_server`, from its start to its end."""
+    """The process `ephemeral_server`."""
 
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read if the program dies
@@ -155,28 +155,28 @@ class _Embedded:
                 cast(IO[str], self._program.stdout),
             )
             self._serving = False
-            # The first handler made is the last to run: Prefect's, not imported yet, come before
-            # it. A signal that has waited comes next, and must not leave the program behind.
+            # The first exit handler registered runs last: after those of Prefect, not imported
+            # yet. A pending signal arrives next, and must not leave the process behind.
             atexit.register(self.stop)
 
     def configured(self) -> dict[str, Any]:
-        """Return the address that Prefect is configured with, and whether it may embed a server."""
-        said = self._from.readline()
-        if not said:
+        """Return Prefect's configured address, and whether it may embed a server."""
+        line = self._from.readline()
+        if not line:
             raise ServerError(
                 f"the Prefect server of this run did not start: it {self.last_words()}"
             )
-        return dict(json.loads(said))
+        return dict(json.loads(line))
 
     def serve(self) -> None:
-        """Let it serve; a connection made before it is ready waits."""
+        """Let it serve; connections made before it is ready wait."""
         self._serving = True
-        with suppress(BrokenPipeError):  # it has died, which shows when it is asked
+        with suppress(BrokenPipeError):  # it has died, which later requests report
             self._to.write("serve\n")
             self._to.flush()
 
     def stop(self) -> None:
-        """End it: at once, or where it has a database open, in order."""
+        """End it: at once, or in order if it has a database open."""
         if not self._serving:
             self._program.kill()
         with suppress(BrokenPipeError):
@@ -190,7 +190,7 @@ class _Embedded:
         self._log.close()
 
     def last_words(self) -> str:
-        """Return what is known of its end, or that it goes on without an answer."""
+        """Return the reason of its end, or that it does not answer."""
         try:
             code = self._program.wait(_SECONDS_TO_ANSWER)
         except subprocess.TimeoutExpired:
@@ -202,7 +202,7 @@ class _Embedded:
 
 
 def unauthorized(url: str) -> str:
-    """Return what is said where a Prefect server refuses our auth string."""
+    """Return the error message for a server that refuses our auth string."""
     return (
         f"the Prefect server at {url} answers 401 Unauthorized: set PREFECT_API_AUTH_STRING to the "
         "server's PREFECT_SERVER_API_AUTH_STRING"
@@ -210,7 +210,7 @@ def unauthorized(url: str) -> str:
 
 
 def _check_answer(url: str) -> None:
-    """Refuse an address where nobody answers; whoever answers may still refuse."""
+    """Refuse an address where no server answers; an error response is an answer."""
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=_SECONDS_TO_ANSWER):  # noqa: S310
             return

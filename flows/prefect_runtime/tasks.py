@@ -1,11 +1,11 @@
-"""What all flows of tables share: how their form reads, and that no secret of it reaches Prefect.
+"""Common parts of the flows: form fields, log setup, and the refusal of secrets in parameters.
 
-Prefect records the parameters of a run before it begins, and for good. So an address that holds a
-password is refused before that: by the form, which knows what it looks like, and by the flow.
-Credentials come from the environment, or from a Secret block of Prefect.
+Prefect stores the parameters of a run before it begins. An address with a password is therefore
+refused earlier: by the form, which matches its pattern, and by the flow. Credentials come from the
+environment, or from a Secret block of Prefect.
 """
 
-# No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+# No `from __future__ import annotations` in flow modules: served runs could not resolve them.
 import logging
 from collections.abc import Callable
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
@@ -16,7 +16,7 @@ from prefect.cache_policies import NO_CACHE
 from pydantic import Field, WithJsonSchema
 
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
-from chaffinch.flows.prefect_runtime.log_lines import say_in_lines
+from chaffinch.flows.prefect_runtime.log_lines import shorten_tracebacks
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import SECRET
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 def in_form(title: str, description: str | None = None) -> Any:
-    """Return what a parameter of a flow is annotated with for the form in the UI."""
+    """Return the annotation of a flow parameter for the UI form."""
     words: dict[str, Any] = {"title": title}
     return Field(json_schema_extra=words | ({"description": description} if description else {}))
 
@@ -47,7 +47,7 @@ LimitsForm = Annotated[
     LimitSettings | None,
     in_form("Limits", "Tries, time, and turns among runs of one data set. By default none."),
 ]
-# What the form of itself can say of a text that must name something: it is not empty.
+# Form validation of a required text: not empty.
 NAMED = {"type": "string", "minLength": 1, "pattern": r"\S"}
 NamedText = Annotated[str, WithJsonSchema(NAMED)]
 TablePath = Annotated[
@@ -67,10 +67,10 @@ TablePath = Annotated[
 
 
 def name_in_title(source: str) -> str:
-    """Return what the name of a run calls a source: its name, or ``unnamed`` if it can have none.
+    """Return the name of a source for a run's name: ``unnamed`` if it has none.
 
-    Prefect asks for the name before the flow begins, and what is raised there crashes the run: it
-    is for the flow to refuse a source, and to say why.
+    Prefect needs the name before the flow begins, and an exception here crashes the run. The flow
+    itself refuses an invalid source with a message.
     """
     try:
         name = source_of(source).name
@@ -80,10 +80,10 @@ def name_in_title(source: str) -> str:
 
 
 class TableFlow(Flow[P, R]):
-    """A flow whose parameter ``data`` is a table, or several."""
+    """A flow whose parameter ``data`` is a table or a list of tables."""
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters as Prefect records them."""
+        """Return the parameters as Prefect stores them."""
         data = parameters.get("data")
         for source in data if isinstance(data, list) else [data]:
             if isinstance(source, str):
@@ -94,7 +94,7 @@ class TableFlow(Flow[P, R]):
 def table_flow(
     name: str, description: str, title: Callable[[], str]
 ) -> Callable[[Callable[P, R]], TableFlow[P, R]]:
-    """Return a decorator that makes such a flow of a function."""
+    """Return a decorator that makes a `TableFlow` of a function."""
 
     def decorate(function: Callable[P, R]) -> TableFlow[P, R]:
         return TableFlow(
@@ -110,9 +110,9 @@ def table_flow(
 
 
 def from_block(variable: str) -> str | None:
-    """Return the value of the Secret block that is named as a variable, if there is one.
+    """Return the value of the Secret block for a variable, if there is one.
 
-    A block's name has small letters and dashes: ``AWS_SECRET_ACCESS_KEY`` is kept in
+    Block names have small letters and dashes: ``AWS_SECRET_ACCESS_KEY`` is stored in
     ``aws-secret-access-key``, and ``PGPASSWORD`` in ``pgpassword``.
     """
     try:
@@ -126,10 +126,10 @@ _in_context = ContextFilter()
 
 
 def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the Prefect task around a plain step.
+    """Return the Prefect task of a plain step.
 
-    Not cached by Prefect: a step keeps its own finished work in the run's folder, verified by
-    content hash, where every door to the story finds it again.
+    Not cached by Prefect: a step stores its finished work in the run's folder, verified by
+    content hash, where every entry point finds it.
     """
     name = step.__name__.replace("_", "-")
     make_task = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
@@ -137,11 +137,11 @@ def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def prepare_logs() -> None:
-    """Let log lines go to the server, with their run, stage and data set in front.
+    """Send log lines to the server, prefixed with run, stage and data set.
 
-    What Prefect logs of a server that has gone is in lines as well.
+    Prefect's own records about an unreachable server are shortened too.
     """
-    say_in_lines()
+    shorten_tracebacks()
     log = logging.getLogger("chaffinch")
     for handler in log.handlers:
         handler.addFilter(_in_context)

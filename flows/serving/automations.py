@@ -1,6 +1,6 @@
-"""What the Prefect server does by itself about runs that failed, and about runs that fell silent.
+"""Automations of the Prefect server for failed runs and for runs without a heartbeat.
 
-Both look at flow runs with the tag of our deployments, whoever serves them.
+Both apply to flow runs with the tag of our deployments, in any serving process.
 """
 
 from datetime import timedelta
@@ -21,7 +21,7 @@ SILENT, FAILED = "chaffinch: a run that fell silent", "chaffinch: a run that fai
 
 _HEARTBEATS_MISSED = 3
 _HEARTBEAT = "prefect.flow-run.heartbeat"
-# After these a run has nothing more to say, or says so when it goes on.
+# After these events a run sends no heartbeat, or a new event when it continues.
 _RESTS = {
     f"prefect.flow-run.{state}"
     for state in (
@@ -39,7 +39,7 @@ _PAYLOAD = """{
 
 
 def make(webhook: str | None = None) -> tuple[AutomationCore, ...]:
-    """Make the automations anew, also where they are there: each is there once after that."""
+    """Create the automations, or replace existing ones."""
     with get_client(sync_client=True) as client:
         made = (silence(_seconds_of_silence()), failure(_called(client, webhook)))
         for automation in made:
@@ -48,7 +48,7 @@ def make(webhook: str | None = None) -> tuple[AutomationCore, ...]:
 
 
 def make_missing() -> None:
-    """Make those that are not there, and leave alone what a person has changed."""
+    """Create missing automations, and leave existing ones unchanged."""
     with get_client(sync_client=True) as client:
         for automation in (silence(_seconds_of_silence()), failure(DoNothing())):
             if not client.read_automations_by_name(automation.name):
@@ -56,7 +56,7 @@ def make_missing() -> None:
 
 
 def silence(seconds: float) -> AutomationCore:
-    """Return what declares a run crashed that has said nothing for so long."""
+    """Return the automation that marks a run without a heartbeat as crashed."""
     return AutomationCore(
         name=SILENT,
         description=f"A run without a sign of life for {seconds:g} s has crashed: its process or "
@@ -82,7 +82,7 @@ def silence(seconds: float) -> AutomationCore:
 
 
 def failure(action: CallWebhook | DoNothing) -> AutomationCore:
-    """Return what is done about a run that failed, timed out or crashed."""
+    """Return the automation for runs that failed, timed out or crashed."""
     return AutomationCore(
         name=FAILED,
         description="A run failed, took too long or crashed. Add actions here, such as a message.",
@@ -127,9 +127,9 @@ def _put(client: SyncPrefectClient, automation: AutomationCore) -> None:
     if first is None:
         client.create_automation(automation)
         return
-    # said in full: Prefect's client leaves out what is a default, which the server does not know
-    said = automation.model_dump(mode="json", exclude={"owner_resource"})
-    said["enabled"] = first.enabled
-    client.update_automation(first.id, AutomationCore.model_validate(said))
+    # in full: Prefect's client omits defaults, which the server does not know
+    definition = automation.model_dump(mode="json", exclude={"owner_resource"})
+    definition["enabled"] = first.enabled
+    client.update_automation(first.id, AutomationCore.model_validate(definition))
     for other in others:
         client.delete_automation(other.id)

@@ -1,4 +1,4 @@
-"""Deployments that one process serves: on demand from the UI, every night, and on new data."""
+"""Deployments served by one process: on demand from the UI, every night, and on new data."""
 
 import asyncio
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ NAMED = "--name orders"
 
 
 def announce(data: str, name: str | None = None) -> str:
-    """Announce new data to the Prefect server, and return as what; warn if no deployment starts."""
+    """Announce new data to the Prefect server; return its name. Warn if none starts."""
     source = source_of(data)
     source.check()
     name = name_of_data_set(source, name, NAMED)
@@ -73,7 +73,7 @@ def announce(data: str, name: str | None = None) -> str:
 
 ON_DEMAND, NIGHTLY, ON_NEW_DATA = "on-demand", "nightly", "on-new-data"
 
-# Nobody asks for these runs one by one: of one table the next waits until the last has ended.
+# Triggered runs: for one table, the next waits until the last has ended.
 _ONE_AFTER_THE_OTHER = ConcurrencyLimitConfig(
     limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
 )
@@ -93,10 +93,10 @@ def serve_flows(
 ) -> int:
     """Register the deployments of all flows and run what is started, until stopped.
 
-    What runs of itself is named after the data set, so that others can be served beside it, by
-    other calls; what is run on demand is shared by all, with what the last one suggests.
+    Scheduled and triggered deployments are named after the data set, so that other calls can serve
+    other data sets. Those on demand are shared, with the defaults of the last call.
 
-    Makes the automations that the server lacks as well; see `chaffinch.flows.serving.automations`.
+    Missing automations are created too; see `chaffinch.flows.serving.automations`.
     """
     source = source_of(data)
     source.check()
@@ -106,7 +106,7 @@ def serve_flows(
     check_server("serving")
     with looked_up_too(from_block):
         check_known([settings.target, *settings.columns.named], source.columns())
-    Store.open(execution.store)  # or every night would fail by it
+    Store.open(execution.store)  # fail now rather than every night
     address = source.address  # another process, in another folder, may run the flows on demand
     execution = execution.model_copy(update={"store": execution.store.absolute()})
     limited = (limits or LimitSettings()).model_dump(mode="json")
@@ -140,7 +140,7 @@ def serve_flows(
 
 def _name_that_can_be_served(source: Source, name: str | None) -> str:
     called = name_of_data_set(source, name, NAMED)
-    if called.endswith(".py"):  # which would be another's then
+    if called.endswith(".py"):  # Prefect would strip the suffix
         raise InputError(
             f"data set {called!r} cannot be served, as Prefect takes .py off the names of "
             f"deployments; give another name, as in {NAMED}"
@@ -149,9 +149,9 @@ def _name_that_can_be_served(source: Source, name: str | None) -> str:
 
 
 def _schedule(cron: str, timezone: str) -> Schedule:
-    """Return the schedule; InputError if there is none such, or Prefect finds no date for it.
+    """Return the schedule; InputError if it is invalid, or Prefect finds no date for it.
 
-    What Prefect says of a time zone takes four lines.
+    Prefect's own message about a time zone takes four lines.
     """
     known = available_timezones()
     if timezone not in known:
@@ -175,7 +175,7 @@ def _schedule(cron: str, timezone: str) -> Schedule:
 def _of_data_set(
     name: str, parameters: dict[str, Any], schedule: Schedule
 ) -> Iterator[RunnerDeployment]:
-    """Yield the deployments that one data set alone has, named after it."""
+    """Yield the deployments of one data set, named after it."""
     resource = resource_of(name)
     new_data = DeploymentEventTrigger(
         name=f"new data of {resource}",
@@ -203,11 +203,11 @@ def _deployment(
         entrypoint_type=EntrypointType.MODULE_PATH,
         **when,
     )
-    return cast(RunnerDeployment, made)  # a coroutine only where there is an event loop
+    return cast(RunnerDeployment, made)  # a coroutine only with an event loop
 
 
 def check_server(what: str) -> None:
-    """Refuse to go on where no Prefect server answers; warn if it asks for no authentication."""
+    """Raise if no Prefect server answers; warn if it needs no authentication."""
     url = server_url()
     remedy = (
         "start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200/api"
@@ -231,7 +231,7 @@ def check_server(what: str) -> None:
 
 
 def _is_let_in(client: SyncPrefectClient, **headers: str) -> bool:
-    """Return whether the server takes a request, by default with our auth string."""
+    """Return whether the server accepts a request, by default with our auth string."""
     try:
         client.request("GET", "/hello", headers=headers)
     except httpx.HTTPStatusError as error:

@@ -1,7 +1,7 @@
-"""The process that serves deployments until it is stopped, and ends in order then.
+"""The process that serves deployments, with an orderly shutdown.
 
-Prefect's own `serve` takes SIGTERM as an exit in the middle of whatever goes on: schedules stay as
-they are, runs are killed and shown as running, and the log ends in a traceback.
+Prefect's own `serve` exits immediately on SIGTERM: schedules stay active, runs are killed but shown
+as running, and the log ends in a traceback.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from prefect.runner import Runner
 from prefect.settings import PREFECT_UI_URL
 
 from chaffinch.flows.prefect_runtime.events import server_url
-from chaffinch.flows.prefect_runtime.log_lines import say_in_lines
+from chaffinch.flows.prefect_runtime.log_lines import shorten_tracebacks
 from chaffinch.flows.prefect_runtime.server import unauthorized
 
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP)
 _SIGNALS = (*_OF_A_TERMINAL, signal.SIGTERM)
 
-# Attributes of Prefect's runner that ask the server in a loop, and the method that they do it by.
+# Attributes of Prefect's runner that poll the server, and the method that they use.
 _WHAT_ASKS = {
     "_scheduled_run_poller": "_get_and_submit_flow_runs",
     "_cancelling_observer": "_check_for_cancelled_flow_runs",
@@ -37,12 +37,12 @@ logger = get_logger("chaffinch.serve")
 
 
 def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
-    """Register deployments and run what is started, until a signal says to stop.
+    """Register deployments and run what is started, until a signal stops it.
 
-    Then those with a schedule are paused, nothing new is begun, and the runs that go on are ended,
-    which declares them crashed. Only the first signal counts. For the main thread.
+    Then scheduled deployments are paused, no new run begins, and the active runs are ended, which
+    marks them as crashed. Only the first signal counts. For the main thread.
     """
-    say_in_lines()
+    shorten_tracebacks()
     runner = _Runner()
     scheduled = [one.full_name for one in deployments if one.schedules]
     try:
@@ -50,21 +50,21 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
             runner.add_deployment(deployment)
         click.echo(_begun(deployments))
         asyncio.run(_serve(runner, scheduled))
-    except KeyboardInterrupt:  # stopped before it serves
+    except KeyboardInterrupt:  # stopped before serving
         _pause(scheduled)
         raise
     return runner.stopped_by or 0
 
 
 class _Patience:
-    """Asks a server again that does not answer, or refuses us, and says so once.
+    """Retries requests to a server that does not answer or refuses access, and logs it once.
 
-    Prefect's runner ends with a traceback after three answers that do not come.
+    Prefect's runner ends with a traceback after three failed requests.
 
     Parameters
     ----------
     over : asyncio.Event
-        Set when it no longer matters: then nothing is said, and not all that asks really does.
+        Set at the shutdown: nothing is logged from then on.
     """
 
     def __init__(self, over: asyncio.Event) -> None:
@@ -72,7 +72,7 @@ class _Patience:
         self._over = over
 
     def asking(self, ask: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Return the same, but that it takes a server that is away for one with nothing to do."""
+        """Return a polling function that ignores an unreachable server."""
 
         async def asked() -> None:
             try:
@@ -84,11 +84,11 @@ class _Patience:
                 trouble = "refused" if status == 401 else "away"
                 if trouble != self._trouble and not self._over.is_set():
                     why = str(error) or type(error).__name__
-                    said = {
+                    messages = {
                         "refused": unauthorized(str(server_url())),
                         "away": f"the Prefect server does not answer ({why})",
                     }
-                    logger.warning(f"{said[trouble]}; asking it again")
+                    logger.warning(f"{messages[trouble]}; asking it again")
                 self._trouble = trouble
             else:
                 if self._trouble and not self._over.is_set():
@@ -99,36 +99,36 @@ class _Patience:
 
 
 class _Runner(Runner):
-    """Prefect's runner, which stops in order, and waits for a server that is away.
+    """Prefect's runner with an orderly shutdown, tolerant of an unreachable server.
 
     Attributes
     ----------
     stopped_by : int or None
-        Number of the signal that said to stop.
+        Number of the signal that stopped it.
     asked : asyncio.Event
-        Set by that.
+        Set by that signal.
     """
 
     def __init__(self) -> None:
-        super().__init__(pause_on_shutdown=False)  # or what others serve as well were paused
+        super().__init__(pause_on_shutdown=False)  # deployments served elsewhere too stay active
         self.stopped_by: int | None = None
         self.asked = asyncio.Event()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Make what asks the server patient as it is set, since it may ask as soon as it is."""
+        """Wrap polling functions as soon as they are set, since they may run at once."""
         ask, is_new = _WHAT_ASKS.get(name), value is not getattr(self, name, None)
-        if ask is not None and is_new:  # it is set again once it is entered
+        if ask is not None and is_new:  # it is set again in `__aenter__`
             setattr(value, ask, _Patience(self.asked).asking(getattr(value, ask)))
         super().__setattr__(name, value)
 
     def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
-        """Note the signal; `start` sets this in the place of whatever was to be done by SIGTERM."""
+        """Note the signal; `start` installs this handler for SIGTERM."""
         if self.stopped_by is None:
             self.stopped_by = int(args[0])
             asyncio.get_running_loop().call_soon_threadsafe(self.asked.set)
 
     async def cancel_all(self) -> None:
-        """End every run that goes on, as crashed, not cancelled: so automations tell of it."""
+        """End every active run as crashed, not cancelled, so that automations react."""
         processes = self._process_manager
         await asyncio.gather(*map(processes.kill, processes.flow_run_ids()))
 
@@ -155,8 +155,8 @@ async def _serve(runner: _Runner, scheduled: Collection[str]) -> None:
 def _handled_by(runner: _Runner) -> Iterator[None]:
     """Let the runner handle the signals that this program was not started to ignore.
 
-    What a terminal sends goes to the processes of runs as well, and breaks them off wherever they
-    are. They inherit what the thread that starts them blocks, so that another takes these signals.
+    A terminal sends signals to the processes of runs as well, which would interrupt them anywhere.
+    They inherit blocked signals from the thread that starts them, so another thread receives these.
     """
     loop, over = asyncio.get_running_loop(), threading.Event()
     threading.Thread(target=over.wait, name="takes signals", daemon=True).start()
@@ -176,11 +176,11 @@ def _handled_by(runner: _Runner) -> Iterator[None]:
 
 
 def _pause(scheduled: Collection[str]) -> None:
-    """Pause schedules, or say that they are not."""
+    """Pause schedules; log a warning if that fails."""
     try:
         with get_client(sync_client=True) as client:
             for name in scheduled:
-                with suppress(ObjectNotFound):  # deleted meanwhile, or not made yet
+                with suppress(ObjectNotFound):  # deleted meanwhile, or not created yet
                     client.pause_deployment(client.read_deployment_by_name(name).id)
     except httpx.HTTPError as error:
         logger.warning(f"schedules are not paused ({error}); pause them in the UI")

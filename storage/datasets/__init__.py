@@ -1,1 +1,1 @@
-"""From a source's columns to a typed, hashed data set."""
+"""From source columns to a typed, hashed dataset."""

@@ -1,4 +1,4 @@
-"""Names of columns: each has one, each its own, and a wrong one is answered with the nearest."""
+"""Column names: checks for missing, repeated and unknown names, with the nearest known ones."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from chaffinch.storage.errors import InputError
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return up to three known names like `name` as the end of a sentence; empty if none is."""
+    """Return up to three similar known names as the end of a sentence; empty without any."""
     close = alike(name, known)
     return f"; nearest: {', '.join(close)}" if close else ""
 
 
 def alike(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to three known names like `name`, those that differ in case alone first."""
+    """Return up to three similar known names, those that differ in case only first."""
     known = list(known)
     same = [other for other in known if other.casefold() == name.casefold()]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
@@ -39,6 +39,7 @@ def quoted_with_reasons(reasons: Mapping[str, str]) -> str:
     Parameters
     ----------
     reasons : mapping of str to str
+        Name -> reason.
         Of each name.
     """
     return ", ".join(
@@ -48,7 +49,7 @@ def quoted_with_reasons(reasons: Mapping[str, str]) -> str:
 
 
 def check_columns(names: Sequence[str], where: str, first: int = 1) -> None:
-    """Check that every column of the table called `where` has a name, and no two the same."""
+    """Check that every column of the table called `where` has a unique, non-empty name."""
     if not names:
         raise InputError(f"{where} has no columns; give at least one")
     seen: dict[str, int] = {}
@@ -64,7 +65,7 @@ def check_columns(names: Sequence[str], where: str, first: int = 1) -> None:
 
 
 def check_known(names: Iterable[str], known: Iterable[str]) -> None:
-    """Check that columns a person named exist."""
+    """Check that the named columns exist."""
     there = dict.fromkeys(known)
     for name in names:
         if name not in there:
@@ -73,14 +74,14 @@ def check_known(names: Iterable[str], known: Iterable[str]) -> None:
 
 
 def text_of_label(label: object) -> str:
-    """Return the name of a pandas column as Arrow writes it, for labels that are not text too."""
+    """Return the name of a pandas column as Arrow writes it, for non-text labels too."""
     return str(tuple(map(text_of_label, label))) if isinstance(label, tuple) else str(label)
 
 
 class Labels(dict[str, Any]):
-    """Name as text -> the label in a pandas table, which may be a whole number or a tuple.
+    """Name as text -> label in a pandas table, which may be a whole number or a tuple.
 
-    Empty for tables of any other kind, whose columns have no other labels than text.
+    Empty for any other kind of table: their labels are always text.
     """
 
     def __init__(self, *tables: Any) -> None:
@@ -89,7 +90,7 @@ class Labels(dict[str, Any]):
         super().__init__((text_of_label(label), label) for t in frames for label in t.columns)
 
     def as_text(self, name: Any) -> Any:
-        """Return the text of a label; anything else as it is."""
+        """Return the text of a label; anything else unchanged."""
         if isinstance(name, str | bool):
             return name
         text = text_of_label(name) if isinstance(name, Integral | tuple) else None

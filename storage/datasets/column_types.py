@@ -1,7 +1,7 @@
-"""Columns of text: what they hold is told from every one of their values, in whatever order.
+"""Column types, inferred from all values and independent of their order.
 
-A text is a number if a program could have written it so, true or false likewise; whole numbers of
-which some lead with a zero are codes, and what is neither is a category.
+A text is a number or boolean if a program could have written it so. Whole numbers are codes if
+some of them have leading zeros. All other text is a category.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LEADING_ZERO = r"^\s*0\d"
 _WITH_COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
 _PLAIN_WHOLE = re.compile("0|-?[1-9][0-9]*")
 _TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
-# A text column with at least this share of numbers, and this many, is a numeric one with a slip.
+# A text column with at least this share and count of numbers is a numeric column with a typo.
 _SLIP_SHARE, _SLIP_COUNT = 0.95, 10
-_EXACT = 2**53  # whole numbers below are exact in float64
+_EXACT = 2**53  # smaller integers are exact in float64
 
 
 def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
-    """Return a column of text as numbers, true and false, or a category."""
+    """Return a text column as numbers, booleans or a category."""
     codes, texts = _without_blanks(one_chunk(column.cast(pa.large_string())).dictionary_encode())
     present = codes.drop_null().to_numpy()
     if not len(present):
@@ -63,7 +63,7 @@ def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: b
 
 
 def _without_blanks(encoded: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
-    """Return codes and their texts, where nothing and blanks alone are missing."""
+    """Return codes and their texts; empty and blank texts become missing."""
     codes, texts = encoded.indices, encoded.dictionary
     is_blank = pc.match_substring_regex(texts, r"^\s*$").to_numpy(zero_copy_only=False)
     if not is_blank.any():
@@ -78,7 +78,7 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
 
 
 def _are_codes(texts: pa.Array) -> bool:
-    """Whether texts are whole numbers of which some have leading zeros, which a number has not."""
+    """Whether texts are whole numbers, some with leading zeros, which numbers do not have."""
     has_zero = pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py()
     return bool(has_zero) and _all_match(texts, _WITHOUT_SIGN)
 
@@ -86,7 +86,7 @@ def _are_codes(texts: pa.Array) -> bool:
 def _refuse_commas(
     name: str, codes: pa.Array, texts: pa.Array, is_other: NDArray[np.bool_]
 ) -> None:
-    """Refuse what would pass for text unnoticed: numbers with commas, and nothing but numbers."""
+    """Refuse numbers with commas, which would otherwise be read as text without notice."""
     if not _all_match(texts.filter(is_other), _WITH_COMMAS):
         return
     row, text = _first(codes, texts, is_other)
@@ -98,15 +98,15 @@ def _refuse_commas(
 
 
 def _first(codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_]) -> tuple[int, str]:
-    """Return the first row, counted from 1, that holds one of the texts meant, and its text."""
+    """Return the first row, counted from 1, whose text `is_meant`, and that text."""
     row = int(np.argmax(_taken(is_meant, codes, missing=False)))
     return row + 1, texts[codes[row].as_py()].as_py()
 
 
 def _as_if_typed(texts: pa.Array) -> pa.Array:
-    """Return categories as they would be if the source held numbers, or true and false.
+    """Return categories in the form they would have if the source held numbers or booleans.
 
-    They are left as they are if a program would not write the values so, or two would become one.
+    They stay unchanged if a program would not write the values so, or two would become one.
     """
     if _all_match(texts, _TRUTH):
         typed = pc.utf8_lower(texts)
@@ -123,22 +123,22 @@ def _as_number(text: str) -> str | None:
     if _PLAIN_WHOLE.fullmatch(text):
         return text
     value = float(text)
-    return as_text(value + 0.0) if text == repr(value) else None  # 0.0 is added against -0.0
+    return as_text(value + 0.0) if text == repr(value) else None  # adding 0.0 removes -0.0
 
 
 def _parsed(name: str, codes: pa.Array, texts: pa.Array) -> pa.Array:
-    """Return numbers out of their texts: whole where all are, and fit."""
+    """Return texts as numbers: integers if all are integers and fit int64."""
     trimmed = pc.utf8_trim_whitespace(texts)
     if pc.all(pc.match_substring_regex(trimmed, _WHOLE)).as_py():
         try:
             return trimmed.cast(pa.int64()).take(codes)
         except pa.ArrowInvalid:
-            pass  # too long for int64, or with a plus sign: float64 takes both
+            pass  # too large for int64, or with a plus sign: float64 handles both
     return finite(name, trimmed.cast(pa.float64()).take(codes))
 
 
 def finite(name: str, values: pa.Array) -> pa.Array:
-    """Return float64 values without -0.0, missing where NaN."""
+    """Return float64 values without -0.0, with NaN as missing."""
     data = values.to_numpy(zero_copy_only=False)
     infinite = np.isinf(data)
     if infinite.any():
@@ -151,7 +151,7 @@ def finite(name: str, values: pa.Array) -> pa.Array:
 
 
 def category_of(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
-    """Return the category column in which row i holds ``texts[codes[i]]``, sorted, none unused."""
+    """Return the category column whose row i holds ``texts[codes[i]]``; sorted, none unused."""
     used = np.zeros(len(texts), dtype=bool)
     used[codes.drop_null().to_numpy()] = True
     places = np.flatnonzero(used)
@@ -167,7 +167,7 @@ def category_of(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as a category; a whole number is written alike whether int or float."""
+    """Return a value as a category; an integer has the same text as int and as float."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
@@ -183,21 +183,20 @@ def _taken(table: NDArray[Any], codes: pa.Array, *, missing: Any) -> NDArray[Any
 
 
 def one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array."""
     whole = column.combine_chunks()
     return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
 
 
-# Columns: every type a source may have becomes one of five, and missing becomes one thing.
+# Every source type is mapped to one of five types, with one marker for missing values.
 #
 # float64, int64, bool, category (dictionary of int32 codes and sorted texts) and timestamp
-# (microseconds, UTC where a zone was given). Of any other type only its name is kept, in each row
+# (microseconds, UTC if a zone was given). Of any other type only its name is kept, in each row
 # that has a value, or the column is refused by name.
 
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 TIMESTAMP = pa.timestamp("us")
 OTHER = pa.string()  # the name of a type that cannot be a feature, such as a list
-_LONGEST = 60  # name of a type, which for structs holds those of their fields
+_LONGEST = 60  # of a type name, which for structs includes all fields
 
 
 def type_columns(
@@ -207,19 +206,19 @@ def type_columns(
     numeric: Collection[str] = (),
     has_others: bool = False,
 ) -> pa.Table:
-    """Give every column one of the five types.
+    """Convert every column to one of the five types.
 
     Parameters
     ----------
     table : pyarrow.Table
         As `chaffinch.storage.sources.read_source` returns it.
     categorical : collection of str
-        Columns of numbers or dates that are really categories.
+        Columns of numbers or dates to read as categories.
     numeric : collection of str
-        Columns that must be numbers, whole numbers with leading zeros among them.
+        Columns that must be numbers, including whole numbers with leading zeros.
     has_others : bool
         Whether a column of a type that cannot be a feature, such as lists, bytes or durations,
-        becomes one of `OTHER` unless it is named above. By default it is refused.
+        becomes a column of `OTHER` unless it is named above. By default it is refused.
 
     Returns
     -------
@@ -229,23 +228,21 @@ def type_columns(
     Raises
     ------
     InputError
-        If a named column does not exist or is named as both; a value is infinite, no number
-        where there must be one, or a whole number beyond int64; a text column is numbers but for
-        a few values, or has decimal commas; or a type is none a model could take, such as lists,
-        bytes or durations.
-        Rows are counted from 1 in the order of the source.
+        If a named column does not exist or is named as both; a value is infinite, not a number
+        where one is required, or an integer beyond int64; a text column is numeric but for a
+        few values, or has decimal commas; or a type is not supported, such as lists, bytes or
+        durations. Rows are counted from 1 in source order.
 
     Notes
     -----
-    NaN, empty text and blanks are missing. A text column of numbers alone is numeric, but whole
-    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A column
-    without any value is float64. Whatever the source itself declares a category stays one.
+    NaN, empty text and blanks are missing. A text column with only numbers is numeric. Whole
+    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A
+    column without any value is float64. A category declared by the source stays one.
 
-    Text that is a category stays as it is written, except where every value is a number as
-    programs write it, or true or false: then it is what the same numbers, or true and false,
-    become that the source holds as such, so that 1.0 is 1 and True is true. Categories are sorted
-    by value where all are numbers, else by code point; none is unused. Timestamps are cut to whole
-    microseconds.
+    Categories keep their text, unless every value is a number as programs write it, or a
+    boolean. Then they get the text of that number or boolean, so that 1.0 is 1 and True is true.
+    Categories are sorted by value where all are numbers, else by code point; none is unused.
+    Timestamps are truncated to microseconds.
     """
     columns = dict(zip(table.column_names, table.columns, strict=True))
     typed = type_and_drop(columns, categorical=categorical, numeric=numeric, has_others=has_others)
@@ -259,7 +256,7 @@ def type_and_drop(
     numeric: Collection[str] = (),
     has_others: bool = False,
 ) -> dict[str, pa.Array]:
-    """Do the same to columns that nobody needs any more: each is let go as soon as it is typed."""
+    """Type a table's columns one by one, freeing each source column once it is typed."""
     check_known([*categorical, *numeric], columns)
     both = sorted(set(categorical) & set(numeric))
     if both:
@@ -281,7 +278,7 @@ def type_and_drop(
 
 
 def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return a category column in one chunk, its categories sorted as `type_columns` sorts them."""
+    """Return a category column in one chunk, its categories sorted as in `type_columns`."""
     whole = one_chunk(column.unify_dictionaries())
     return category_of(whole.indices, whole.dictionary)
 
@@ -324,14 +321,14 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
 
 
 def _short(kind: str) -> str:
-    """Return the name of a type in one short line."""
+    """Return the name of a type, shortened to one line."""
     return kind if len(kind) <= _LONGEST and kind.isprintable() else kind.split("<")[0]
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the values of a dictionary column."""
     values = column.type.value_type
-    # Arrow takes rows of every kind of text but views, which polars gives
+    # Arrow's `take` supports every text type but the views of polars
     plain = pa.large_string() if pa.types.is_string_view(values) else values
     parts = [chunk.dictionary.cast(plain).take(chunk.indices) for chunk in column.chunks]
     return pa.chunked_array(parts, plain)
@@ -345,7 +342,7 @@ def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
 
 
 def whole_number_too_large(name: str) -> str:
-    """Return the message for a column with a whole number beyond int64."""
+    """Return the error message for a column with an integer beyond int64."""
     return (
         f"column {name!r} holds a whole number beyond {2**63 - 1}; "
         "write it as a decimal number or as text, or drop the column"

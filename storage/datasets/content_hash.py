@@ -1,4 +1,4 @@
-"""What is in a table, whatever it came from: the order of its rows and its hash."""
+"""Content hash of a table and row order by content, independent of the source format."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _TYPES = {
     OTHER: "other",
 }
 _CONTENT_VERSION = 1
-_MISSING = np.uint64(0x9E6C63D0676A9A99)  # any constant that is unlikely as a value
+_MISSING = np.uint64(0x9E6C63D0676A9A99)  # any constant that is unlikely as a value's hash
 
 
 def column_types(table: pa.Table) -> dict[str, str]:
-    """Return each column's type by the name datasets give it.
+    """Return each column's type under the names used by datasets.
 
     Raises
     ------
@@ -45,12 +45,12 @@ def column_types(table: pa.Table) -> dict[str, str]:
 
 
 def shuffle_rows(table: pa.Table) -> pa.Table:
-    """Return the rows in an order that only their content decides.
+    """Return the rows in an order determined by their content.
 
-    Each row has a hash of its values and their columns' names; rows are sorted by it. So neither
-    the order of rows or columns in the source, nor whether whole numbers were held as int64 or
-    float64, changes the order, and a row more leaves the order of all others alone. Rows of
-    equal content stay in the given order, which nobody can tell.
+    Each row has a hash of its values and column names; rows are sorted by it. The order does not
+    depend on the order of rows or columns in the source, nor on int64 against float64 for whole
+    numbers. An added row does not change the order of the others. Equal rows stay in the given
+    order.
 
     Parameters
     ----------
@@ -68,12 +68,12 @@ def shuffle_rows(table: pa.Table) -> pa.Table:
 
 
 def shuffle_columns(columns: dict[str, pa.Array]) -> None:
-    """Shuffle the same rows in place, so that two orders of one column are held at a time, not all.
+    """Shuffle columns in place, so that only one column is held in both orders at a time.
 
     Parameters
     ----------
     columns : dict of str to pyarrow.Array
-        Name -> typed column of n rows; replaced by itself in the order of `shuffle_rows`.
+        Name -> typed column of n rows; replaced by the column in the order of `shuffle_rows`.
     """
     total = np.zeros(len(next(iter(columns.values()))), dtype=np.uint64)
     for name, array in columns.items():
@@ -87,7 +87,7 @@ def shuffle_columns(columns: dict[str, pa.Array]) -> None:
 
 
 def content_hash(table: pa.Table) -> str:
-    """Return 64 hexadecimal digits over names, types, categories and values, all in their order."""
+    """Return 64 hexadecimal digits over names, types, categories and values, in their order."""
     types = column_types(table)
     digest = hashlib.sha256(f"{_CONTENT_VERSION} {table.num_rows}\n".encode())
     for name, array in _arrays(table):
@@ -101,7 +101,7 @@ def content_hash(table: pa.Table) -> str:
 
 
 def _values(array: pa.Array) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
-    """Return values with zero where missing, categories as codes, and where they are missing."""
+    """Return values (zero where missing, codes for categories) and the mask of missing values."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
     if array.type == CATEGORY:
         array = array.indices
@@ -112,7 +112,7 @@ def _values(array: pa.Array) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
 
 
 def _value_hashes(array: pa.Array) -> Hashes:
-    """Return 64 bits per row, shape (n,), equal for equal values of any numeric type."""
+    """Return 64 bits per row, shape (n,); equal values have equal bits for any numeric type."""
     array = _encoded(array)
     values, missing = _values(array)
     if array.type == CATEGORY:
@@ -124,7 +124,7 @@ def _value_hashes(array: pa.Array) -> Hashes:
         floats = values.astype(np.float64)
         bits = floats.view(np.uint64)
         if array.type == pa.int64():
-            # above 2**53 float64 cannot tell neighbours apart: what it loses counts as well
+            # above 2**53 float64 is not exact: the lost remainder is hashed too
             rounded = floats.clip(max=2.0**63 - 1024).astype(np.int64)
             lost = (values.astype(np.int64) - rounded).view(np.uint64)
             bits = bits + lost * np.uint64(0xD1342543DE82EF95)
@@ -139,7 +139,7 @@ def _hash_of_text(text: str) -> np.uint64:
 
 
 def mix(bits: Hashes) -> Hashes:
-    """Return splitmix64 of each, so that sums of related numbers are unrelated."""
+    """Return splitmix64 of each element, so that sums of related numbers are unrelated."""
     bits = bits + np.uint64(0x9E3779B97F4A7C15)
     bits ^= bits >> np.uint64(30)
     bits *= np.uint64(0xBF58476D1CE4E5B9)

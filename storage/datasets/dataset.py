@@ -1,7 +1,7 @@
-"""The typed Parquet dataset: a table whose hash says what is in it, however it came.
+"""Typed Parquet dataset, identified by a hash of its content.
 
-The same values give the same rows in the same order and the same hash, whether they came as CSV,
-Parquet, pandas or polars, and however their rows were ordered.
+The same values give the same row order and the same hash, whether they came as CSV, Parquet,
+pandas or polars, and in any row order.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _TABLE, _MANIFEST = "table.parquet", "dataset.json"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
 _ROWS_PER_GROUP = 131_072
 _MOST_NUMBERED = 10_000
-_MOST_TEXT_LABELS = 50  # more are a quantity rather than classes
-_MOST_WHOLE_LABELS = 20  # up to here whole numbers are taken for classes
-_READING = 3  # raised when the same source becomes another dataset
-_COLUMNS_AT_A_TIME = 8  # what is decoded but not yet in one chunk
+_MOST_TEXT_LABELS = 50  # with more the target is a quantity, not classes
+_MOST_WHOLE_LABELS = 20  # up to here integers are classes
+_READING = 3  # version of the reading rules; raise it if a source reads differently
+_COLUMNS_AT_A_TIME = 8  # decoded but not yet combined into one chunk
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class Dataset:
     Attributes
     ----------
     path : Path
-        Its folder, holding ``table.parquet`` and ``dataset.json``.
+        Folder with ``table.parquet`` and ``dataset.json``.
     hash : str
         64 hexadecimal digits over names, types, categories and values.
     n_rows : int
         At least 1.
     columns : dict of str to str
-        Each column's type in the table's order: float64, int64, bool, category, timestamp or other.
+        Type of each column, in table order: float64, int64, bool, category, timestamp or other.
     """
 
     path: Path
@@ -83,7 +83,7 @@ class Dataset:
 
     @classmethod
     def open(cls, folder: Path, hash: str) -> Dataset:  # noqa: A002
-        """Return the dataset with that hash after checking that its files are whole."""
+        """Return the dataset with that hash after checking its files."""
         path = _home(folder, hash)
         try:
             manifest = read_json(path / _MANIFEST, _FIELDS)
@@ -104,7 +104,7 @@ class Dataset:
         return cls(path, hash, manifest["n_rows"], manifest["columns"])
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the table, or only these columns in this order; others are never read.
+        """Return the table, or only these columns in this order; other columns are not read.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class Dataset:
         check_known(names, self.columns)
         columns_read: list[pa.Array] = []
         try:
-            # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+            # pre_buffer would also hold the whole file, without gain for a local file
             with pa.parquet.ParquetFile(self.path / _TABLE, pre_buffer=False) as file:
                 for start in range(0, len(names), _COLUMNS_AT_A_TIME):
                     some = names[start : start + _COLUMNS_AT_A_TIME]
@@ -141,12 +141,12 @@ def ingest(
     labels: str | None = None,
     may_lack: Collection[str] = (),
 ) -> Dataset:
-    """Read a table, type its columns, shuffle its rows and keep it as a dataset in `folder`.
+    """Read a table, type its columns, shuffle its rows and store it as a dataset in `folder`.
 
     Notes
     -----
-    What became of a file is noted by the SHA-256 of its bytes, of these arguments and of the rules
-    of reading, so that the same file is not parsed twice. A table in memory is.
+    The result is cached by the SHA-256 of the file, the arguments and the version of the reading
+    rules, so that a file is parsed once. A table in memory is converted each time.
     """
     source = source_of(data)
     fingerprint = source.fingerprint()
@@ -187,7 +187,7 @@ def ingest(
 
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:
-    """Return whether a column holds few texts, and whole numbers in all of them."""
+    """Return whether a column holds few distinct texts, all of them whole numbers."""
     if pa.types.is_dictionary(column.type):
         column = decoded(column)
     is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -199,14 +199,14 @@ def _are_text_labels(column: pa.ChunkedArray) -> bool:
 
 
 def _are_whole_labels(column: pa.ChunkedArray) -> bool:
-    """Return whether a column declares few categories, and whole numbers for all of them."""
+    """Return whether a column declares few categories, all of them whole numbers."""
     if not (pa.types.is_dictionary(column.type) and pa.types.is_integer(column.type.value_type)):
         return False
     return len(decoded(column).unique().drop_null()) <= _MOST_WHOLE_LABELS
 
 
 def write_dataset(table: pa.Table, folder: Path) -> Dataset:
-    """Keep a table as a dataset in `folder`, or return the one there if it is whole."""
+    """Store a table as a dataset in `folder`, or return the one there if it is intact."""
     columns = column_types(table)
     dataset_hash = content_hash(table)
     home = _home(folder, dataset_hash)
@@ -228,7 +228,7 @@ def write_dataset(table: pa.Table, folder: Path) -> Dataset:
 
 
 def _columns_but(drop: Collection[str], table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """Return the other columns; if the caller does not hold the table, each can be let go alone."""
+    """Return the other columns, one by one, so that the caller can free each after use."""
     check_known(drop, table.column_names)
     table = table.drop_columns(list(drop))
     check_columns(table.column_names, "the table after dropping")
@@ -236,7 +236,7 @@ def _columns_but(drop: Collection[str], table: pa.Table) -> dict[str, pa.Chunked
 
 
 def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    # Parquet numbers the categories of each row group by themselves
+    # Parquet numbers the categories of each row group separately
     return sorted_categories(column) if column.type == CATEGORY else column.combine_chunks()
 
 
@@ -255,7 +255,7 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether values repeat so often that Parquet writes them faster and smaller by number."""
+    """Whether values repeat often enough for dictionary encoding to be faster and smaller."""
     if column.type == CATEGORY:
         return all(len(chunk.dictionary) <= _MOST_NUMBERED for chunk in column.chunks)
     return bool(column.type != pa.float64())

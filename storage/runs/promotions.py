@@ -1,7 +1,7 @@
-"""Which contract of a data set is the one in use, and which ones were: a history per data set.
+"""Promotions: the contract in use for each data set, and the history of earlier ones.
 
-An entry is never changed and never removed; a rollback is an entry of its own. The contract itself
-is kept beside the history, so that it can be read when its run is long gone.
+Entries are never changed or removed; a rollback is an entry of its own. The contract is stored next
+to the history, so that it can be read after its run was deleted.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Promotion:
     Attributes
     ----------
     run : str
-        Name of the run that the contract is of.
+        Name of the run that wrote the contract.
     contract : str
         SHA-256 of the contract's bytes, 64 hexadecimal digits.
     promoted : str
-        When, UTC in ISO 8601 to the microsecond.
+        Time, UTC in ISO 8601 to the microsecond.
     how : "automatic", "by hand" or "rollback"
-        Who decided: the gate or a person.
+        Whether the gate or a person decided.
     reason : str
-        Why, in the words of whoever decided.
+        Reason given for the decision.
     """
 
     run: str
@@ -61,7 +61,7 @@ _FIELDS = tuple(field.name for field in fields(Promotion))
 
 
 def read_entry(given: Any) -> Promotion | None:
-    """Return an entry as JSON holds it, without fields that are not known; None if it is none."""
+    """Return an entry from JSON, without unknown fields; None if it is invalid."""
     known = isinstance(given, dict) and all(isinstance(given.get(f), str) for f in _FIELDS)
     if not known or given["how"] not in get_args(How):
         return None
@@ -69,20 +69,20 @@ def read_entry(given: Any) -> Promotion | None:
 
 
 def standing(history: tuple[Promotion, ...]) -> tuple[Promotion, ...]:
-    """Return the entries that rollbacks lead back through, the one in use last.
+    """Return the entries that rollbacks go back through, the one in use last.
 
-    A promotion is put on top of what stands, and a rollback takes the top away. So a second
-    rollback leads further back, and never to what the first was meant to leave behind.
+    A promotion is pushed on a stack and a rollback pops it. So a second rollback goes further
+    back, and never returns to what the first one rolled back.
 
     Parameters
     ----------
     history : tuple of Promotion
-        As `Promotions.history` gives it.
+        From `Promotions.history`.
 
     Returns
     -------
     tuple of Promotion
-        None of them a rollback. What was promoted twice in a row stands once.
+        Without rollbacks. A contract that was promoted twice in a row appears once.
     """
     stack: list[Promotion] = []
     for entry in history:
@@ -99,7 +99,7 @@ _REMEDY = "bring back a copy of it, or move it away and promote a run by hand"
 
 
 class OvertakenError(InputError):
-    """The contract in use is no longer the one that was compared with."""
+    """The contract in use is no longer the one the decision was based on."""
 
 
 _History: TypeAlias = tuple[Promotion, ...]
@@ -108,18 +108,18 @@ _Places: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Promotions:
-    """The histories of a store.
+    """The promotion histories of a store.
 
     Attributes
     ----------
     folder : Path
-        Where they are; made when the first contract is promoted.
+        Their folder; created by the first promotion.
     """
 
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the data sets that a contract was ever promoted of, sorted."""
+        """Return the data sets that have a history, sorted."""
         if not self.folder.is_dir():
             return []
         return sorted(
@@ -127,19 +127,19 @@ class Promotions:
         )
 
     def history(self, name: str) -> tuple[Promotion, ...]:
-        """Return the entries of a data set, the oldest first; none if nothing was promoted.
+        """Return the entries of a data set, oldest first; empty if nothing was promoted.
 
         Raises
         ------
         InputError
-            If the name is none; see `chaffinch.storage.files.check_name`.
+            If the name is invalid; see `chaffinch.storage.files.check_name`.
         StorageError
-            If the history is damaged, or a later release wrote it.
+            If the history is damaged, or was written by a later release.
         """
         return self._read(name)[0]
 
     def owed(self, name: str) -> tuple[tuple[int, Promotion], ...]:
-        """Return the entries, with their places, whose event has not been sent, the oldest first.
+        """Return the entries, with their positions, whose event is unsent, oldest first.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class Promotions:
         return tuple((place, history[place]) for place in owed)
 
     def existing(self, name: str) -> tuple[Promotion, ...]:
-        """Return the entries of a data set that has any."""
+        """Return the entries of a data set; InputError if it has none."""
         history = self.history(name)
         if not history:
             raise InputError(
@@ -160,7 +160,7 @@ class Promotions:
         return history
 
     def contract(self, promotion: Promotion) -> bytes:
-        """Return the contract of an entry, byte by byte as it was promoted."""
+        """Return the bytes of an entry's contract, as promoted."""
         path = self.path(promotion)
         try:
             content = path.read_bytes()
@@ -172,7 +172,7 @@ class Promotions:
         return content
 
     def path(self, promotion: Promotion) -> Path:
-        """Return where the contract of an entry is kept."""
+        """Return the path of an entry's contract."""
         return path_in(self.folder / "contracts", f"{promotion.contract}.json")
 
     def promote(
@@ -191,24 +191,24 @@ class Promotions:
         Parameters
         ----------
         name : str
-            Of the data set.
+            Name of the data set.
         contract : bytes
-            All of its ``selection.json``.
+            Content of its ``selection.json``.
         run : str
-            The run that made it.
+            The run that wrote it.
         how : "automatic" or "by hand"
-            Who decided.
+            Whether the gate or a person decided.
         reason : str
-            Why.
+            Reason for the decision.
         seen : int, optional
-            How many entries there were when it was decided.
+            Number of entries when the decision was made.
         owes_event : bool
-            Whether an event is to tell of it; see `settle`.
+            Whether an event is to be sent for it; see `settle`.
 
         Raises
         ------
         InputError
-            If the name is none.
+            If the name is invalid.
         OvertakenError
             If there are more entries than were seen.
         StorageError
@@ -223,12 +223,12 @@ class Promotions:
                     "then promote again"
                 )
             entry = Promotion(run, hashlib.sha256(contract).hexdigest(), now(), how, reason)
-            # first the contract, so that no entry names one that is not there
+            # contract first, so that no entry refers to a missing one
             write_file(self.path(entry), contract)
             return self._add(name, history, entry, owed, owes_event)
 
     def rollback(self, name: str, reason: str, *, owes_event: bool = False) -> Promotion:
-        """Make the contract the one in use that was before the present one; see `standing`."""
+        """Make the previous contract the one in use again; see `standing`."""
         self.existing(name)
         with self._locked():
             history, owed = self._read(name)
@@ -244,7 +244,7 @@ class Promotions:
             return self._add(name, history, entry, owed, owes_event)
 
     def settle(self, name: str, place: int) -> None:
-        """Write down that the event of the entry at a place was sent.
+        """Record that the event of the entry at a position was sent.
 
         Raises
         ------
@@ -259,13 +259,13 @@ class Promotions:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Hold the events, so that one process at a time sends those that are owed."""
+        """Lock the events, so that one process at a time sends unsent ones."""
         with locked(self.folder / ".events.lock", f"the events of {self.folder}"):
             yield
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold all histories, so that one process at a time adds to any."""
+        """Lock all histories, so that one process at a time adds entries."""
         with locked(self.folder / ".lock", f"the promotions in {self.folder.parent}"):
             sweep(self.folder)
             yield
@@ -288,7 +288,7 @@ class Promotions:
         write_file(self._history(name), sealed(document))
 
     def _read(self, name: str) -> tuple[_History, _Places]:
-        """Return the entries of a data set, and the places of those whose event is owed."""
+        """Return the entries of a data set, and the positions of those with unsent events."""
         path = self._history(name)
         try:
             document = read_json(path, {"name": str, "entries": list}, _REMEDY)

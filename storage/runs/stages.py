@@ -1,7 +1,7 @@
 """Stages: the files and small results of one step of a run, and the manifest written last.
 
-The manifest is the commit point: what it lists is whole, and a stage without one is done again.
-While a stage is done again it has none, so that nobody takes half of a run for a finished one.
+The manifest is the commit point: its files are complete, and a stage without one is run again.
+While a stage is running it has none, so that a partial stage is never taken for a finished one.
 """
 
 from __future__ import annotations
@@ -39,55 +39,54 @@ from chaffinch.storage.files import (
     write_file,
 )
 
-# Checkpoints: what a stage that takes long has got so far, for the same stage after a kill.
+# Checkpoints: intermediate results of a long stage, for the same stage after a kill.
 #
-# They are an aid and no product: one that cannot be written is warned of, and the work goes on.
+# They are optional: if one cannot be written, a warning is logged and the work continues.
 
 logger = logging.getLogger(__name__)
 
 _FOLDER = "checkpoints"
 _SECONDS_APART = 5.0
-_SHARE = 0.01  # of the time that writing them may take, however slow the disk
+_SHARE = 0.01  # of the run time, at most, for writing checkpoints
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where one stage under one key keeps what it has got so far, one file for each of its parts.
+    """Checkpoints of one stage under one key, one file per part.
 
-    It may be sent to workers: one that sees the folder writes to it, another one writes nothing.
+    May be sent to workers: those that can access the folder write to it, others write nothing.
 
     Attributes
     ----------
     folder : Path
-        There from `begin` until the stage is recorded.
+        Exists from `begin` until the stage is recorded.
     """
 
     folder: Path
 
     @classmethod
     def of(cls, run: Path, stage: str, key: str) -> Checkpoints:
-        """Return those of a stage in a run's folder; makes nothing."""
+        """Return the checkpoints of a stage in a run's folder; creates nothing."""
         return cls(path_in(run, f"{_FOLDER}/{stage}/{key}"))
 
     @property
     def key(self) -> str:
-        """The stage's key."""
         return self.folder.name
 
     def begin(self) -> None:
-        """Make the folder; only then is anything kept.
+        """Create the folder; before that nothing is stored.
 
         Raises
         ------
         StorageError
             If the device is full or fails.
         InputError
-            If making it is not allowed.
+            If creating it is not allowed.
         """
         make_folder(self.folder)
 
     def read(self, name: str) -> bytes | None:
-        """Return what was kept under a name; None if there is nothing that can be read."""
+        """Return the content stored under a name; None if it is missing or unreadable."""
         try:
             return path_in(self.folder, name).read_bytes()
         except FileNotFoundError:
@@ -97,19 +96,19 @@ class Checkpoints:
             return None
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bool:
-        """Keep something, whole or not at all, in place of what had that name before.
+        """Store a checkpoint atomically, replacing any earlier one of that name.
 
         Parameters
         ----------
         name : str
-            Of the part that it is about.
+            Name of the part.
         make : callable
-            Returns it; not called where the folder is not to be seen.
+            Returns the content; not called where the folder is not accessible.
 
         Returns
         -------
         bool
-            Whether it was kept. If not, though the folder is there, a warning says why.
+            Whether it was stored. If writing fails, a warning is logged.
         """
         if not self.folder.is_dir():
             return False
@@ -124,8 +123,8 @@ class Checkpoints:
     def now_and_then(self, name: str) -> Callable[[Callable[[], bytes]], None]:
         """Return a `keep` for one name that may be called often: most calls do nothing.
 
-        What it keeps is 5 seconds apart, or more if need be for it to take 1 % of the time at most.
-        Where one is not kept, no other is tried.
+        Writes are at least 5 seconds apart, and take at most 1 % of the time. After a failed
+        write no other is tried.
         """
         due = monotonic() + _SECONDS_APART
 
@@ -141,15 +140,15 @@ class Checkpoints:
         return keep
 
     def discard(self, name: str, reason: str) -> None:
-        """Remove what is of no use, and say in the log that its part begins anew, and why."""
+        """Remove an unusable checkpoint, and log a warning that its part starts again, and why."""
         _begins_anew(self.folder / name, reason)
         remove_file(path_in(self.folder, name))
 
 
 def remove_checkpoints(run: Path, stage: str) -> None:
-    """Remove what was kept of a stage, under whatever key, from a run's folder.
+    """Remove the checkpoints of a stage, under any key, from a run's folder.
 
-    A worker that is late may be adding to it: that stays, and goes the next time.
+    A late worker may still be adding to the folder: then it stays until the next call.
     """
     folder = path_in(run, f"{_FOLDER}/{stage}")
     if not folder.is_dir():
@@ -171,20 +170,20 @@ _FIELDS = {"stage": str, "key": str, "result": dict, "files": dict, "seconds": f
 
 @dataclass(frozen=True)
 class StageRecord:
-    """What a finished stage left.
+    """Record of a finished stage.
 
     Attributes
     ----------
     stage : str
-        Its name.
+        Stage name.
     key : str
-        Everything its result depends on, as one text; an equal key means an equal result.
+        Everything its result depends on, as one text; equal keys mean equal results.
     result : dict
-        Small results, as JSON holds them.
+        Small results, as stored in JSON.
     files : dict of str to str
         SHA-256 of each file by its name in the run folder.
     seconds : float
-        Wall-clock time it took.
+        Wall-clock time.
     folder : Path
         The run folder.
     """
@@ -197,12 +196,12 @@ class StageRecord:
     folder: Path
 
     def path(self, name: str) -> Path:
-        """Return where a file of this stage lies.
+        """Return the path of a file of this stage.
 
         Raises
         ------
         StorageError
-            If the stage left no such file.
+            If the stage wrote no such file.
         """
         if name not in self.files:
             raise StorageError(
@@ -212,12 +211,12 @@ class StageRecord:
         return path_in(self.folder, name)
 
     def read(self, name: str) -> bytes:
-        """Return what a file of this stage holds, after checking that it is what was written.
+        """Return the content of a file of this stage after checking its hash.
 
         Raises
         ------
         StorageError
-            If the stage left no such file, or it is missing, changed or cannot be read.
+            If the stage wrote no such file, or it is missing, changed or cannot be read.
         """
         try:
             content = self.path(name).read_bytes()
@@ -244,12 +243,12 @@ class StageRecord:
 
 
 class StageWriter:
-    """Takes what a stage makes while it runs.
+    """Collects the output of a stage while it runs.
 
     Attributes
     ----------
     result : dict
-        Small results to record, anything JSON can hold.
+        Small results to record, serialisable as JSON.
     """
 
     def __init__(self, folder: Path, stage: str, key: str) -> None:
@@ -259,24 +258,24 @@ class StageWriter:
         self._record: StageRecord | None = None
 
     def write(self, name: str, data: bytes) -> Path:
-        """Write a file of the run, whole or not at all, and return where it lies.
+        """Write a file of the run atomically, and return its path.
 
         Raises
         ------
         InputError
-            If the name is none; see `chaffinch.storage.files.path_in`.
+            If the name is invalid; see `chaffinch.storage.files.path_in`.
         StorageError
             If the device is full or fails.
         """
         return self._write(name, data)
 
     def write_with(self, name: str, write: Callable[[Path], None]) -> Path:
-        """Write a file with a function that is given a path; otherwise as `write`."""
+        """Write a file with a function that receives a path; otherwise as `write`."""
         return self._write(name, write)
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """What this stage had got when it was killed, and room for more; gone once it is recorded.
+        """Checkpoints of this stage from a killed run, open for more; removed once it is recorded.
 
         Raises
         ------
@@ -287,7 +286,7 @@ class StageWriter:
 
     @property
     def record(self) -> StageRecord:
-        """What was recorded, once the stage has ended."""
+        """The stage's record, once it has ended."""
         if self._record is None:
             raise RuntimeError("a stage has a record only after its with block")
         return self._record
@@ -311,28 +310,28 @@ class StageWriter:
         }
         document = sealed(manifest)
         write_file(_manifest(self._folder, stage), document)
-        # as it will be read again, so that a fresh stage and a resumed one give the same
+        # round trip through JSON, so that a fresh stage and a resumed one are equal
         result = json.loads(document)["result"]
         self._record = StageRecord(stage, key, result, dict(self._files), seconds, self._folder)
 
 
 @contextmanager
 def open_stage(folder: Path, stage: str, key: str) -> Iterator[StageWriter]:
-    """Take a stage's files, and record the stage when the block ends without an exception.
+    """Collect a stage's output, and record the stage if the block ends without an exception.
 
     Parameters
     ----------
     folder : Path
         The run folder.
     stage : str
-        Its name; no two stages of a run may write the same file.
+        Stage name; no two stages of a run may write the same file.
     key : str
         Everything the result depends on, as one text.
 
     Raises
     ------
     InputError
-        If the stage's name is none.
+        If the stage's name is invalid.
     StorageError
         If the device is full or fails.
     """
@@ -345,9 +344,9 @@ def open_stage(folder: Path, stage: str, key: str) -> Iterator[StageWriter]:
 
 
 def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
-    """Return what a stage left, or None, and the log says why, if it must be done again.
+    """Return a stage's record; None, with the reason in the log, if it must run again.
 
-    It must if it was never recorded, its key is another, or a file is missing or changed.
+    It must if it was never recorded, has another key, or a file is missing or changed.
     """
     manifest = _manifest(folder, stage)
     try:
@@ -365,12 +364,12 @@ def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
 
 
 def recorded_stages(folder: Path) -> list[StageRecord]:
-    """Return every stage's record in the order of the stages' names, without a look at the files.
+    """Return the records of all stages, sorted by stage name, without checking the files.
 
     Raises
     ------
     StorageError
-        If a manifest is damaged, or is removed meanwhile.
+        If a manifest is damaged, or was removed meanwhile.
     """
     try:
         return [_read(path, folder) for path in _manifests(folder)]
@@ -381,21 +380,21 @@ def recorded_stages(folder: Path) -> list[StageRecord]:
 
 
 def remove_leftover_checkpoints(folder: Path) -> None:
-    """Remove checkpoints of recorded stages: the writer was killed, or a worker was late."""
-    with suppress(FileNotFoundError):  # the folder is removed meanwhile
+    """Remove checkpoints of recorded stages, left by a killed writer or a late worker."""
+    with suppress(FileNotFoundError):  # the folder was removed meanwhile
         for path in _manifests(folder):
             remove_checkpoints(folder, path.stem)
 
 
 def now() -> str:
-    """Return the time, UTC in ISO 8601 to the microsecond."""
+    """Return the current time, UTC in ISO 8601 to the microsecond."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def _manifests(folder: Path) -> list[Path]:
-    """Return the manifests in the order of the stages' names."""
+    """Return the manifests, sorted by stage name."""
     paths = sorted((folder / "stages").glob("*.json"))
-    # a name that begins with a dot is no data but what a killed writer left
+    # names with a leading dot are temporary files of a killed writer
     return [path for path in paths if not path.name.startswith(".")]
 
 
@@ -407,7 +406,7 @@ def _read(manifest: Path, folder: Path) -> StageRecord:
 
 
 def _outdated(record: StageRecord, key: str) -> str:
-    """Return why a record does not hold any more, or an empty text."""
+    """Return why a record is outdated, or an empty text."""
     if record.key != key:
         return "what it depends on has changed"
     for name, sha256 in record.files.items():

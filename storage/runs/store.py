@@ -1,6 +1,6 @@
-"""The run catalog: every run is a folder of a store, found again by its name.
+"""The run catalog: each run is a folder of a store, found by its name.
 
-See README.md in this folder for the format, and stages.py for what a run is made of.
+See README.md in this folder for the format, and stages.py for the stages of a run.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ logger = logging.getLogger(__name__)
 
 _STORE, _RUN = "store.json", "run.json"
 _RUNS, _COMPARISONS = "runs", "comparisons"
-# Folders that many processes write to at once, each another file, so that they have no lock.
+# Folders that many processes write to at once, each to its own files, so they need no lock.
 _SHARED = ("", "datasets", "cells/stages", "dependencies/stages", "dependencies")
 
 
 @dataclass(frozen=True)
 class Store:
-    """A folder that keeps datasets and runs.
+    """A folder with datasets and runs.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Store:
 
     @classmethod
     def open(cls, path: Path | str) -> Store:
-        """Return the store at `path`, made where there is none, after writing to it once."""
+        """Return the store at `path`, created if missing, after a test write."""
         store = cls(path_from(path, "store").absolute())
         try:
             read_json(store.path / _STORE, {})
@@ -80,7 +80,7 @@ class Store:
                 f"reading store {store.path} is not allowed; "
                 "change its permissions or name another store"
             ) from error
-        # written every time: it proves that writing works
+        # written every time, to check that writing works
         write_file(store.path / _STORE, to_json({"format_version": FORMAT_VERSION}))
         for shared in _SHARED:
             sweep_old(store.path / shared)
@@ -88,7 +88,7 @@ class Store:
 
     @classmethod
     def find(cls, path: Path | str) -> Store:
-        """Return the store that is at `path`; makes and writes nothing."""
+        """Return the existing store at `path`; writes nothing."""
         store = cls(path_from(path, "store").absolute())
         if not (store.path / _STORE).is_file():
             raise InputError(
@@ -103,12 +103,12 @@ class Store:
         return self.path / "datasets"
 
     def run(self, name: str) -> Run:
-        """Return the run of that name, made where there is none.
+        """Return the run of that name, created if missing.
 
         Raises
         ------
         InputError
-            If the name is none; see `chaffinch.storage.files.check_name`.
+            If the name is invalid; see `chaffinch.storage.files.check_name`.
         StorageError
             If the device is full or fails.
         """
@@ -117,35 +117,35 @@ class Store:
         return run
 
     def comparison(self, name: str) -> Run:
-        """Return the comparison of that name, made where there is none; see `run`."""
+        """Return the comparison of that name, created if missing; see `run`."""
         comparison = Run(path_in(self.path / _COMPARISONS, check_name(name)))
         make_folder(comparison.folder)
         return comparison
 
     @property
     def cells(self) -> Run:
-        """What all comparisons have measured, each a stage that is named after its key."""
+        """Measurements of all comparisons, each a stage named after its key."""
         return self._of_all("cells")
 
     @property
     def dependencies(self) -> Run:
-        """How features depend on each other, each a stage that is named after its key."""
+        """Pairwise dependencies of features, each a stage named after its key."""
         return self._of_all("dependencies")
 
     @property
     def promotions(self) -> Promotions:
-        """Which contract of each data set is the one in use, and which ones were."""
+        """Promotion histories of the data sets."""
         return Promotions(self.path / "promotions")
 
     @contextmanager
     def turn(self, data_set: str) -> Iterator[None]:
-        """Hold the one place that runs of a data set have; another one waits, and says so."""
+        """Hold the lock of a data set: one run at a time; others log a warning and wait."""
         path = self.path / _RUNS / f".{check_name(data_set)}.lock"
         with locked(path, f"data set {data_set}"):
             yield
 
     def existing(self, name: str) -> Run:
-        """Return the run of that name."""
+        """Return an existing run; InputError if there is none of that name."""
         run = Run(path_in(self.path / _RUNS, check_name(name)))
         if not run.exists:
             known = [other.name for other in self.runs()]
@@ -153,11 +153,11 @@ class Store:
         return run
 
     def runs(self) -> list[Run]:
-        """Return every run that was described, newest first, those that are damaged last."""
+        """Return every described run, newest first, damaged ones last."""
         return _described(self.path / _RUNS)
 
     def comparisons(self) -> list[Run]:
-        """Return every comparison that was described, newest first; see `runs`."""
+        """Return every described comparison, newest first; see `runs`."""
         return _described(self.path / _COMPARISONS)
 
     def _of_all(self, name: str) -> Run:
@@ -167,17 +167,17 @@ class Store:
 
 
 def _check_can_be_made(path: Path) -> None:
-    """Refuse a store in a folder such as ``/proc`` that takes no folders; InputError."""
+    """Refuse a store in a folder such as ``/proc`` that cannot have subfolders; InputError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:
         raise InputError(f"no folder can be made at {path}; name another store") from error
     except OSError:
-        return  # to write there, as comes next, fails likewise and says why
+        return  # the test write that follows raises a clearer error
 
 
 def _described(folder: Path) -> list[Run]:
-    """Return the runs in a folder that were described, newest first."""
+    """Return the described runs in a folder, newest first."""
     if not folder.is_dir():
         return []
     runs = [run for path in folder.iterdir() if (run := Run(path)).exists]
@@ -191,14 +191,13 @@ class Run:
     Attributes
     ----------
     folder : Path
-        Where it is kept; its last part is the run's name.
+        Its folder, named after the run.
     """
 
     folder: Path
 
     @property
     def name(self) -> str:
-        """The run's name."""
         return self.folder.name
 
     @property
@@ -208,7 +207,7 @@ class Run:
 
     @property
     def created(self) -> str:
-        """When the run was described, UTC in ISO 8601; empty where that cannot be read."""
+        """Time of the description, UTC in ISO 8601; empty if it cannot be read."""
         try:
             return str(self._document()["created"])
         except StorageError:
@@ -216,11 +215,11 @@ class Run:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What the run was described with."""
+        """The run's description."""
         return dict(self._document()["description"])
 
     def describe(self, description: dict[str, Any]) -> None:
-        """Write down what the run is, once; the same again changes nothing."""
+        """Write the run's description once; writing the same one again changes nothing."""
         if not self.exists:
             document = {
                 "format_version": FORMAT_VERSION,
@@ -241,22 +240,22 @@ class Run:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the run, so that one process at a time works on it; see `locked`."""
+        """Lock the run, so that one process at a time works on it; see `locked`."""
         with locked(self.folder / ".lock", f"run {self.name}"):
             sweep(self.folder)
             remove_leftover_checkpoints(self.folder)
             yield
 
     def finished(self, stage: str, key: str) -> StageRecord | None:
-        """Return what a stage left, if it ended with this key and its files are all whole."""
+        """Return a stage's record if it has this key and its files are intact."""
         return finished_stage(self.folder, stage, key)
 
     def records(self) -> list[StageRecord]:
-        """Return what every recorded stage left, in the order of their names; files unchecked."""
+        """Return the records of all stages, sorted by name; files unchecked."""
         return recorded_stages(self.folder)
 
     def stage(self, stage: str, key: str) -> AbstractContextManager[StageWriter]:
-        """Return a context that takes a stage's files and records it when it ends cleanly.
+        """Return a context that collects a stage's output and records it at a clean end.
 
         See `chaffinch.storage.runs.stages.open_stage`.
         """

@@ -1,1 +1,1 @@
-"""Tables too large for memory, written once with their rows shuffled."""
+"""Tables larger than memory, written once in random row order."""

@@ -1,4 +1,4 @@
-"""Numbers in Parquet files, read piece by piece."""
+"""Read numbers from Parquet and svmlight files in chunks."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from chaffinch.storage.shuffled.table import check_not_shuffled
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.parquet import WIDE, check_same_columns
 
-_LARGEST_WHOLE = 2**53  # that float64 holds with all those below
-# A read costs as much for each column as a hundred values do, so that fewer rows are not worth it.
+_LARGEST_WHOLE = 2**53  # largest n such that float64 holds 0..n exactly
+# Each read has an overhead of about a hundred values per column, so fewer rows are not worth it.
 _VALUES_AT_A_TIME, _FEWEST_ROWS, _MOST_ROWS = 2**21, 128, 65_536
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """Open a Parquet file that somebody gave."""
+    """Open a Parquet file given by the user."""
     with reading(path):
         try:
             with pyarrow.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
@@ -45,7 +45,7 @@ def opened(path: Path) -> Iterator[Any]:
 
 
 def common_type(schema: pa.Schema, names: Sequence[str]) -> np.dtype[Any]:
-    """Return float32 if that is what every column is, otherwise float64."""
+    """Return float32 if every column is float32, otherwise float64."""
     if not names:
         raise InputError("the table has no columns but the target; give at least one")
     for name in names:
@@ -67,7 +67,7 @@ def parquet_pieces(
     *,
     sparse: bool,
 ) -> Iterator[Piece]:
-    """Yield the rows of Parquet files of one schema, some at a time."""
+    """Yield the rows of Parquet files with one schema, in chunks."""
     pieces = _sparse if sparse else _dense
     for path in files:
         n_before = 0
@@ -81,7 +81,6 @@ def parquet_pieces(
 def _dense(
     file: Any, names: Sequence[str], target: str, dtype: Any, called: str
 ) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """Yield some rows with all their columns at a time."""
     n_at_a_time = min(max(_FEWEST_ROWS, _VALUES_AT_A_TIME // len(names)), _MOST_ROWS)
     n_before = 0
     columns = [*names, target]
@@ -94,9 +93,9 @@ def _dense(
 def _sparse(
     file: Any, names: Sequence[str], target: str, dtype: Any, called: str
 ) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """Yield a row group at a time, of which some columns are read after the other.
+    """Yield row groups; columns are read a few at a time.
 
-    To have all columns of a wide file open at once takes 20 kB for each.
+    Opening all columns of a wide file at once takes 20 kB per column.
     """
     n_before = 0
     for group in range(file.num_row_groups):
@@ -121,7 +120,7 @@ def _filled(rows: Any, names: Sequence[str], dtype: Any, name_row: NameRow) -> N
 
 
 def _whole(column: Any) -> pa.Array:
-    """Return a column of a batch, or of a table of one chunk, as one array."""
+    """Return a column of a batch, or of a one-chunk table, as one array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
@@ -132,13 +131,13 @@ def _numbers(name: str, column: pa.Array, name_row: NameRow) -> NDArray[Any]:
         _check_whole(name, column, name_row)
     if not pa.types.is_floating(column.type):
         column = column.cast(pa.float64())
-    # what is missing becomes NaN, which is refused by name
+    # missing values become NaN, which is refused with the column name
     numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return numbers
 
 
 def _check_whole(name: str, column: pa.Array, name_row: NameRow) -> None:
-    """Refuse whole numbers that float64 does not hold, as identifiers often are."""
+    """Refuse whole numbers that float64 cannot hold; identifiers are often that large."""
     ends = pc.min_max(column).as_py()
     if not any(end is not None and abs(end) > _LARGEST_WHOLE for end in ends.values()):
         return
@@ -167,11 +166,11 @@ _BYTES_AT_A_TIME = 2**24
 _SHOWN = 80
 _GZIP = b"\x1f\x8b"
 _COMPRESSED = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
-_UNUSABLE = (ValueError, OverflowError, IndexError)  # what scikit-learn raises for a line
+_UNUSABLE = (ValueError, OverflowError, IndexError)  # raised by scikit-learn for a bad line
 
 
 def svmlight_pieces(source: Path, zero_based: bool, dtype: np.dtype[Any]) -> Iterator[Piece]:
-    """Yield the rows of a file, plain or .gz, some 16 MB of text at a time."""
+    """Yield the rows of a file, plain or .gz, about 16 MB of text at a time."""
     n_before = 0
     for lines in _whole_lines(source):
         try:
@@ -187,7 +186,7 @@ def svmlight_pieces(source: Path, zero_based: bool, dtype: np.dtype[Any]) -> Ite
 
 
 class _Names:
-    """Says on which line a row is, if somebody asks."""
+    """Names the line of a row in the source file."""
 
     def __init__(self, name: str, lines: bytes, n_before: int) -> None:
         self._name, self._lines, self._n_before = name, lines, n_before
@@ -200,7 +199,7 @@ class _Names:
 
 
 def _number(zero_based: bool, column: int) -> str:
-    """Return the number of a column as the file counts."""
+    """Return a column number as the file counts it."""
     return str(column + (not zero_based))
 
 
@@ -222,7 +221,7 @@ def _whole_lines(source: Path) -> Iterator[bytes]:
 
 
 def _opened(source: Path) -> Any:
-    """Open text, compressed by gzip where its first bytes or its ending say so."""
+    """Open text, with gzip if its first bytes or its suffix indicate it."""
     with source.open("rb") as file:
         begins = file.read(8)
     for magic, name in _COMPRESSED.items():
@@ -240,7 +239,7 @@ def _parsed(lines: bytes, zero_based: bool, dtype: Any) -> tuple[Any, NDArray[An
 
 
 def _first_unusable(lines: bytes, zero_based: bool, dtype: Any) -> tuple[int, str]:
-    """Return the number, from 1, of the first line that cannot be parsed, and why."""
+    """Return the 1-based number of the first line that cannot be parsed, and the reason."""
     each, n_before = lines.splitlines(keepends=True), 0
     while len(each) > 1:
         half = len(each) // 2
@@ -257,8 +256,8 @@ def _first_unusable(lines: bytes, zero_based: bool, dtype: Any) -> tuple[int, st
     return n_before + 1, _why(each[0], zero_based, "")
 
 
-def _why(line: bytes, zero_based: bool, said: str) -> str:
-    """Return what is wrong with a line, of which scikit-learn says no more than that."""
+def _why(line: bytes, zero_based: bool, message: str) -> str:
+    """Return why a line is invalid; scikit-learn's own message names no cause."""
     least = int(not zero_based)
     most = MOST_COLUMNS - 1 + least
     entries = [entry.partition(b":")[0] for entry in line.partition(b"#")[0].split()[1:]]
@@ -271,11 +270,11 @@ def _why(line: bytes, zero_based: bool, said: str) -> str:
         if len(column) > len(str(most)) or int(column) > most:
             return (
                 f"has column {_shown(column.decode())} but columns must be in {least}..{most}; "
-                "mend it"
+                "correct it"
             )
     return (
-        f"cannot be read ({_shown(said)}), as in `1 {least}:0.5`: a label that is a number, then "
-        "columns that ascend, each once, with their values; mend it, and number classes"
+        f"cannot be read ({_shown(message)}), as in `1 {least}:0.5`: a label that is a number, "
+        "then columns that ascend, each once, with their values; correct it, and number classes"
     )
 
 
@@ -284,7 +283,7 @@ def _shown(text: str) -> str:
 
 
 def _check_fits(X: Any, exact: Any, names: _Names, zero_based: bool) -> None:
-    """Refuse values that only float64 holds; what is no number there either is refused later."""
+    """Refuse values that overflow float32; non-finite values are refused later."""
     wrong = np.isfinite(exact.data) & ~np.isfinite(X.data)
     if wrong.any():
         entry = int(np.argmax(wrong))

@@ -1,4 +1,4 @@
-"""Pieces of a large table on their way into a file: rows of numbers, and one target for each."""
+"""Chunks of a large table while it is written: rows of numbers with one target each."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 
-# Arrays as somebody hands them over: nothing is lost of them without a word.
+# Input arrays: nothing may be lost silently.
 #
-# `tasks/selection/input_checks.py` says the same there, where nothing of ours may be imported.
+# `tasks/selection/input_checks.py` has the same checks, as it may not import from here.
 
 LEAVE_OUT = "leave out the rows without a target"
 _WHOLE = (bool, np.bool_, int, np.integer)
 _NUMBERS = (*_WHOLE, float, np.floating)
 
 
-def check_no_mask(said: str, values: object, remedy: str) -> None:
-    """Refuse an array of numpy with masked values: a file would have them as values."""
+def check_no_mask(name: str, values: object, remedy: str) -> None:
+    """Refuse a numpy array with masked values: the file would store them as values."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InputError(
-            f"{said} must have no masked values, which would count like any other, but has "
+            f"{name} must have no masked values, which would count like any other, but has "
             f"{np.ma.getmaskarray(values).sum()}; {remedy}"
         )
 
 
 def target_array(y: Any) -> NDArray[Any]:
-    """Return a target as an array that holds what was given.
+    """Return a target as an array without loss of information.
 
-    Of a list such as ``["a", nan]`` numpy makes text, so that a gap would be a class "nan". Numbers
-    that are held as objects become an array of numbers.
+    numpy turns a list such as ``["a", nan]`` into text, so that a missing value would become a
+    class "nan". Numbers held as objects become a numeric array.
     """
     check_no_mask("the target of a piece", y, LEAVE_OUT)
     if isinstance(y, list | tuple) and any(entry is np.ma.masked for entry in y):
@@ -50,10 +50,10 @@ def target_array(y: Any) -> NDArray[Any]:
 
 
 def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
-    """Return objects that are all numbers, or all true and false, as these; others as they are.
+    """Return objects that are all numbers, or all booleans, as such; others unchanged.
 
-    True and false among numbers are 1 and 0, as in any array of numpy. With a gap among them, or
-    a whole number that is too large, they stay objects, so that its row is told.
+    Booleans among numbers become 1 and 0, as in numpy. With a missing value or an integer that
+    is too large among them they stay objects, so that the error can name the row.
     """
     kinds = {type(entry) for entry in entries.flat}
     if not kinds or not all(
@@ -65,7 +65,7 @@ def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
     try:
         if all(issubclass(kind, _WHOLE) for kind in kinds):
             return entries.astype(np.int64)
-        with np.errstate(over="ignore"):  # what becomes infinite is refused as that
+        with np.errstate(over="ignore"):  # infinite values are refused later
             numbers = entries.astype(np.float64)
     except OverflowError:
         return entries
@@ -73,17 +73,17 @@ def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
 
 
 MOST_COLUMNS = 2**31 - 1
-NameRow = Callable[[int], str]  # position in a piece -> how a person finds the row
-NameColumn = Callable[[int], str]  # position from 0 -> how a person finds the column
+NameRow = Callable[[int], str]  # position in a piece -> description of the row
+NameColumn = Callable[[int], str]  # position from 0 -> description of the column
 
 
 def by_names(names: Sequence[object] | None) -> NameColumn:
-    """Return what says the name of a column; where there are none, its position from 0."""
+    """Return a function from a column's position to its name, or to the position without names."""
     return str if names is None else partial(_quoted, names)
 
 
 def check_rows(X: Any, n_columns: int, name_row: NameRow, name_column: NameColumn) -> None:
-    """Refuse rows that no method could take.
+    """Refuse rows that no method can use.
 
     Parameters
     ----------
@@ -92,15 +92,15 @@ def check_rows(X: Any, n_columns: int, name_row: NameRow, name_column: NameColum
     n_columns : int
         D.
     name_row : callable
-        Says where a row of X is.
+        Describes a row of X for the error.
     name_column : callable
-        Says which column is meant.
+        Describes a column for the error.
 
     Raises
     ------
     InputError
-        Naming the row and the column, if a number is not finite, or the indices of a sparse row are
-        not ascending, come twice or are outside 0..D - 1.
+        With the row and the column, if a number is not finite, or the indices of a sparse row
+        are not ascending, repeated or outside 0..D - 1.
     """
     if not scipy.sparse.issparse(X):
         wrong = np.argwhere(~np.isfinite(X))
@@ -120,7 +120,7 @@ def check_sparse(
     name_row: NameRow,
     name_column: NameColumn,
 ) -> None:
-    """Refuse compressed rows as `check_rows` does, from their three arrays."""
+    """Refuse sparse rows as `check_rows` does, given their three arrays."""
 
     def place(wrong: NDArray[np.bool_]) -> tuple[str, int]:
         entry = int(np.argmax(wrong))
@@ -161,8 +161,8 @@ def _not_finite(row: str, column: str, value: Any) -> str:
     )
 
 
-MOST_LABELS = 1_000  # more are a quantity rather than classes
-_MOST_VALUES = 2**21  # of a piece that is worked on
+MOST_LABELS = 1_000  # with more distinct values the target is a quantity, not classes
+_MOST_VALUES = 2**21  # per processed chunk
 _LARGEST = 2**63 - 1
 _KINDS = {"b": "true and false", "i": "whole numbers", "f": "numbers", "U": "text"}
 _TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "U": pa.string()}
@@ -170,7 +170,7 @@ _TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "U": pa.string()}
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some rows of a table; InputError if they have not a target each.
+    """Rows of a table with one target each; InputError if the numbers differ.
 
     Attributes
     ----------
@@ -178,9 +178,9 @@ class Piece:
         float32 or float64.
     y : ndarray, shape (n,)
     name_row : callable
-        Says where a row is in the source.
+        Describes a row in the source.
     name_column : callable
-        Says what a column is called there.
+        Describes a column in the source.
     """
 
     X: Any
@@ -197,7 +197,7 @@ class Piece:
             )
 
     def small_enough(self) -> Iterator[Piece]:
-        """Yield the rows in pieces of about two million values at most."""
+        """Yield the rows in pieces of at most about two million values."""
         n_rows, n_columns = self.X.shape
         sparse = scipy.sparse.issparse(self.X)
         ends = self.X.indptr if sparse else np.arange(n_rows + 1) * n_columns
@@ -214,20 +214,19 @@ class Piece:
 
 
 class Kind:
-    """What all pieces of a table have in common, found out piece by piece.
+    """Common properties of all pieces of a table, updated piece by piece.
 
     Parameters
     ----------
     n_columns : int, optional
-        D; by default as many as the rows of the first piece have, or, where `may_grow`, as the
-        columns go.
+        D; by default the width of the first piece or, with `may_grow`, the largest column seen.
     may_grow : bool
-        Whether rows of a later piece may have more columns than those of the first.
+        Whether later pieces may have more columns than the first.
 
     Attributes
     ----------
     n_rows, n_values, n_columns : int
-        So far.
+        Counts so far.
     """
 
     def __init__(self, n_columns: int | None = None, *, may_grow: bool = False) -> None:
@@ -241,16 +240,16 @@ class Kind:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether rows are."""
+        """Whether the rows are sparse."""
         return self._form is not None and self._form[0]
 
     @property
     def labels(self) -> list[Any] | None:
-        """The different values of the target, ascending; None where they are many."""
+        """Distinct values of the target, ascending; None with more than 1,000."""
         return None if self._labels is None else self._labels.tolist()
 
     def arrow(self, piece: Piece) -> dict[str, pa.Array]:
-        """Check a piece, count it, and return its columns as Arrow holds them."""
+        """Check and count a piece, and return its columns as Arrow arrays."""
         self._check_form(piece)
         check_rows(piece.X, self.n_columns, piece.name_row, piece.name_column)
         y = self._read_target(piece)
@@ -315,21 +314,21 @@ class Kind:
 
 
 def list_of(kind: Any) -> Any:
-    """Return the Arrow type of lists without gaps."""
+    """Return the Arrow type of lists without nulls."""
     return pa.list_(pa.field("element", kind, nullable=False))
 
 
 def fixed_list_of(kind: Any, length: int) -> Any:
-    """Return the Arrow type of lists of one length without gaps."""
+    """Return the Arrow type of fixed-size lists without nulls."""
     return pa.list_(pa.field("element", kind, nullable=False), length)
 
 
 def _as_text(y: NDArray[Any], name_row: NameRow) -> NDArray[Any]:
-    """Return objects as text; InputError for a gap, and for anything else."""
+    """Return objects as text; InputError for a missing value or any other type."""
     labels = y.tolist()
     is_text = [isinstance(label, str) for label in labels]
     if not all(is_text):
-        import pandas as pd  # knows all that stands for a gap; not loaded where nothing is wrong
+        import pandas as pd  # knows all missing markers; only loaded on error
 
         missing = np.flatnonzero(pd.isna(y))
         if len(missing):
@@ -351,7 +350,7 @@ def _as_text(y: NDArray[Any], name_row: NameRow) -> NDArray[Any]:
 
 
 def _plain(y: NDArray[Any], name_row: NameRow) -> tuple[NDArray[Any], str]:
-    """Return a target as true and false, int64, float64 or text, and which of these it is."""
+    """Return a target as bool, int64, float64 or text, and the name of that type."""
     if y.dtype.kind in "iu" and len(y) and y.max() > _LARGEST:
         raise InputError(
             f"the target must be at most {_LARGEST} but is {y.max()}; give it as float"

@@ -1,6 +1,6 @@
-"""A table in random order on disk, sparse or dense, that is read a block of rows at a time.
+"""A table in random order on disk, sparse or dense, read one block of rows at a time.
 
-One Parquet file, each of whose row groups is a sample of all rows; `README.md` has the format.
+One Parquet file, each of whose row groups is a sample of all rows; see `README.md`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIELDS = {"format": str, "form": str, "n_rows": int, "n_columns": int, "hash": 
 
 @dataclass(frozen=True)
 class ShuffledTable:
-    """A table in random order on disk; `open_shuffled` and the functions that write one return it.
+    """A table in random order on disk; returned by `open_shuffled` and the writers.
 
     Attributes
     ----------
@@ -37,17 +37,17 @@ class ShuffledTable:
     shape : tuple of int
         Rows, and columns without the target.
     block_rows : tuple of int
-        Rows of each block.
+        Rows per block.
     columns : tuple of str, or None
-        Names, where the source had some.
+        Column names, if the source had any.
     target_type : numpy.dtype
-        Of whole numbers, numbers, true and false, or text.
+        Integer, float, boolean or text.
     labels : ndarray or None
-        The different values of the target, ascending; None where there are more than 1,000.
+        Distinct values of the target, ascending; None with more than 1,000.
     hash : str
-        Of rows and blocks, 64 hexadecimal digits.
+        Hash of rows and blocks, 64 hexadecimal digits.
     counted_from : int
-        0 or 1: what number the first column has where the source has numbers for names.
+        0 or 1: number of the first column where the source numbers its columns.
     """
 
     path: Path
@@ -60,24 +60,24 @@ class ShuffledTable:
     counted_from: int = 0
 
     def name_of(self, column: int) -> str:
-        """Return what the source calls a column, given its position from 0."""
+        """Return a column's name in the source, given its position from 0."""
         return str(column + self.counted_from) if self.columns is None else self.columns[column]
 
     def read(self, block: int) -> tuple[Any, NDArray[Any]]:
-        """Return the rows of a block, an array or a csr_array of shape (n, D), and their targets.
+        """Return the rows of a block, an array or csr_array of shape (n, D), and their targets.
 
         Raises
         ------
         InputError
-            If there is no such block, a row cannot be used, or the file is not there.
+            If the block or the file does not exist, or a row is invalid.
         StorageError
-            If the file is damaged, or another one than was opened.
+            If the file is damaged, or was replaced since it was opened.
         """
         if block not in range(len(self.block_rows)):
             last = len(self.block_rows) - 1
             raise InputError(f"block must be a whole number in 0..{last} but is {block!r}")
         with reading(self.path), _parquet(self.path) as file:
-            if _said_in(file, self.path)["hash"] != self.hash:
+            if _read_metadata(file, self.path)["hash"] != self.hash:
                 raise StorageError(
                     f"{self.path} was written anew since it was opened; open it again"
                 )
@@ -90,7 +90,7 @@ class ShuffledTable:
         name_column = self.name_of if self.columns is None else by_names(self.columns)
         target = rows["target"].combine_chunks().to_numpy(zero_copy_only=False)
         values = rows["values"].combine_chunks()
-        given = values.flatten().to_numpy().copy()  # or it could not be written to
+        given = values.flatten().to_numpy().copy()  # writable
         if "indices" not in rows.column_names:
             X: Any = given.reshape(rows.num_rows, -1)
             check_rows(X, self.shape[1], name_row, name_column)
@@ -100,14 +100,14 @@ class ShuffledTable:
             raise StorageError(_damaged(self.path, "a row has not as many indices as values"))
         check_sparse(starts, indices, given, self.shape[1], name_row, name_column)
         X = scipy.sparse.csr_array((given, indices, starts), (rows.num_rows, self.shape[1]))
-        X.has_canonical_format = True  # as was checked
+        X.has_canonical_format = True  # checked above
         return X, target
 
 
 def open_shuffled(path: str | Path) -> ShuffledTable:
-    """Open a table in random order that `shuffle_svmlight` or one of its like has written.
+    """Open a table in random order, as written by `shuffle_svmlight` and its siblings.
 
-    No row is read: that is done block by block, as they are asked for.
+    No row is read before it is needed; blocks are read one at a time.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
     Raises
     ------
     InputError
-        If there is no such file, it is text, or its rows may be in an order of their own.
+        If the file does not exist, is text, or was not written in random order.
     StorageError
         If it is damaged, or was written by a later release.
 
@@ -129,32 +129,32 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
     """
     path = path_from(path, "the table")
     with reading(path), _parquet(path) as file:
-        said = _said_in(file, path)
+        metadata = _read_metadata(file, path)
         groups = [file.metadata.row_group(block) for block in range(file.num_row_groups)]
         schema = file.schema_arrow
     block_rows = tuple(group.num_rows for group in groups)
     needed = {"sparse": ["indices", "values", "target"], "dense": ["values", "target"]}
-    if schema.names != needed.get(said["form"]) or sum(block_rows) != said["n_rows"]:
+    if schema.names != needed.get(metadata["form"]) or sum(block_rows) != metadata["n_rows"]:
         raise StorageError(_damaged(path, "its columns or rows are not those that it names"))
-    kind, labels = schema.field("target").type, said.get("labels")
+    kind, labels = schema.field("target").type, metadata.get("labels")
     target_type = np.dtype(np.str_ if pa.types.is_string(kind) else kind.to_pandas_dtype())
     known = None if labels is None else np.array(labels, target_type)
-    columns = said.get("columns")
+    columns = metadata.get("columns")
     return ShuffledTable(
         path,
-        (said["n_rows"], said["n_columns"]),
+        (metadata["n_rows"], metadata["n_columns"]),
         block_rows,
         None if columns is None else tuple(columns),
         target_type,
         known,
-        said["hash"],
-        said.get("counted_from", 0),
+        metadata["hash"],
+        metadata.get("counted_from", 0),
     )
 
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
-    """Open a file of Parquet; what is wrong with it is said in one line."""
+    """Open a Parquet file; raise errors of one line."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file that chaffinch shuffle wrote")
     if not begins_as_parquet(path):
@@ -173,21 +173,21 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise StorageError(_damaged(path, str(error).splitlines()[0])) from error
 
 
-def _said_in(file: Any, path: Path) -> dict[str, Any]:
+def _read_metadata(file: Any, path: Path) -> dict[str, Any]:
     content = (file.metadata.metadata or {}).get(FOOTER)
     if content is None:
         raise InputError(
             f"{path} may have its rows in an order of their own, which gives wrong features; write "
             "it in random order, with chaffinch shuffle or by chaffinch.shuffle_parquet"
         )
-    said = parse_json(content, path, _FIELDS)
-    if said["format"] != FORMAT:
-        raise StorageError(_damaged(path, f"its format is {said['format']!r}"))
-    return said
+    metadata = parse_json(content, path, _FIELDS)
+    if metadata["format"] != FORMAT:
+        raise StorageError(_damaged(path, f"its format is {metadata['format']!r}"))
+    return metadata
 
 
 def check_not_shuffled(file: Any, path: Path) -> None:
-    """Refuse what is a table in random order already; InputError."""
+    """Refuse a table that is already in random order; InputError."""
     if FOOTER in (file.metadata.metadata or {}):
         raise InputError(
             f"{path.name} is a table in random order already, whose columns are in its rows; give "

@@ -1,4 +1,4 @@
-"""Three ways to a table in random order: from text in svmlight's format, Parquet, or pieces."""
+"""Write a table in random order from svmlight text, Parquet files or in-memory pieces."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from chaffinch.storage.sources.addresses import scheme_of
 from chaffinch.storage.sources.files import FileSource, reading
 from chaffinch.storage.sources.parquet import begins_as_parquet, parquet_files
 
-# Rows in a random order, however many there are: sorted by a hash of their number, on the disk.
+# External shuffle: rows are sorted on disk by a hash of their row number.
 #
-# Rows are scattered to 64 buckets by the first six bits of the hash, buckets that are too large by
-# the next six, and so on; each is then sorted in memory. So the order depends on the seed alone,
-# and not on how the rows came or how much memory there is.
+# Rows are distributed to 64 buckets by the first six bits of the hash, too large buckets by the
+# next six, and so on; each bucket is then sorted in memory. The order depends on the seed only,
+# not on the chunks of the source or the available memory.
 
 _BITS = 6
-_MOST_BYTES = 2**26  # of a bucket that is sorted in memory, twice
+_MOST_BYTES = 2**26  # of a bucket; sorting holds it twice
 _ORDER = "order"
 
 
@@ -55,16 +55,16 @@ class _Bucket:
 
 
 class Shuffled:
-    """Rows that were scattered, to be read in their new order.
+    """Rows distributed to buckets, to be read in random order.
 
     Parameters
     ----------
     folder : Path
-        Where buckets may lie; it is there, and empty.
+        Existing empty folder for the buckets.
     seed : int, at least 0
-        Decides the order.
+        Seed of the order.
     most_bytes : int
-        Of a bucket that is sorted in memory.
+        Largest bucket that is sorted in memory.
     """
 
     def __init__(self, folder: Path, seed: int, most_bytes: int = _MOST_BYTES) -> None:
@@ -73,11 +73,11 @@ class Shuffled:
         self._buckets: list[_Bucket] = []
 
     def scatter(self, pieces: Iterable[dict[str, pa.Array]]) -> None:
-        """Take all rows in; each piece has the same columns."""
+        """Add rows; all pieces have the same columns."""
         self._buckets = self._scattered(self._numbered(pieces), self._folder, 0)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows in their new order, some at a time, and forget them."""
+        """Yield the rows in random order, in chunks, and delete them."""
         for table in self._sorted(self._buckets, 1):
             yield table.drop_columns([_ORDER])
 
@@ -121,7 +121,6 @@ class Shuffled:
 
 
 def _by_bucket(batch: pa.RecordBatch, level: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of each bucket of a level."""
     order = batch.column(_ORDER).to_numpy()
     left = max(0, 64 - _BITS * (level + 1))
     numbers = (order >> np.uint64(left)) & np.uint64(2**_BITS - 1)
@@ -158,7 +157,6 @@ def write_shuffled(
     columns: Sequence[str] | None = None,
     counted_from: Literal[0, 1] = 0,
 ) -> ShuffledTable:
-    """Write pieces of a table, in a random order, as one file."""
     path = file_to_write(path_from(path, "the table"), "the table")
     _check_whole_number("seed", seed, 0)
     if block_rows is not None:
@@ -166,14 +164,14 @@ def write_shuffled(
     aside = path.with_name(f".aside-{path.name}")
 
     def write(target: Path) -> None:
-        shutil.rmtree(aside, ignore_errors=True)  # of a writer that was killed
+        shutil.rmtree(aside, ignore_errors=True)  # left by a killed writer
         aside.mkdir()
         try:
             shuffled = Shuffled(aside, seed)
             shuffled.scatter(kind.arrow(part) for piece in pieces for part in piece.small_enough())
             named = {"columns": None if columns is None else list(columns)}
-            said = {**named, "counted_from": counted_from, "seed": seed}
-            _write(shuffled.tables(), kind, block_rows, said, aside / target.name)
+            metadata = {**named, "counted_from": counted_from, "seed": seed}
+            _write(shuffled.tables(), kind, block_rows, metadata, aside / target.name)
             (aside / target.name).replace(target)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -187,7 +185,7 @@ def _write(
     tables: Iterator[pa.Table],
     kind: Kind,
     block_rows: int | None,
-    said: dict[str, Any],
+    metadata: dict[str, Any],
     path: Path,
 ) -> None:
     if not kind.n_rows or not kind.n_columns:
@@ -210,12 +208,12 @@ def _write(
             "n_columns": kind.n_columns,
             "labels": kind.labels,
         }
-        footer = to_json({**found, **said, "hash": digest.hexdigest()})
+        footer = to_json({**found, **metadata, "hash": digest.hexdigest()})
         writer.add_key_value_metadata({FOOTER: footer})
 
 
 def _sizes(kind: Kind, block_rows: int | None) -> Iterator[int]:
-    """Yield how many rows each block has: as good as equally many, and none too few."""
+    """Yield the number of rows per block: nearly equal, and none below the minimum."""
     if block_rows is None:
         per_row = max(1.0, kind.n_values / kind.n_rows)
         block_rows = min(max(int(_VALUES_PER_BLOCK / per_row), _FEWEST_ROWS), _MOST_ROWS)
@@ -225,7 +223,7 @@ def _sizes(kind: Kind, block_rows: int | None) -> Iterator[int]:
 
 
 def _blocks(tables: Iterator[pa.Table], sizes: Iterator[int]) -> Iterator[pa.Table]:
-    """Yield the same rows cut anew."""
+    """Yield the same rows split into blocks of the given sizes."""
     waiting: list[pa.Table] = []
     n_waiting = 0
     for size in sizes:
@@ -243,7 +241,7 @@ def _with_first(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Tabl
 
 
 def _add(digest: Any, block: pa.Table) -> None:
-    """Add a block's rows to what is known of the content."""
+    """Add a block's rows to the content hash."""
     digest.update(f"{block.num_rows}\n".encode())
     for name in block.column_names:
         column = block[name].combine_chunks()
@@ -275,33 +273,33 @@ def shuffle_svmlight(
     seed: int = 0,
     block_rows: int | None = None,
 ) -> ShuffledTable:
-    """Write text in the format of svmlight and libsvm as a sparse table in random order.
+    """Write text in the svmlight (libsvm) format as a sparse table in random order.
 
     Parameters
     ----------
     source : path, or sequence of paths
-        Files, plain or .gz, one after the other; each is read once, 16 MB at a time. Labels are
-        numbers; of classes, number them, and give task="classification" to whoever reads the table.
+        Files, plain or .gz; each is read once, 16 MB at a time. Labels are numbers; for
+        classes, number them and pass task="classification" when the table is used.
     path : path
-        Where to write; what is there already is replaced, once all is written. As much again is
-        needed beside it on the way.
+        Output file. An existing file is replaced once all is written. The same amount of disk
+        space is needed next to it meanwhile.
     zero_based : bool
-        Whether columns are counted from 0 in the file, or from 1.
+        Whether the file counts columns from 0 rather than from 1.
     n_columns : int, optional
-        D; by default up to the last column that has a value. Give it where several tables belong
+        D; by default the last column that has a value. Set it where several tables belong
         together.
     dtype : "float32" or "float64"
-        How values are kept.
+        Type of the stored values.
     seed : int, at least 0
-        Decides the order of the rows.
+        Seed of the row order.
     block_rows : int, at least 1000, optional
-        Rows of a block, at least; by default about two million values.
+        Minimum rows per block; by default a block has about two million values.
 
     Raises
     ------
     InputError
-        If there is no such file, or, naming the line, it cannot be used: unsorted columns or one
-        that comes twice, a column out of range, a label that is no number, a value not finite.
+        If the file does not exist, or a line is invalid: columns unsorted, repeated or out of
+        range, a label that is no number, a value not finite. The message names the line.
     StorageError
         If the device is full or fails.
     """
@@ -325,29 +323,29 @@ def shuffle_parquet(
     seed: int = 0,
     block_rows: int | None = None,
 ) -> ShuffledTable:
-    """Write Parquet files, or folders of them, of numbers as a table in random order.
+    """Write Parquet files, or folders of them, with numeric columns as a table in random order.
 
     Parameters
     ----------
     source : path, or sequence of paths
-        Files or folders, all of one schema; each is read once, some rows at a time. Rows may be
-        sorted as they like. Whole numbers and true and false are taken for numbers; where every
-        column is float32 the table is.
+        Files or folders, all of one schema; each is read once, in chunks. Rows may be sorted in
+        any way. Integers and booleans are converted to numbers; the table is float32 if every
+        column is.
     path, seed, block_rows
         See `shuffle_svmlight`.
     target : str
-        Its column: numbers, true and false, or text.
+        Target column: numbers, booleans or text.
     drop : collection of str
-        Columns that are left out.
+        Columns to leave out.
     sparse : bool
-        Whether zeros are left out: for tables that are wide and mostly zeros, of which a block
-        would otherwise take 1,024 D numbers of memory at least.
+        Whether to omit zeros: for wide tables that are mostly zeros. A dense block takes at
+        least 1,024 D numbers of memory.
 
     Raises
     ------
     InputError
-        If there is no such file or column, it is a table in random order already, the target is
-        dropped, a column holds no numbers or whole ones beyond 2^53, or a value is missing.
+        If a file or column does not exist, the source is already in random order, the target is
+        dropped, a column is not numeric or has integers beyond 2^53, or a value is missing.
     StorageError
         If the device is full or fails.
     """
@@ -376,22 +374,22 @@ def shuffle_pieces(
     seed: int = 0,
     block_rows: int | None = None,
 ) -> ShuffledTable:
-    """Write pieces of a table that come one after the other as a table in random order.
+    """Write a table that comes in pieces as a table in random order.
 
     Parameters
     ----------
     pieces : iterable of (X, y)
-        Arrays (n, D) or scipy sparse matrices, all of one kind, with a target (n,) each. Of a
-        table in memory give ``[(X, y)]``. float32 stays float32, any other number becomes float64;
-        of a sparse entry that comes twice the sum counts, as in scipy.
+        Arrays (n, D) or scipy sparse matrices, all of one kind, each with a target (n,). For a
+        table in memory pass ``[(X, y)]``. float32 stays float32, any other number becomes
+        float64; duplicate sparse entries are summed, as in scipy.
     path, seed, block_rows
         See `shuffle_svmlight`.
 
     Raises
     ------
     InputError
-        If pieces are no (X, y), or one is no table of finite numbers, has masked values, differs
-        from the first in kind or in the names of its columns, or has not one target a row.
+        If a piece is no (X, y), no table of finite numbers, has masked values, differs from the
+        first in kind or column names, or has not one target per row.
     StorageError
         If the device is full or fails.
     """
@@ -399,7 +397,7 @@ def shuffle_pieces(
 
 
 def are_parquet(source: Sources) -> bool:
-    """Return whether files begin as Parquet does, or are folders, rather than text."""
+    """Return whether the sources are folders or start as Parquet does, rather than text."""
     files = _paths(source)
     found = [_is_parquet(file) for file in files]
     if len(set(found)) > 1:
@@ -414,7 +412,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _paths(source: Sources) -> list[Path]:
-    """Return one path or several as paths on this disk, all of which are there."""
+    """Return one or several paths as a list of existing paths."""
     given = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not given:
         raise InputError("the source must be at least one file but is none; name one")
@@ -432,7 +430,7 @@ def _paths(source: Sources) -> list[Path]:
 
 
 def _check_another_place(files: Sequence[Path], path: str | Path) -> None:
-    """Refuse to write where the source is read from: it has names and rows that are left out."""
+    """Refuse to write over the source, whose names and other columns would be lost."""
     if path_from(path, "the table").resolve() in {file.resolve() for file in files}:
         raise InputError(f"{path} is the source itself, which would be lost; name another path")
 
@@ -472,9 +470,9 @@ def _pairs(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[tuple[Any, Array
 
 
 def _check_same(names: list[object], first: list[object] | None) -> list[object]:
-    """Return the names of the first piece that has any, if these are the same."""
+    """Return the names of the first piece that has any, if these are equal to them."""
     if first is None or names == first or len(names) != len(first):
-        return first or names  # other numbers of columns are refused with the rows
+        return first or names  # a different number of columns is refused with the rows
     at = next(i for i, (one, other) in enumerate(zip(names, first, strict=True)) if one != other)
     raise InputError(
         f"column {at} of a piece is {names[at]!r} but {first[at]!r} in the first; give every piece "
@@ -483,7 +481,7 @@ def _check_same(names: list[object], first: list[object] | None) -> list[object]
 
 
 def _rows_of(X: Any) -> Any:
-    """Return an array as it is, and sparse rows compressed, sorted and without doubles."""
+    """Return an array unchanged, and sparse rows compressed, sorted, duplicates summed."""
     if not scipy.sparse.issparse(X):
         remedy = "leave out those rows, or fill them with a value of yours, as by X.filled(0.0)"
         check_no_mask("X of a piece", X, remedy)

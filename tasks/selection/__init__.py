@@ -1,4 +1,4 @@
 """The pure mathematics of selection: no Prefect, no Dask, no files.
 
-`README.md` beside this file leads from each paper's equations to the functions and their tests.
+`README.md` in this folder maps each paper's equations to functions and their tests.
 """

@@ -1,4 +1,4 @@
-"""AFS-BM: train the model and mask features at random, in turn.
+"""AFS-BM: alternate between training the model and masking random features.
 
 Turali, Lorasdagi, Koc and Kozat, "AFS-BM: Enhancing Model Performance through Adaptive Feature
 Selection with Binary Masking", arXiv 2401.11250 (2024).
@@ -16,17 +16,17 @@ line 36: DeleteColumns (eq 23)       the next `train` has the other features alo
 lines 5, 37-39: a stable mask        the loop of `alternate`
 ===================================  ========================================================
 
-Where the paper is silent, or its text and its published runs differ: an index is drawn uniformly
-("Gaussian" in the text), out of those still kept and not yet drawn in the round. mu is set anew in
-every round, beta whenever the mask shrinks. The loss that a trial is compared with is that of the
-last one accepted in the round, at first of the model just trained. A slack is relative to its
-absolute value, so that it loosens negated scores as well, and of a loss of 0 it is nothing. The
-last feature is always put back. The published runs also compare with the very first loss: the
-optional drift cap does.
+Choices where the paper is silent, or its text and its published runs differ: an index is drawn
+uniformly ("Gaussian" in the text) from the kept features not yet drawn in the round. mu is reset in
+every round, beta whenever the mask shrinks. The loss of a trial is compared with that of the last
+one accepted in the round, at first with that of the model just trained. A slack is relative to the
+absolute value, so that it loosens negated scores too; for a loss of 0 it is nothing. The last
+feature is always put back. The published runs also compare with the very first loss: the optional
+drift cap does.
 
-Departs: a mask that did not change is not trained on again, since the same seed would give the
-same model; such a round only draws anew. A search that would end with more features than it may
-keep masks the one that costs least, and goes on.
+Deviations: an unchanged mask is not trained on again, since the same seed would give the same
+model; such a round only draws again. A search that would end with more features than allowed masks
+the one that costs least, and continues.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ import numpy as np
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, loosened
 from chaffinch.tasks.selection.masked_loss import losses_ahead
 
-# Takes a mask (d,) to the masked loss of a model trained on its k features alone, of length k.
+# Maps a mask (d,) to the masked loss of a model trained on its k features alone, of length k.
 Train = Callable[[Mask], MaskedLoss]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is accepted, and when a round and the search end.
+    """Acceptance rule, and the ends of a round and of the search.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Rules:
     Raises
     ------
     ValueError
-        If one is below its least.
+        If one is below its minimum.
     """
 
     slack: float
@@ -78,25 +78,25 @@ class Rules:
 
 @dataclass(frozen=True)
 class MaskingRound:
-    """One training, and the features that were masked on trial after it.
+    """One training, and the trials that follow it.
 
     Attributes
     ----------
     mask : ndarray of bool, shape (d,)
-        What is kept at its end.
+        Features kept at the end of the round.
     trained_loss : float
-        Of the model trained on what was kept at its beginning.
+        Loss of the model trained on the features kept at the beginning.
     tried : tuple of int
         Features in the order in which they were drawn.
     losses : tuple of float
-        `losses[i]` is that with `tried[i]` masked beside all that this round had masked by then.
+        `losses[i]` is the loss with `tried[i]` and all features masked so far in the round masked.
     rejected : tuple of int
-        Those of them that were put back.
+        Tried features that were put back.
     removed : tuple of int
-        Features that stay masked, in their order. Where the search may keep so many and would end
-        with more, the one that costs least, whether it was put back before or not tried.
+        Features that stay masked, in order. If the search would end with more features than
+        allowed, also the one that costs least, whether it was put back or not tried.
     loss : float
-        Of the same model with these masked.
+        Loss of the same model with these masked.
     """
 
     mask: Mask
@@ -110,12 +110,12 @@ class MaskingRound:
 
 @dataclass(frozen=True)
 class MaskingWalk:
-    """What one slack led to.
+    """Rounds of a search with one slack.
 
     Attributes
     ----------
     slack : float
-        Of its rules.
+        Slack of its rules.
     rounds : tuple of MaskingRound
         At least one.
     """
@@ -125,18 +125,18 @@ class MaskingWalk:
 
     @property
     def mask(self) -> Mask:
-        """What is kept at its end, shape (d,)."""
+        """Features kept at the end, shape (d,)."""
         return self.rounds[-1].mask
 
     @property
     def n_trainings(self) -> int:
-        """How many models it took: one, and one more after each round that masked something."""
+        """Number of trainings: one, and one more after each round that masked something."""
         return 1 + sum(bool(one.removed) for one in self.rounds[:-1])
 
 
 @dataclass(frozen=True)
 class MaskingWalks:
-    """What each of several slacks led to.
+    """Searches with several slacks.
 
     Attributes
     ----------
@@ -166,12 +166,12 @@ def alternate(
     Parameters
     ----------
     train : callable
-        Takes a mask (d,) to the masked loss of a model trained on its features alone, fresh, on the
-        rows that masks are judged on. Asked once for each mask.
+        Maps a mask (d,) to the masked loss of a new model trained on its features alone, on the
+        rows that masks are judged on. Called once per mask.
     start : ndarray of bool, shape (d,)
         The features to begin with, at least one.
     rules : Rules
-        What is accepted, and when it ends.
+        Acceptance and stopping rules.
     seed : int
         The only source of randomness.
     keep : collection of int
@@ -208,7 +208,7 @@ def alternate(
 
 
 class _Walk:
-    """The mask on its way down, and the model that was trained on it last."""
+    """The current mask, and the model that was trained on it last."""
 
     def __init__(self, train: Train, start: Mask, rules: Rules, seed: int, keep: list[int]) -> None:
         self.mask = start.copy()
@@ -243,7 +243,7 @@ class _Walk:
             n_left = self._rules.rejections - len(rejected)
             if candidate not in known:
                 known = losses_ahead(engine, order[place:], min(n_sure, n_left))
-                n_sure *= 2  # what is asked ahead is of use until something is accepted
+                n_sure *= 2  # losses computed ahead are valid until a trial is accepted
             tried.append(candidate)
             losses.append(known[candidate])
             if len(removed) + 1 < len(features) and self._is_accepted(known[candidate], loss):
@@ -276,7 +276,7 @@ class _Walk:
         return loss <= ceiling
 
     def _cheapest(self, losses: Floats) -> tuple[int, float]:
-        """Return which of the model's features costs least, and the loss without it."""
+        """Return the feature that costs least to mask, and the loss without it."""
         losses[np.isin(self._features, self._keep)] = np.inf
         candidate = int(np.argmin(losses))
         return candidate, float(losses[candidate])

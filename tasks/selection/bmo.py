@@ -11,8 +11,8 @@ Algorithm 2 (GBMO)    `EliminationPath.gbmo`
 Algorithm 3 (FLBMO)   `EliminationPath.flbmo`
 ====================  ======================================
 
-The removals do not depend on the slack or on the size asked for: these only say where to stop.
-So the path is walked once, and every slack and every size is read off it.
+The removals do not depend on the slack or the size: these only determine where to stop. So the path
+is computed once, and every slack and size is read from it.
 
 Where the paper is silent: a tie goes to the lowest index; a slack is relative to the absolute
 value of the previous loss, so that it also loosens for losses below zero (negated scores); the

@@ -1,4 +1,4 @@
-"""Arrays and a few words as bytes: safetensors, which executes nothing, with a seal over all."""
+"""Arrays and strings as bytes: safetensors, which executes no code, with a checksum."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SEAL = "sha256"
-_ALIGNED = 8  # bytes, as arrays begin there
+_ALIGNED = 8  # bytes: alignment of arrays
 
 
 def sealed(tensors: Mapping[str, NDArray[Any]], words: Mapping[str, str]) -> bytes:
-    """Return arrays and words as bytes, of which `unsealed` tells whether they were changed."""
+    """Return arrays and strings as bytes with a checksum, for `unsealed`."""
     from safetensors.numpy import save
 
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
@@ -23,12 +23,12 @@ def sealed(tensors: Mapping[str, NDArray[Any]], words: Mapping[str, str]) -> byt
 
 
 def unsealed(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str], bool]:
-    """Return what `sealed` made bytes of, and whether they are as they were.
+    """Return the content of `sealed` bytes, and whether it is unchanged.
 
     Raises
     ------
     ValueError
-        If they are no arrays.
+        If they hold no arrays.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -42,12 +42,12 @@ def unsealed(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str], b
 
 
 def seal_of(content: bytes) -> str:
-    """Return the seal of what `sealed` returned: 64 hexadecimal digits over arrays and words."""
+    """Return the checksum of `sealed` bytes: 64 hexadecimal digits over arrays and strings."""
     return _words(content)[_SEAL]
 
 
 def _in_order(content: bytes) -> bytes:
-    """Return it with the words of its header in order; safetensors has them in any."""
+    """Return the bytes with the header's strings sorted; safetensors writes them in any order."""
     header, end = _header(content)
     written = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     padded = written + b" " * (-len(written) % _ALIGNED)

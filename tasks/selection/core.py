@@ -1,8 +1,8 @@
-"""The words every method shares.
+"""Common terms and interfaces of all methods.
 
 A *mask* is a boolean vector over the features, True where a feature is kept. A *masked* feature
-is one whose whole column is set to its *baseline* value. A *loss* is lower the better.
-A search knows a model only through `MaskedLoss`: it never sees rows, parameters or workers.
+is one whose whole column is set to its *baseline* value. A lower *loss* is better.
+A search accesses a model only through `MaskedLoss`: it never sees rows, parameters or workers.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Task = Literal["regression", "classification"]
 
 
 def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
-    """Return the mask, shape (n_features,), at which a path of removals has `size` features left.
+    """Return the mask, shape (n_features,), with `size` features left on a path of removals.
 
     Parameters
     ----------
     n_features : int
-        d, how many there are at its start.
+        d, number of features at its start.
     removed : sequence of int
         Features in the order in which they leave.
     size : int in d - len(removed)..d
-        How many are to be left.
+        Number of features left.
 
     Raises
     ------
@@ -45,24 +45,24 @@ def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
 
 
 def loosened(loss: float, slack: float) -> float:
-    """Return the highest loss that is within a slack of another: loss + slack |loss|.
+    """Return the highest loss within a slack of another: loss + slack |loss|.
 
-    It is relative to the absolute value, so that it loosens losses below zero, which negated
-    scores are, as well.
+    The slack is relative to the absolute value, so that it also loosens losses below zero, such as
+    negated scores.
 
     Parameters
     ----------
     loss : float
-        The other.
+        The reference loss.
     slack : float, at least 0
-        Share by which it may be exceeded.
+        Relative slack.
     """
     return loss * (1 + slack) if loss >= 0 else loss * (1 - slack)
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What the columns of a feature matrix and its target mean.
+    """Columns of a feature matrix, and its target.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a table as a model sees them.
+    """Rows of a table in the form that models use.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Rows:
 
 
 class Predictor(Protocol):
-    """What the losses under masks need to know of a trained model.
+    """Interface of a trained model for masked losses.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class Predictor(Protocol):
 
 @runtime_checkable
 class FittedModel(Predictor, Protocol):
-    """A trained model, whatever library it comes from; immutable, safe to send to a worker."""
+    """A trained model of any library; immutable, can be sent to a worker."""
 
     def to_files(self) -> dict[str, bytes]:
         """Return the library's native files by name; never pickle."""
@@ -180,7 +180,7 @@ class FittedModel(Predictor, Protocol):
 
 
 class MaskedLoss(Protocol):
-    """The one question a search asks of a model, and the state it keeps between removals.
+    """Losses under masks, with the state kept between removals.
 
     `mask` starts with every feature kept. All losses are of the same rows.
     """
@@ -204,5 +204,5 @@ class MaskedLoss(Protocol):
         ...
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
-        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
+        """Losses of arbitrary masks (m, d), shape (m,), independent of the present mask."""
         ...

@@ -1,12 +1,12 @@
-"""What the mathematics refuses: ValueErrors that say what may be done about it."""
+"""Errors of the algorithms: ValueErrors with a remedy."""
 
 _LONGEST = 200  # characters
 
 
 def in_one_line(given: object) -> str:
-    """Return a value as Python writes it, or its type where that is long; of text, the beginning.
+    """Return a value as Python writes it, or its type if that is long; text is shortened.
 
-    A table in place of a name would fill the screen that its error is read on.
+    A table in place of a name would fill the screen.
     """
     written = repr(given)
     if len(written) <= _LONGEST and len(written.splitlines()) == 1:
@@ -17,30 +17,29 @@ def in_one_line(given: object) -> str:
 
 
 class SettingError(ValueError):
-    """A setting does not fit the others, or the rows, with what may be done about it.
+    """A setting does not fit the others, or the rows; with a remedy.
 
     Parameters
     ----------
     what : str
-        What does not fit.
+        The problem.
     remedy : str
-        What to set otherwise.
+        What to set instead.
     otherwise : str
-        What is left to do where that setting cannot be another; empty if nothing is.
+        Remedy if that setting cannot be changed; may be empty.
     """
 
     def __init__(self, what: str, remedy: str, otherwise: str) -> None:
-        super().__init__(what, remedy, otherwise)  # what it is made of, so that it can be sent
+        super().__init__(what, remedy, otherwise)  # the arguments, so that it can be pickled
         self.what, self.remedy, self.otherwise = what, remedy, otherwise
 
     def __str__(self) -> str:
-        """Return the line that a person sees."""
         return f"{self.what}; {self.remedy}"
 
 
 class UnusableError(ValueError):
-    """A model or a loss cannot go on with what it was given: the user may take another."""
+    """A model or a loss cannot be computed with this input: the user may choose another."""
 
 
 class UnusableLossError(SettingError, UnusableError):
-    """A loss cannot go on with what it was given, with what may be done about it."""
+    """A loss cannot be computed with this input, with a remedy."""

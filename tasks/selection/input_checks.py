@@ -1,4 +1,4 @@
-"""Arrays as somebody hands them over: nothing is lost of them without a word."""
+"""Checks of input arrays: nothing may be lost silently."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from chaffinch.tasks.selection.errors import in_one_line
 
 
 def check_tensor(given: Any, name: str, whole: str | None = None) -> None:
-    """Refuse a tensor of torch of which numpy makes no array.
+    """Refuse a torch tensor that numpy cannot convert.
 
     Parameters
     ----------
     given : object
-        Whatever was given.
+        Any object.
     name : str
-        What it is called in the message.
+        Its name in the message.
     whole : str, optional
-        What makes one tensor of it, if it is a part of what was given.
+        Expression for one tensor of it, if it is part of the argument.
 
     Raises
     ------
     ValueError
         If it is sparse, has gradients, or is of bfloat16.
     """
-    torch = sys.modules.get("torch")  # where it is not loaded, there are no tensors
+    torch = sys.modules.get("torch")  # without torch loaded there are no tensors
     if torch is None or not isinstance(given, torch.Tensor):
         return
     for is_so, kind, method in (
@@ -52,17 +52,17 @@ _WHOLE = (bool, np.bool_, int, np.integer)
 _NUMBERS = (*_WHOLE, float, np.floating)
 
 
-def check_no_mask(said: str, values: object, remedy: str) -> None:
-    """Refuse an array of numpy with masked values: all that computes would take them for values.
+def check_no_mask(name: str, values: object, remedy: str) -> None:
+    """Refuse a numpy array with masked values: computations would use them as values.
 
     Parameters
     ----------
-    said : str
-        What it is called in the message.
+    name : str
+        Its name in the message.
     values : object
-        Whatever was given.
+        Any object.
     remedy : str
-        What may be done about it.
+        Remedy in the message.
 
     Raises
     ------
@@ -72,15 +72,15 @@ def check_no_mask(said: str, values: object, remedy: str) -> None:
     # not by is_masked alone: arrays of pandas have a mask too, which becomes missing values
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
-            f"{said} must have no masked values, which would count like any other, but has "
+            f"{name} must have no masked values, which would count like any other, but has "
             f"{np.ma.getmaskarray(values).sum()}; {remedy}"
         )
 
 
 def check_same_order(X: object, values: object, name: str = "y") -> None:
-    """Refuse a frame and a series whose row labels are the same in another order.
+    """Refuse a frame and a series with the same row labels in another order.
 
-    They are taken row by row, and so would not be those of each other.
+    Rows are matched by position, and would not belong together.
 
     Raises
     ------
@@ -101,10 +101,10 @@ def check_same_order(X: object, values: object, name: str = "y") -> None:
 
 
 def target_array(y: Any) -> NDArray[Any]:
-    """Return a target as an array that holds what was given.
+    """Return a target as an array without loss of information.
 
-    Of a list such as ``["a", nan]`` numpy makes text, so that a gap would be a class "nan". Numbers
-    that are held as objects become an array of numbers: they would be taken for classes.
+    numpy turns a list such as ``["a", nan]`` into text, so that a missing value would become a
+    class "nan". Numbers held as objects become a numeric array, or they would be taken for classes.
 
     Parameters
     ----------
@@ -156,16 +156,16 @@ def _as_array(y: Any) -> NDArray[Any]:
 
 
 def not_of_rows(name: str, shape: tuple[int, ...], n_rows: int) -> str:
-    """Return what is wrong with values of a shape other than one a row, and the remedy.
+    """Return the message and remedy for values that are not one per row.
 
     Parameters
     ----------
     name : str
-        What it is called.
+        Its name in the message.
     shape : tuple of int
-        That it has.
+        Its shape.
     n_rows : int
-        Of the table beside it.
+        Number of rows of the table.
     """
     remedy = "give one for each row"
     if shape == (n_rows, 1):
@@ -180,10 +180,10 @@ def _check_no_masked_entry(entries: Iterable[Any]) -> None:
 
 
 def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
-    """Return objects that are all numbers, or all true and false, as these; others as they are.
+    """Return objects that are all numbers, or all booleans, as such; others unchanged.
 
-    True and false among numbers are 1 and 0, as in any array of numpy. With a gap among them they
-    stay objects, so that the gap is told.
+    Booleans among numbers become 1 and 0, as in numpy. With a missing value among them they stay
+    objects, so that the error can name it.
     """
     kinds = {type(entry) for entry in entries.flat}
     if not kinds or not all(
@@ -196,7 +196,7 @@ def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
     if are_whole and all(-(2**63) <= entry < 2**63 for entry in map(int, entries.flat)):
         return entries.astype(np.int64)
     try:
-        with np.errstate(over="ignore"):  # what becomes infinite is refused as that
+        with np.errstate(over="ignore"):  # infinite values are refused later
             numbers = entries.astype(np.float64)
     except OverflowError as error:
         raise ValueError(
@@ -221,7 +221,7 @@ def check_gaps(y: NDArray[Any]) -> None:
         If so.
     """
     if y.dtype.kind == "O":
-        import pandas as pd  # knows all that stands for a gap; not loaded for other targets
+        import pandas as pd  # knows all missing markers; not loaded for other targets
 
         missing: NDArray[Any] = pd.isna(y)
     elif y.dtype.kind in "mM":

@@ -43,7 +43,7 @@ class Loss:
     task : "regression" or "classification"
         What the target is.
     labels : tuple of numbers, optional
-        What the classes are called, for scorers that take labels for numbers, or one of them for
+        Class labels, for scorers that take labels for numbers, or one of them for
         the positive class. By default their positions, 0, 1, ...
     """
 
@@ -121,7 +121,7 @@ def resolve_loss(
     name : str or None
         See `Loss`; None takes squared error for regression and log loss for classes.
     schema : Schema
-        Says the task and the number of classes.
+        Task and number of classes.
     weighted : bool
         Whether rows carry sample weights, which some scorers do not take.
     labels : tuple of numbers, optional
@@ -153,7 +153,7 @@ def resolve_loss(
 
 
 def check_loss(name: str | None) -> None:
-    """Refuse a name that is no loss, whatever the target.
+    """Refuse a name that is no loss for any target.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _cannot_score(loss: Loss, target: str) -> SettingError:
 
 
 def _try_out(loss: Loss, n_classes: int, weighted: bool) -> None:
-    """Score a made-up table, because only the scorer itself knows what it takes."""
+    """Score a synthetic table, because only the scorer itself shows what it supports."""
     truth: NDArray[np.float64] | NDArray[np.int64]
     if n_classes:
         truth = np.tile(np.arange(n_classes), 2)

@@ -1,8 +1,8 @@
-"""Reselection: begin with a former mask, and let features return as well as leave.
+"""Reselection: start from an earlier mask, and let features return as well as leave.
 
-No paper's: AFS-BM trains and masks in turn, but what it has masked never returns. Here a round lets
-features return first and leave then, and every change is judged by models fitted anew with and
-without it, on the same rows.
+Not from a paper: AFS-BM alternates between training and masking, but masked features never return.
+Here features first return and then leave in each round, and every change is judged by models fitted
+again with and without it, on the same rows.
 
 ===========================  ======================================================================
 a feature returns            if it is shown to help: the loss is lower by more than the gain, and
@@ -34,9 +34,9 @@ from chaffinch.tasks.selection.core import Mask
 
 CONFIDENCE = 0.95
 RESELECT = "reselect"
-# What it does, said after its name.
+# Description, shown after its name.
 RESELECTING = (
-    "the search begins with the former features, lets one return where a model fitted anew with it "
+    "the search begins with the former features, lets one return where a model refitted with it "
     "is shown to have a lower loss on the mask-validation rows, and lets one leave where the loss "
     "without it is shown to be hardly higher"
 )
@@ -74,7 +74,7 @@ class Gap:
 
 
 class Refits(Protocol):
-    """What a search asks of models that are fitted anew on masks, each shape (d,)."""
+    """Losses of models fitted again on masks, each shape (d,)."""
 
     def loss(self, mask: Mask) -> float:
         """Return the loss of a model fitted on a mask's features alone."""
@@ -141,7 +141,7 @@ def revise(
     rejections: int,
     keep: Collection[int] = (),
 ) -> Revision:
-    """Let features return and leave in turn, where the rows say so.
+    """Let features return and leave in turn, as supported by the rows.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def revise(
     slack : float, at least 0
         Share of the loss by which it may rise for all leaves of a round together.
     rejections : int, at least 1
-        Returns, or leaves, that a round may try in vain.
+        Unsuccessful returns, or leaves, after which a round stops trying.
     keep : collection of int
         Features of `start` that never leave.
 

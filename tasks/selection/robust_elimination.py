@@ -1,15 +1,15 @@
-"""Backward elimination by models that have seen masked rows, judged across folds; a rule of ours.
+"""Backward elimination with models trained on masked rows, judged across folds; our own method.
 
-GBMO asks one model, on one set of rows, what masking does to it. That model has never seen a masked
-feature: it takes the mean of an income for an income, and of two features that say the same it may
-need both. And the difference of two losses on a few rows is mostly noise. So here
+GBMO evaluates masks with one model, on one set of rows. That model has never seen a masked feature:
+it takes the mean of an income for an income, and of two redundant features it may need both. And
+the difference of two losses on a few rows is mostly noise. So here
 
 - models are trained on the rows and on masked copies of them (`with_masked_copies`): a copy masks
   each feature with a chance of its own, drawn for the row, so that all numbers of features occur;
 - each fold has a model, judged on the rows that the fold holds out, so that every row judges once;
 - a feature leaves if no other is better by more than one standard error of the difference over the
   folds; of several such features the one that the models make least use of;
-- when three quarters of the features have left, the models are trained anew on those that are left.
+- when three quarters of the features have left, the models are trained again on the rest.
 
 What each of these is worth, measured, stands in `README.md`. The order of leaving serves every
 number of features; which one to keep is found by refits on the way down it (`on_the_way_down`).

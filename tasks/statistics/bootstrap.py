@@ -1,20 +1,20 @@
-"""How far the difference of two losses may be off: a paired bootstrap interval.
+"""Confidence interval for a difference of losses: a paired bootstrap.
 
-The difference is resampled over rows that both models predicted, so that what makes a row hard for
-both does not widen the interval. Rows of one group are resampled together, and rows in time order
+The difference is resampled over rows that both models predicted, so that rows that are hard for
+both do not widen the interval. Rows of one group are resampled together, and rows in time order
 in contiguous blocks of whole times, because they are not independent.
 
-Few or skewed differences make the plain percentile interval too short. So it is widened as
-Student's is against the normal, and where the loss is a mean, joined with the bootstrap-t interval
-(Efron 1981), which knows the skew. One extreme unit can throw a bootstrap-t end far off. Such an
-end goes no further than the resampled means, and no end leaves the range of the units' differences.
+With few or skewed differences the percentile interval is too short. It is therefore widened as
+Student's interval is against the normal, and, where the loss is a mean, joined with the bootstrap-t
+interval (Efron 1981), which accounts for skew. One extreme unit can move a bootstrap-t end far out.
+Such an end is limited to the resampled means. No end leaves the range of the units' differences.
 
-Coverage at nominal 95 % of 20 and of 100 units, in 500 to 1,500 samples each: normal .96, .95;
-t with 3 degrees of freedom .95, .94; mostly zero .95, .94; lognormal .94, .94; log loss of a model
-that is too sure .96, .95; differences of lognormally weighted squares .91, .93. The unlimited
-bootstrap-t covers as much, to .006 (to .015 where the lognormal has a sigma of 1.5), but at 20
-units the 95 % quantile of its width is 1.4 (lognormal) to 2.2 (squares) times as large. Of log loss
-and 20 units the percentile interval covers .86, BCa .90, Student's .87.
+Coverage at nominal 95 % with 20 and with 100 units, in 500 to 1,500 samples each: normal .96, .95;
+t with 3 degrees of freedom .95, .94; mostly zero .95, .94; lognormal .94, .94; log loss of an
+overconfident model .96, .95; differences of lognormally weighted squares .91, .93. The unlimited
+bootstrap-t has the same coverage to within .006 (.015 for a lognormal with sigma 1.5), but with 20
+units the 95 % quantile of its width is 1.4 (lognormal) to 2.2 (squares) times as large. With log
+loss and 20 units the percentile interval covers .86, BCa .90, Student's .87.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from chaffinch.tasks.selection.losses import Loss
 Interval = tuple[float, float]
 
 _RESAMPLES = 2000
-_RESAMPLES_OF_A_SCORE = 500  # a scorer is called anew on each
-_ROUNDING = 1e-9  # relative; a log loss near 0 keeps the rounding of probabilities near 1
+_RESAMPLES_OF_A_SCORE = 500  # a scorer is called once per resample
+_ROUNDING = 1e-9  # relative; log losses near 0 inherit the rounding of probabilities near 1
 _CELLS_AT_ONCE = 2_000_000  # bounds the memory of the resamples: 16 MB an array
 
 
 def resampling_units(
     n_rows: int, *, groups: NDArray[Any] | None = None, times: NDArray[Any] | None = None
 ) -> NDArray[np.int64]:
-    """Return the unit 0..u-1 of each row, shape (n,): what is resampled together.
+    """Return the resampling unit 0..u-1 of each row, shape (n,).
 
     Notes
     -----
-    What is odd about a day is in all its rows, of which many series have many: these are no units
-    by themselves, however many. Between one day and the next it lasts; a block of the third root of
-    their number is long enough for its error to vanish, if slowly.
+    A shock to one day affects all its rows, often many series: they are not separate units.
+    Shocks also last from day to day. Blocks of the cube root of the number of times are long
+    enough for the resulting error to vanish, if slowly.
     """
     if groups is not None:
         return np.unique(groups, return_inverse=True)[1].astype(np.int64)
@@ -82,15 +82,14 @@ def paired_interval(
     confidence: float,
     seed: int,
 ) -> Interval | None:
-    """Return the interval of the loss of `after` less that of `before`; None where one unit is all.
+    """Return the interval of the loss of `after` minus that of `before`; None with one unit.
 
-    An end that is rounding alone is 0, as in `difference_of`: what differs by that differs in
-    nothing.
+    An end within rounding error of 0 is 0, as in `difference_of`.
 
     Parameters
     ----------
     loss : Loss
-        The judge.
+        Loss function.
     rows : Rows
         The n rows that both predicted.
     before, after : ndarray, shape (n,) or (n, n_classes)
@@ -98,9 +97,9 @@ def paired_interval(
     units : ndarray of int, shape (n,)
         From `resampling_units`.
     confidence : float in (0, 1)
-        How often the interval is to hold the true difference.
+        Nominal coverage.
     seed : int
-        Of the resampling.
+        Seed of the resampling.
     """
     if not units.any():
         return None  # nothing varies from unit to unit
@@ -116,7 +115,7 @@ def paired_interval(
 
 
 def difference_of(loss: float, other: float) -> float:
-    """Return a loss less another; 0 where that is rounding alone, a 1e-9 of the larger or less."""
+    """Return a loss minus another; 0 if at most 1e-9 of the larger, which is rounding."""
     return _unless_rounding(loss - other, (loss, other))
 
 
@@ -125,12 +124,12 @@ def _unless_rounding(difference: float, losses: Sequence[float]) -> float:
 
 
 def signed(difference: float) -> str:
-    """Return a difference to four significant digits with its sign, of which 0 has none."""
+    """Return a difference to four significant digits with its sign; 0 has no sign."""
     return f"{difference:+.4g}" if difference else "0"
 
 
 def interval_in_words(interval: Interval | None, confidence: float) -> str:
-    """Return an interval as sentences tell it."""
+    """Return an interval as text."""
     if interval is None:
         return "of one unit there is no interval"
     return f"{confidence:.0%} interval [{signed(interval[0])}, {signed(interval[1])}]"
@@ -138,18 +137,18 @@ def interval_in_words(interval: Interval | None, confidence: float) -> str:
 
 @dataclass(frozen=True)
 class SignTest:
-    """In how many units one loss is lower or higher than another, and the sign test of that.
+    """Number of units in which one loss is lower or higher than another, and the sign test.
 
-    It answers for the usual unit, whatever the size of a difference: a few large losses do not
-    hide many small gains, nor does a low p-value show that the mean loss is lower. A test of the
-    mean by flipped signs rejects 12 % instead of 5 % of samples of 20 log losses as above.
+    It concerns the typical unit, regardless of the size of a difference: a few large losses do
+    not hide many small gains, nor does a low p-value show that the mean loss is lower. A test of
+    the mean by sign flips rejects 12 % instead of 5 % of samples of 20 log losses as above.
 
     Attributes
     ----------
     lower, higher : int
-        Number of units in which the loss is lower, or higher; in the others it is the same.
+        Number of units in which the loss is lower, or higher; it is equal in the others.
     p_value : float
-        Two-sided: how likely so uneven a division is if each were as likely as the other.
+        Two-sided p-value of equal probabilities of lower and higher.
     """
 
     lower: int
@@ -160,9 +159,9 @@ class SignTest:
 def sign_test(
     loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
 ) -> SignTest | None:
-    """Count the units in which `after` has the lower loss; parameters as of `paired_interval`.
+    """Count the units in which `after` has the lower loss; parameters as in `paired_interval`.
 
-    None where the loss is a score, which single rows do not have, and where one unit is all.
+    None where the loss is a score, which is undefined for single rows, and with one unit.
     """
     from scipy import stats
 
@@ -186,10 +185,10 @@ def paired_error(
     *,
     seed: int,
 ) -> float:
-    """Return the standard error of the same difference; parameters are those of `paired_interval`.
+    """Return the standard error of the same difference; parameters as in `paired_interval`.
 
-    By linearisation where the loss is a mean over rows, and by the bootstrap where it is a score.
-    NaN where there is one unit, or the score is undefined in nearly all resamples.
+    By linearisation if the loss is a mean over rows, by the bootstrap if it is a score. NaN with
+    one unit, or if the score is undefined in nearly all resamples.
     """
     if not loss.is_mean_over_rows:
         spread = _resampled_scores(loss, rows, before, after, units, np.random.default_rng(seed))
@@ -203,7 +202,7 @@ def paired_error(
 def _sums_of_units(
     loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """Return each unit's weighted sum of the rows' differences, and its weight, shape (u,) both."""
+    """Return each unit's weighted sum of row differences, and its weight, both shape (u,)."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
     sums, weights = (
@@ -215,7 +214,7 @@ def _sums_of_units(
 def _interval_of_a_mean(
     sums: Floats, weights: Floats, confidence: float, rng: np.random.Generator
 ) -> Interval:
-    """Return the interval of sum(sums) / sum(weights), shape (u,) both: one of each per unit."""
+    """Return the interval of sum(sums) / sum(weights), both shape (u,)."""
     n = len(sums)
     means, errors = np.empty(_RESAMPLES), np.empty(_RESAMPLES)
     at_once = max(1, _CELLS_AT_ONCE // n)
@@ -225,7 +224,7 @@ def _interval_of_a_mean(
         means[part], errors[part] = _means_and_errors(sums[drawn], weights[drawn])
     (mean,), (error,) = _means_and_errors(sums[None], weights[None])
     low, high = _widened(mean, means, n, confidence)
-    varied = errors > 0  # a resample of one unit over and over says nothing of the spread
+    varied = errors > 0  # a resample of one unit only has no spread
     if varied.any():
         below, above = _quantiles((means[varied] - mean) / errors[varied], confidence)
         low = min(low, max(mean - above * error, means.min()))
@@ -236,9 +235,9 @@ def _interval_of_a_mean(
 
 
 def _means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return each row's ratio of sums, and its standard error by linearisation; 0 if by rounding.
+    """Return each row's ratio of sums, and its standard error by linearisation; 0 within rounding.
 
-    Of equal values rounding alone leaves an error, and what is divided by that is no number of use.
+    With equal values the error is rounding only, and dividing by it would be meaningless.
     """
     n, total = sums.shape[1], weights.sum(axis=1)
     means = sums.sum(axis=1) / total
@@ -274,7 +273,7 @@ def _resampled_scores(
     units: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> Floats:
-    """Resample a score of a whole table; NaN where a resample leaves it undefined."""
+    """Resample a score of a whole table; NaN where it is undefined in a resample."""
     by_unit = np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1])
     differences = np.full(_RESAMPLES_OF_A_SCORE, np.nan)
     for i in range(_RESAMPLES_OF_A_SCORE):
@@ -284,6 +283,6 @@ def _resampled_scores(
             continue
         weight = None if rows.weight is None else rows.weight[drawn]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an undefined score comes back as NaN
+            warnings.simplefilter("ignore")  # an undefined score is returned as NaN
             differences[i] = loss(y, after[drawn], weight) - loss(y, before[drawn], weight)
     return differences

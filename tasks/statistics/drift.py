@@ -1,9 +1,9 @@
-"""How far the distribution of a feature moved between two tables, whatever its unit.
+"""Change of a feature's distribution between two tables, independent of its unit.
 
-Kolmogorov and Smirnov's statistic for numbers, the total variation for categories: both are the
-largest difference of the two probabilities of any one event, over events x <= t the one, over all
-sets of categories the other. Both are 0 where nothing moved. The one is 1 where every number lies
-above all those before, or below; the other, where no category is common.
+Kolmogorov-Smirnov statistic for numbers, total variation for categories. Both are the largest
+difference of the two probabilities of one event: over events x <= t for the first, over all sets
+of categories for the second. Both are 0 for equal distributions, and 1 for disjoint ones (for
+numbers: if all values of one table are above all of the other).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _CATEGORY = "category"
 
 @dataclass(frozen=True)
 class FeatureDrift:
-    """How far a feature moved.
+    """Change of one feature's distribution.
 
     Attributes
     ----------
     feature : str
-        Its name.
+        Feature name.
     measure : "Kolmogorov-Smirnov" or "total variation"
-        Of a number, of a category.
+        For numbers, for categories.
     distance : float in 0..1, or None
-        By that measure, of the values that are there; None where one table has none.
+        Distance of the non-missing values; None where one table has none.
     missing_before, missing_after : float in 0..1
-        Share of the rows where it is missing.
+        Share of rows where it is missing.
     values_before, values_after : int
-        Rows where it is not: of few, the distance is large by chance.
+        Number of non-missing values: with few, the distance is large by chance.
     """
 
     feature: str
@@ -50,7 +50,7 @@ class FeatureDrift:
 
 
 def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift | None:
-    """Return how far a feature moved from one dataset to another, sample weights left aside."""
+    """Return the drift of a feature between two datasets; sample weights are ignored."""
     if not (feature in before.columns and feature in after.columns):
         return None
     kinds = {dataset.columns[feature] == _CATEGORY for dataset in (before, after)}
@@ -77,15 +77,15 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
 
 
 def largest_gap(first: Floats, second: Floats) -> float:
-    """Return the statistic of Kolmogorov and Smirnov of two samples, shapes (n,) and (m,)."""
+    """Return the Kolmogorov-Smirnov statistic of two samples, shapes (n,) and (m,)."""
     from scipy.stats import ks_2samp
 
-    # of its ways to a p-value, of which no use is made, the quickest
+    # the fastest of its p-value methods; the p-value is not used
     return float(ks_2samp(first, second, method="asymp").statistic)
 
 
 def total_variation(first: Floats, second: Floats) -> float:
-    """Return half the sum of the differences in share of each code 0, 1, ... of two samples."""
+    """Return half the sum of absolute differences in share of each code 0, 1, ..."""
     n_codes = int(max(first.max(), second.max())) + 1
     shares = [
         np.bincount(codes.astype(np.int64), minlength=n_codes) / len(codes)
@@ -99,6 +99,6 @@ def _as_floats(columns: list[Any]) -> list[Floats]:
 
 
 def _by_shared_codes(columns: list[Any]) -> list[Floats]:
-    """Return categories as positions in one list of all of them."""
+    """Return categories as codes in their common list."""
     every = sorted({category for column in columns for category in categories_of(column)})
     return [as_numbers(column, every) for column in columns]

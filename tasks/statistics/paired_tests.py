@@ -1,13 +1,13 @@
-"""Which differences of losses are real: the corrected paired t test, Holm's correction, the front.
+"""Significance of differences of losses: corrected paired t test, Holm's correction, Pareto front.
 
 | what | source | function |
 |---|---|---|
 | corrected resampled t test | Nadeau and Bengio 2003 | `paired_difference`, `standard_error` |
 | the same over repeated folds | Bouckaert and Frank 2004 | `paired_difference` |
 | many comparisons at once | Holm 1979 | `holm` |
-| what nothing else dominates | Pareto | `pareto_front` |
+| non-dominated points | Pareto | `pareto_front` |
 
-Everything here is a pure function on arrays. NaN stands for a cell without a loss.
+All functions are pure. NaN stands for a cell without a loss.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from chaffinch.tasks.statistics.verdict import Verdict
 
 CONFIDENCE = 0.95
 FEWEST_PAIRS = 3
-ROUNDING = 1e-12  # of a loss; what varies by less does not vary
+ROUNDING = 1e-12  # relative to a loss; smaller variation is rounding
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A loss less another, on average over the cells that have both.
+    """A loss minus another, averaged over the cells that have both.
 
     Attributes
     ----------
     mean : float
         Below 0 the first is lower, so better.
     interval : (float, float) or None
-        At 95 %; None with fewer than 3 pairs, or where the differences do not vary.
+        At 95 %; None with fewer than 3 pairs, or if the differences do not vary.
     p_value : float or None
-        Two-sided, of a mean of 0; None where there is no interval.
+        Two-sided, for a mean of 0; None where there is no interval.
     standard_error : float or None
         Of the mean; None where there is no interval.
     n_pairs : int
         Number of cells.
     other_mean : float
-        Of the other loss over the same cells.
+        Mean of the other loss over the same cells.
     is_constant : bool
-        Whether the difference is the same in every pair, but for rounding. A few folds may well
-        differ by one row each, and so by the same accuracy: that is no certainty.
+        Whether the difference is equal in every pair, up to rounding. This is no certainty: a
+        few folds may each differ by one row, and so by the same accuracy.
     is_nothing : bool
-        Whether it is shown to be zero: so in each of three pairs or more, but for rounding, by a
-        loss that takes each prediction by its value. A score of labels may be the same by chance.
+        Whether it is shown to be zero: zero up to rounding in at least three pairs, for a loss
+        that depends on each predicted value. A score of labels may be equal by chance.
     """
 
     mean: float
@@ -70,17 +70,16 @@ def paired_difference(
     """Compare two losses over the cells that have both; None where there is no such cell.
 
     The cells are outer folds times seeds. Their training rows overlap, so the J differences are
-    alike beyond what they have in common by nature, and Student's interval would be too short.
-    The variance of their mean is therefore taken as (1/J + n_test/n_train) times their variance,
-    which is exact where the correlation of two differences is n_test / (n_test + n_train)
-    (Nadeau and Bengio 2003), with J - 1 degrees of freedom. This assumes that each seed deals the
-    rows into folds anew, that the differences are about normal, and that one n_test/n_train, here
-    the mean, goes for all. It says how the two would differ on other rows of the same kind and
-    number, not on another table.
+    correlated, and Student's interval would be too short. The variance of their mean is therefore
+    taken as (1/J + n_test/n_train) times their variance, which is exact where the correlation of
+    two differences is n_test / (n_test + n_train) (Nadeau and Bengio 2003), with J - 1 degrees of
+    freedom. This assumes that each seed draws new folds, that the differences are about normal,
+    and that one n_test/n_train, here the mean, holds for all. It is an inference about other
+    samples of the same kind and size, not about other tables.
 
-    Their n_train and n_test are all rows together, and the correlation is the share of them that a
-    test part holds. So n_train counts every row inside a fold: those that the final model is
-    refitted on, and the eighth that only chooses among masks, which is looked at as well.
+    In the paper n_train and n_test are all rows together, and the correlation is the share of them
+    in a test part. So n_train counts every row inside a fold: those for the final refit, and the
+    eighth that is used only to choose among masks.
     """
     from scipy import stats
 
@@ -105,28 +104,28 @@ def paired_difference(
 
 
 def standard_error(values: Floats, test_share: Floats) -> float:
-    """Return the standard error of a mean over cells whose training rows overlap."""
+    """Return the standard error of a mean over cells with overlapping training rows."""
     share = float(test_share.mean())
     return math.sqrt((1 / len(values) + share) * float(values.var(ddof=1)))
 
 
 def holm(p_values: Floats) -> Floats:
-    """Return p values, shape (k,), corrected for how many they are (Holm 1979).
+    """Return p values, shape (k,), corrected for multiple comparisons (Holm 1979).
 
-    Whoever calls all those at most 0.05 real is wrong about any of them in at most 5 % of cases.
+    Rejecting at 0.05 has a family-wise error rate of at most 5 %.
     """
     corrected = np.full(len(p_values), np.nan)
     tested = np.flatnonzero(np.isfinite(p_values))
     by_size = tested[np.argsort(p_values[tested], kind="stable")]
-    left = np.arange(len(by_size), 0, -1)  # each is multiplied by how many are no smaller
+    left = np.arange(len(by_size), 0, -1)  # multiplier of each: the number of p values no smaller
     corrected[by_size] = np.minimum(1, np.maximum.accumulate(left * p_values[by_size]))
     return corrected
 
 
 def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
-    """Return which of k points no other dominates.
+    """Return which of k points are not dominated.
 
-    A point dominates another that has no fewer features and no lower loss, and is worse in one.
+    A dominated point has no fewer features and no lower loss than another, and is worse in one.
     """
     fewer = n_features[None] <= n_features[:, None]
     lower = losses[None] <= losses[:, None]
@@ -135,31 +134,30 @@ def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
     return known & ~(fewer & lower & better).any(axis=1)
 
 
-# Whether a method helps: against all features and a constant, with all that is tested allowed for.
+# Whether a method helps: against all features and a constant, corrected for multiple tests.
 #
-# A verdict hangs on three tests of each contender: does its loss differ from that with all
-# features, does it differ from that of a constant, which looks at no feature, and does it save no
-# more than `NEGLIGIBLE` of the constant's. Each is corrected by Holm over all contenders of a table
-# and model, at 5 % for both ends of an interval together. Three corrections of 5 % each make no 15
-# % of wrong verdicts: "helps" is wrong only by an error at the lower end of the first or the second
-# where either is no gain, "does not help" by one at the upper end of the first or at the lower end
-# of the third where both are gains. So the errors that can make a verdict wrong share two ends of
-# 2.5 % each.
+# A verdict depends on three tests per contender: does its loss differ from that with all features,
+# does it differ from that of a constant, and does it save no more than `NEGLIGIBLE` of the
+# constant's. Each is corrected by Holm over all contenders of a table and model, at 5 % for both
+# ends of an interval together. Three corrections at 5 % do not add up to 15 % of wrong verdicts:
+# "helps" is wrong only by an error at the lower end of the first or the second test where either
+# is no gain, "does not help" by one at the upper end of the first or at the lower end of the third
+# where both are gains. So the errors that can make a verdict wrong share two ends of 2.5 % each.
 
-NEGLIGIBLE = 0.05  # of a constant's loss: what explains no more than that, if any, is no use
+NEGLIGIBLE = 0.05  # of a constant's loss: smaller savings count as none
 
 
 @dataclass(frozen=True)
 class OverConstant(PairedDifference):
-    """A loss less that of a constant, as in `PairedDifference`, with all that were tested.
+    """A loss minus that of a constant, as in `PairedDifference`, with corrected p values.
 
     Attributes
     ----------
     corrected_p : float or None
-        Its p value, corrected for all contenders that were tested; None untested.
+        Its p value, corrected for all tested contenders; None if untested.
     corrected_saving_p : float or None
-        How likely it is to save as little as this, or less, if it truly saves `NEGLIGIBLE` of the
-        constant's mean loss, taken as it is: doubled, as for two sides, and corrected likewise.
+        Probability of saving no more than this if the true saving is `NEGLIGIBLE` of the
+        constant's mean loss, taken as exact; doubled, as for two sides, and corrected likewise.
     """
 
     corrected_p: float | None
@@ -172,21 +170,21 @@ class OverConstant(PairedDifference):
 
     @property
     def is_no_better(self) -> bool:
-        """Whether the loss is shown to be no lower than the constant's, or is the very same."""
+        """Whether the loss is shown to be no lower than the constant's, or is equal to it."""
         return self.is_nothing or (self.mean >= 0 and _is_small(self.corrected_p))
 
     @property
     def is_hardly_better(self) -> bool:
-        """Whether it is not shown to be lower, and shown to be at best a little lower.
+        """Whether it is not shown to be lower, and shown to be at most a little lower.
 
-        With labels that mean nothing a frugal model does next to no harm, which no number of rows
-        shows to be more than none. So it counts that it saves no more than `NEGLIGIBLE`.
+        With meaningless labels a sparse model is almost as good as the constant, and no number of
+        rows shows that it is worse. So a saving of at most `NEGLIGIBLE` counts as none.
         """
         return not self.is_better and _is_small(self.corrected_saving_p)
 
 
 def over_constants(differences: Sequence[PairedDifference | None]) -> list[OverConstant | None]:
-    """Return differences to a constant with the p values that allow for all of them."""
+    """Return differences to a constant with p values corrected for all of them."""
     of_mean = _corrected([None if d is None else d.p_value for d in differences])
     of_saving = _corrected([None if d is None else _saving_p(d) for d in differences])
     return [
@@ -221,11 +219,11 @@ def verdict_on(
     is_all: bool,
     over_constant: OverConstant | None = None,
 ) -> Verdict:
-    """Return whether a method helps, in the words of `chaffinch.tasks.statistics.verdict`.
+    """Return whether a method helps, as a verdict of `chaffinch.tasks.statistics.verdict`.
 
-    Fewer features have a lower loss than all of them also where none has anything to tell; so it
-    has to beat the constant that looks at none as well. Where the loss is the very same as with all
-    features, selection changes nothing, and so does not help.
+    Fewer features have a lower loss than all of them even if none is informative, so a method also
+    has to beat a constant. If its loss equals that with all features, selection changes nothing,
+    and so does not help.
     """
     if is_all or (difference is not None and difference.is_nothing):
         return "does not help"

@@ -22,17 +22,17 @@ from chaffinch.tasks.statistics.paired_tests import CONFIDENCE
 
 
 def mean_ranks(losses: Floats) -> Floats:
-    """Return the rank of each of k methods on average over n blocks, shape (k,); 1 is best."""
+    """Return the mean rank of k methods over n blocks, shape (k,); 1 is best."""
     from scipy import stats
 
     return np.asarray(stats.rankdata(losses, axis=1).mean(axis=0), dtype=np.float64)
 
 
 def friedman_p_value(losses: Floats) -> float | None:
-    """Return how likely mean ranks as far apart as these are if no method is better than another.
+    """Return the p-value of Friedman's test that no method is better than another.
 
-    By the chi-squared approximation, which with few blocks errs on the side of "not better". None
-    with fewer than 3 methods or 2 blocks, or where all are tied.
+    By the chi-squared approximation, which is conservative with few blocks. None with fewer than
+    3 methods or 2 blocks, or if all are tied.
     """
     from scipy import stats
 
@@ -43,7 +43,7 @@ def friedman_p_value(losses: Floats) -> float | None:
 
 
 def critical_difference(n_methods: int, n_blocks: int) -> float:
-    """Return by how much two mean ranks must differ to be told apart at 95 %, among all pairs.
+    """Return the smallest significant difference of two mean ranks at 95 %, over all pairs.
 
     ``q * sqrt(k (k + 1) / (6 n))`` with the quantile q of the studentized range for k methods and
     infinitely many degrees of freedom, divided by the root of 2.
@@ -55,7 +55,7 @@ def critical_difference(n_methods: int, n_blocks: int) -> float:
 
 
 def groups_alike(ranks: Floats, difference: float) -> list[tuple[int, int]]:
-    """Return the widest runs of methods that a critical difference does not tell apart."""
+    """Return the maximal runs of methods whose ranks differ by less than a critical difference."""
     groups: list[tuple[int, int]] = []
     for first in range(len(ranks)):
         last = int(np.searchsorted(ranks, ranks[first] + difference, side="right")) - 1
@@ -64,30 +64,30 @@ def groups_alike(ranks: Floats, difference: float) -> list[tuple[int, int]]:
     return groups
 
 
-# How alike the feature sets are that a method keeps on other rows and seeds.
+# Stability: similarity of the feature sets that a method selects on other rows and seeds.
 #
 # Source: Nogueira, Sechidis and Brown 2018, "On the stability of feature selection algorithms". It
-# is 1 where all sets are the same and about 0 where sets are drawn at random, whatever their sizes.
+# is 1 for equal sets and about 0 for random sets of any sizes.
 #
-# Where we depart: the paper's interval takes the normal quantile, and with few sets is far too
-# short. Over sets drawn from four made-up distributions it held the true value in 67 to 88 % of
-# cases with 5 sets, and in 87 to 97 % with 15. Here it is widened as Student's is against the
-# normal: 83 to 96 %, and 91 to 99 %.
+# Deviation: the paper's interval uses the normal quantile and is far too short with few sets. Over
+# sets drawn from four synthetic distributions it covered the true value in 67 to 88 % of cases
+# with 5 sets, and in 87 to 97 % with 15. Here it is widened as Student's is against the normal:
+# 83 to 96 %, and 91 to 99 %.
 
 _FEWEST_SETS = 5  # with fewer the interval misses too often
 
 
 @dataclass(frozen=True)
 class Stability:
-    """Likeness of m feature sets.
+    """Stability of m feature sets.
 
     Attributes
     ----------
     value : float
-        At most 1; 0 is what chance gives.
+        At most 1; 0 is expected by chance.
     interval : (float, float) or None
-        At 95 %; None with fewer than 5 sets. It takes the sets for independent, which those from
-        overlapping training rows are not, and so is rather too short.
+        At 95 %; None with fewer than 5 sets. It assumes independent sets; with overlapping
+        training rows it is too short.
     n_sets : int
         m.
     """
@@ -98,9 +98,9 @@ class Stability:
 
 
 def stability_of(chosen: NDArray[np.bool_]) -> Stability | None:
-    """Return the stability of feature sets, or None where there is none to speak of.
+    """Return the stability of feature sets, or None if it is undefined.
 
-    That is with fewer than 2 sets, or where all of them are empty or full.
+    That is with fewer than 2 sets, or if all of them are empty or full.
     """
     from scipy import stats
 
@@ -109,14 +109,14 @@ def stability_of(chosen: NDArray[np.bool_]) -> Stability | None:
         return None
     z = chosen.astype(np.float64)
     frequency = z.mean(axis=0)
-    sizes = z.sum(axis=1) / n_features  # as shares, as is their mean
+    sizes = z.sum(axis=1) / n_features  # as shares of the features
     size = float(sizes.mean())
     by_chance = size * (1 - size)
     variance = float((frequency * (1 - frequency)).mean()) * n_sets / (n_sets - 1)
     value = 1 - variance / by_chance
     if n_sets < _FEWEST_SETS:
         return Stability(value, None, n_sets)
-    # what each set adds to the value, up to a constant: its derivative in the set's weight, halved
+    # influence of each set: half the derivative of the value in its weight, up to a constant
     shares = (
         (z * frequency).mean(axis=1)
         - sizes * size

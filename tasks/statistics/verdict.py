@@ -1,4 +1,4 @@
-"""Selected features against all of them, and a constant, on the test part; the verdict in words."""
+"""Verdict on a selection: selected features against all features and a constant, on test rows."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ from chaffinch.tasks.statistics.bootstrap import (
 
 Verdict = Literal["helps", "does not help", "cannot tell"]
 
-FEWEST_UNITS = 20  # with fewer, no interval is to be trusted to decide
+FEWEST_UNITS = 20  # with fewer, the interval is not reliable enough for a verdict
 _CONFIDENCE = 0.95
-_LEAST_P = 0.0001  # smaller p-values are shown as below it
+_LEAST_P = 0.0001  # smaller p-values are shown as "< 0.0001"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the selected features did against all features on the test part.
+    """Comparison of the selected features with all features on the test part.
 
     Attributes
     ----------
     difference : float
-        Loss with the selected features less loss with all features; below 0 selection is better,
-        and 0 where there is nothing but rounding between them.
+        Loss with the selected features minus loss with all features; below 0 selection is
+        better. 0 within rounding error.
     interval : (float, float) or None
-        Of the difference; see `chaffinch.tasks.statistics.bootstrap`. None of one unit.
+        Of the difference; see `chaffinch.tasks.statistics.bootstrap`. None with one unit.
     confidence : float
         Of the interval.
     units : int
-        Number of things resampled: rows, groups, or blocks of time.
+        Number of resampled units: rows, groups, or blocks of time.
     verdict : "helps", "does not help" or "cannot tell"
-        By where the interval lies: below 0, above 0, or over it or made of too few units; with
-        every feature kept, selection does not help, nor with a loss that is not below a constant's.
+        From the interval: below 0, above 0, or containing 0 or based on too few units. If every
+        feature is kept, or the loss is not below a constant's, selection does not help.
     sentence : str
-        The verdict in words.
+        The verdict as text.
     constant_loss : float or None
-        Loss of a constant, which looks at no feature: see `constant_prediction`. None where a
-        scorer has no value for it.
+        Loss of a constant prediction: see `constant_prediction`. None where a scorer is
+        undefined for it.
     over_constant : (float, float) or None
-        Interval, as above, of the loss with the selected features less that of the constant.
+        Interval, as above, of the loss with the selected features minus that of the constant.
     sign_test : SignTest or None
-        In how many units the selected features have the lower loss than all features, with the
-        p-value of a sign test. None where the loss is a scorer, or one unit is all.
+        Sign test of the selected features against all features. None where the loss is a
+        scorer, or with one unit.
     sign_test_over_constant : SignTest or None
         The same against the constant.
     """
@@ -86,16 +86,16 @@ def compare(
     *,
     seed: int,
 ) -> Comparison:
-    """Compare two sets of predictions of the same rows, and the second to a constant.
+    """Compare two predictions of the same rows, and the second with a constant.
 
     Parameters
     ----------
     loss : Loss
-        The judge.
+        Loss function.
     rows : Rows
         The n test rows.
     before, after : ndarray, shape (n,) or (n, n_classes)
-        Predictions of the model on all features and on the selected ones.
+        Predictions with all features and with the selected ones.
     constant : ndarray, likewise
         From `constant_prediction`.
     mask : ndarray of bool, shape (d,)
@@ -103,7 +103,7 @@ def compare(
     units : ndarray of int, shape (n,)
         From `resampling_units`.
     seed : int
-        Of the resampling.
+        Seed of the resampling.
     """
     over = partial(
         paired_interval, loss, rows, after=after, units=units, confidence=_CONFIDENCE, seed=seed
@@ -121,13 +121,13 @@ def compare(
     if constant_loss is not None and n_units < FEWEST_UNITS and not mask.all():
         sentence += f" A constant, which looks at no feature, has the loss {constant_loss:.4g}."
     elif constant_loss is not None and over_constant is not None:
-        sentence += _beside_constant(after_loss, constant_loss, over_constant, n_units)
+        sentence += _against_constant(after_loss, constant_loss, over_constant, n_units)
         if is_not_shown_better_than_constant(over_constant, n_units) and against_constant:
-            signs_said = signs_in_words(asdict(against_constant), n_units, len(rows))
+            counts = signs_in_words(asdict(against_constant), n_units, len(rows))
             balance = against_constant.lower - against_constant.higher
             differ = balance * (after_loss - constant_loss) > 0
             why = "; a few large losses decide the mean" if differ else ""
-            sentence += f" Against it, the loss is {signs_said}{why}."
+            sentence += f" Against it, the loss is {counts}{why}."
     return Comparison(
         difference_of(after_loss, before_loss),
         interval,
@@ -145,22 +145,21 @@ def compare(
 def constant_prediction(
     loss: Loss, y: NDArray[Any], weight: Floats | None, n_rows: int, n_classes: int
 ) -> Floats:
-    """Return the best that can be predicted without a look at any feature, as far as rows tell.
+    """Return the best constant prediction on the given rows.
 
-    Of classes that is the share of each; of numbers the mean or the median, whichever has the lower
-    loss on the rows themselves: squared errors are lowest about the one, absolute ones about the
-    other.
+    For classes their shares; for numbers the mean or the median, whichever has the lower loss on
+    these rows: squared errors are lowest about the mean, absolute errors about the median.
 
     Parameters
     ----------
     loss : Loss
-        The judge.
+        Loss function.
     y : ndarray, shape (m,)
-        Targets of the rows.
+        Targets.
     weight : ndarray, shape (m,), or None
-        How much each counts.
+        Sample weights.
     n_rows : int
-        How many rows to predict.
+        Number of rows to predict.
     n_classes : int
         0 for regression.
 
@@ -181,20 +180,20 @@ def constant_prediction(
 def _loss_if_any(
     loss: Loss, y: NDArray[Any], constant: Floats, weight: Floats | None
 ) -> float | None:
-    """Return the loss of a constant; None where a scorer has no value for it, or refuses it."""
+    """Return the loss of a constant; None if a scorer is undefined for it or refuses it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an undefined score comes back as NaN
+        warnings.simplefilter("ignore")  # an undefined score is returned as NaN
         try:
             value = loss(y, constant, weight)
-        except ValueError:  # such as a deviance of numbers that must be above 0
+        except ValueError:  # such as a deviance that needs positive numbers
             return None
     return value if math.isfinite(value) else None
 
 
 def is_not_shown_better_than_constant(over_constant: Interval | None, n_units: int) -> bool:
-    """Return whether enough units do not show that a loss is below that of a constant.
+    """Return whether there are enough units but the loss is not shown to be below a constant's.
 
-    That does not show that it is no lower: the interval may hold zero because it is wide.
+    This does not show that it is no lower: the interval may contain zero because it is wide.
     """
     return over_constant is not None and n_units >= FEWEST_UNITS and over_constant[1] >= 0
 
@@ -216,7 +215,7 @@ def _verdict(
 def _since(
     verdict: Verdict, interval: Interval | None, over_constant: Interval | None, n_units: int
 ) -> str:
-    """Return why a verdict is not the one that the interval alone would give; often nothing."""
+    """Return why the verdict differs from that of the interval alone; usually empty."""
     if over_constant is None or not is_not_shown_better_than_constant(over_constant, n_units):
         return ""
     if verdict == "does not help" and (interval is None or interval[0] <= 0):
@@ -227,7 +226,7 @@ def _since(
 
 
 def too_few_units(n_units: int) -> str:
-    """Return that a test part has too little to compare by; nothing where it has enough."""
+    """Return a message if the test part has too few units, else an empty text."""
     if n_units >= FEWEST_UNITS:
         return ""
     return (
@@ -237,7 +236,7 @@ def too_few_units(n_units: int) -> str:
 
 
 def is_decisive(interval: Interval, n_units: int) -> bool:
-    """Return whether an interval lies wholly on one side of zero, and enough units made it."""
+    """Return whether an interval excludes zero and is based on enough units."""
     return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
 
 
@@ -270,10 +269,10 @@ def _sentence(
     }[verdict]
 
 
-def _beside_constant(
+def _against_constant(
     loss: float, constant_loss: float, over_constant: Interval, n_units: int
 ) -> str:
-    """Return how a loss compares to a constant's, if it is not shown to be below it."""
+    """Return how a loss compares with a constant's, if it is not shown to be below it."""
     if not is_not_shown_better_than_constant(over_constant, n_units):
         return ""
     less = signed(difference_of(loss, constant_loss))
@@ -285,7 +284,7 @@ def _beside_constant(
 
 
 def signs_in_words(found: Mapping[str, Any], n_units: int, n_rows: int) -> str:
-    """Return in how many units a loss is lower or higher, with the p-value."""
+    """Return the number of units with lower and higher loss, and the p-value, as text."""
     p_value = f"= {found['p_value']:.2g}" if found["p_value"] >= _LEAST_P else f"< {_LEAST_P}"
     return (
         f"lower in {found['lower']} and higher in {found['higher']} of {n_units} "
@@ -295,7 +294,7 @@ def signs_in_words(found: Mapping[str, Any], n_units: int, n_rows: int) -> str:
 
 
 def units_in_words(n_units: int, n_rows: int) -> str:
-    """Return what is resampled in a test part: rows, where there are as many units as rows."""
+    """Return the name of the resampled units: rows, if there are as many units as rows."""
     return "rows" if n_units == n_rows else "groups or blocks of time"
 
 

@@ -1,1 +1,1 @@
-"""Where work runs: this process or a Dask cluster; signals and logging."""
+"""Execution in this process or on a Dask cluster; signals and logging."""

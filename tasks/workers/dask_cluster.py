@@ -1,6 +1,6 @@
-"""A Dask cluster, on this machine or elsewhere, opened for the length of a run.
+"""A Dask cluster, local or remote, opened for the duration of a run.
 
-Dask is imported here, in `local_cluster`, `over_dask` and `placing`, and nowhere else.
+Dask is imported in this module and the other Dask modules of this package only.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SECONDS_TO_START = 120
-_SECONDS_TO_LOOK = 1  # whether a worker that has not come has died
-_SECONDS_TO_JOIN = 30  # workers of a cluster that grows when it is asked
+_SECONDS_TO_LOOK = 1  # between checks whether a missing worker has died
+_SECONDS_TO_JOIN = 30  # for workers of a cluster that scales on demand
 
 
 @contextmanager
 def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers]:
-    """Open the workers for the length of a run."""
+    """Open the workers for the duration of a run."""
     if cluster == "none":
         yield InProcess()
         return
@@ -49,13 +49,13 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
         except (OSError, RuntimeError) as error:
             raise WorkersError(_not_started(error)) from error
         client = opened.enter_context(closing(_connected(started, is_direct=True)))
-        _wait_for(client, started, n_processes)  # rows go to those that are there
+        _wait_for(client, started, n_processes)  # rows are sent to the present workers
         return client
 
     workers = OverDask(connect)
     try:
         if cluster != "local":
-            workers.client  # noqa: B018 - a wrong address shows before any work is done
+            workers.client  # noqa: B018 - raises for a wrong address before any work
         yield workers
     finally:
         with quiet_client():
@@ -63,7 +63,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
 
 
 def _connected(address: Any, *, is_direct: bool) -> Client:
-    """Return a client; it talks to the workers through the scheduler where it may have to."""
+    """Return a client, which connects to workers through the scheduler if `is_direct` is False."""
     from distributed import Client
 
     if not is_direct:
@@ -85,7 +85,7 @@ def _is_tls(address: str) -> bool:
 
 
 def _check_certificates(address: str) -> None:
-    """Refuse an address with TLS if Dask's configuration names no certificates for it."""
+    """Refuse a TLS address if Dask's configuration has no certificates for it."""
     import dask
     from distributed import Security
 
@@ -125,7 +125,7 @@ def _require_workers(client: Client, address: str) -> None:
 
 
 def _wait_for(client: Client, started: Any, n_processes: int) -> None:
-    """Wait for all workers; what a worker that died as it started was to do, the others do."""
+    """Wait for all workers; a worker that died at its start is left out."""
     end = time.monotonic() + _SECONDS_TO_START
     while time.monotonic() < end:
         programs = [worker.process for worker in started.workers.values()]

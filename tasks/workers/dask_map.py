@@ -1,6 +1,6 @@
-"""What is large, on the workers of a Dask cluster: a copy for each, or each thing in one place.
+"""Large objects on the workers of a Dask cluster: replicated, or one object per worker.
 
-Whatever dies meanwhile, it is sent again, as it is here; see `over_dask`.
+Objects lost with a worker are sent again from this process; see `OverDask`.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from distributed.actor import ActorFuture
 
 
-# Times that what every worker needs is sent, should all of them die.
+# Attempts to send an object that every worker needs, if all of them die.
 SENDINGS = 3
-_SECONDS_TO_RETURN = 60  # of a worker, when all have died
-_SECONDS_TO_LOOK = 5  # whether a worker that has not answered yet is still there
+_SECONDS_TO_RETURN = 60  # wait for a worker to return, if all have died
+_SECONDS_TO_LOOK = 5  # between checks whether a silent worker is alive
 
 
 class Placed(Generic[Shared]):
-    """A large thing of which every worker holds a copy, sent anew if all of these die."""
+    """A large object replicated to every worker, and sent again if all of them die."""
 
     def __init__(self, client: Client, shared: Shared) -> None:
         self._client, self._shared = client, shared
         self.send()
 
     def send(self) -> None:
-        """Send it to every worker; WorkersError if none takes it.
+        """Send the object to every worker; WorkersError if none receives it.
 
-        Not by Dask's own broadcast, which never ends if a worker dies meanwhile.
+        Dask's own broadcast is not used: it never ends if a worker dies meanwhile.
         """
         from distributed import CancelledError
 
@@ -49,14 +49,14 @@ class Placed(Generic[Shared]):
                 (self.future,) = self._client.scatter([self._shared], hash=False)
                 return self._copy_to_each()
             except (CancelledError, OSError, RuntimeError):
-                _await_a_worker(self._client)  # it may have been a worker that died
+                _await_a_worker(self._client)  # a worker may have died
         raise WorkersError(
             f"workers died {SENDINGS} times while rows were sent to them, most often for lack of "
             "memory; use fewer workers or give each more memory"
         )
 
     def _copy_to_each(self) -> None:
-        """Have each worker ask another for a copy; what kills them all shows by the items."""
+        """Copy the object from worker to worker; an object that kills them fails later."""
         from distributed import CancelledError, as_completed
 
         addresses = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -67,19 +67,19 @@ class Placed(Generic[Shared]):
             for one in addresses
         ]
         for copy in as_completed(copies, loop=self._client.loop):
-            if copy.cancelled():  # the worker that held the only copy has died
+            if copy.cancelled():  # the worker with the only copy has died
                 raise CancelledError(copy.key)
 
 
 class Seat:
-    """What keeps one thing on a worker, as a Dask actor, and answers questions about it."""
+    """Dask actor that keeps an object on a worker and answers questions about it."""
 
     def __init__(self) -> None:
         self._thing: Any = None
-        self._thread = ThreadPoolExecutor(1)  # the worker's own thread has to stay reachable
+        self._thread = ThreadPoolExecutor(1)  # the worker's own thread must stay responsive
 
     async def answer(self, function: Callable[[Any, Any], Any], question: Any, *thing: Any) -> Any:
-        """Return ``function(thing, question)``; the first question brings the thing along."""
+        """Return ``function(thing, question)``; the first question includes the thing."""
         if thing:
             (self._thing,) = thing
         loop = asyncio.get_running_loop()
@@ -87,20 +87,20 @@ class Seat:
 
 
 class PlacedApart:
-    """Things that keep what they change in themselves, each in a seat of its own on a worker.
+    """Objects with mutable state, each in an actor of its own on a worker.
 
-    A question goes straight to the seats: to have it scheduled would take ten times as long. A
-    thing whose worker dies is seated anew, as it is here.
+    Questions go directly to the actors: scheduling would take ten times as long. An object whose
+    worker dies is placed again, with the state it has in this process.
     """
 
     def __init__(
         self, client: Client, addresses: Callable[[], list[str]], things: Sequence[Any]
     ) -> None:
         self._client, self._addresses, self._things = client, addresses, things
-        self._seats: dict[int, tuple[Future[Any], Any]] = {}  # and the actor
+        self._seats: dict[int, tuple[Future[Any], Any]] = {}  # future and actor
 
     def ask(self, function: Callable[[Any, Any], Any], question: Any) -> list[Any]:
-        """Return ``[function(thing, question) for thing in things]``, each where the thing is."""
+        """Return ``[function(thing, question) for thing in things]``, run where each thing is."""
         answers: list[Any] = [None] * len(self._things)
         waiting = list(range(len(self._things)))
         for _ in range(SENDINGS):
@@ -116,13 +116,13 @@ class PlacedApart:
         raise WorkersError(killed(waiting[0], len(self._things)))
 
     def _begun(self, i: int, *question: Any) -> ActorFuture[Any] | None:
-        """Ask one thing; None if its seat is lost."""
+        """Ask one object; None if its actor is lost."""
         thing = () if i in self._seats else (self._things[i],)
         if thing:
             self._seats[i] = self._new_seat(i)
         try:
             answer = self._seats[i][1].answer
-        except RuntimeError:  # so says an actor whose worker has died
+        except RuntimeError:  # raised by an actor whose worker has died
             return None
         return cast("ActorFuture[Any]", answer(*question, *thing))
 
@@ -130,18 +130,18 @@ class PlacedApart:
         while answer is not None:
             try:
                 return answer.result(timeout=_SECONDS_TO_LOOK)
-            except OSError:  # the worker does not answer: it has died, or it is at work
+            except OSError:  # no answer: the worker has died, or is busy
                 if answer.done() or self._seats[i][0].status != "finished":
                     break
         raise _SeatLost
 
     def _new_seat(self, i: int) -> tuple[Future[Any], Any]:
-        """Have a seat made on some worker, thread after thread of them."""
+        """Create an actor on some worker, in turn over their threads."""
         from distributed import CancelledError, KilledWorker
 
         try:
             addresses = self._addresses()
-            wish: dict[str, Any] = {}  # only a wish: a worker may die at any time
+            wish: dict[str, Any] = {}  # only a preference: a worker may die at any time
             if addresses:
                 wish = {"workers": [addresses[i % len(addresses)]], "allow_other_workers": True}
             with self._client.as_current():
@@ -155,12 +155,12 @@ class PlacedApart:
             raise WorkersError(_gone(error)) from error
 
 
-class _SeatLost(Exception):  # noqa: N818 - nothing is wrong: the thing is seated anew
+class _SeatLost(Exception):  # noqa: N818 - no error: the object is placed again
     """The worker of a seat has died."""
 
 
 def killed(start: int, n_items: int) -> str:
-    """Return what is said of the batch that begins with an item and kills workers."""
+    """Return the error message for a batch that killed its workers."""
     return (
         f"the batch from item {start} of {n_items} killed every worker that ran it, most often for "
         "lack of memory; use fewer workers or give each more memory"
@@ -168,7 +168,7 @@ def killed(start: int, n_items: int) -> str:
 
 
 def _await_a_worker(client: Client) -> None:
-    """Wait until there is a worker; WorkersError if none comes, or the scheduler is lost."""
+    """Wait for a worker; WorkersError if none comes, or the scheduler is lost."""
     try:
         client.wait_for_workers(1, timeout=_SECONDS_TO_RETURN)
     except TimeoutError as error:
@@ -189,20 +189,20 @@ def _gone(error: BaseException) -> str:
 
 
 def _hold(thing: object) -> None:
-    """Do nothing: whoever is to do it needs the thing."""
+    """Do nothing, so that the worker fetches the object."""
 
 
-# Work over the workers of a Dask cluster, once there is one; see `cluster` for how it is opened.
+# Mapping over the workers of a Dask cluster; see `dask_cluster` for how it is opened.
 #
-# What is large is sent once; items travel in batches; results come back in the items' order; any
-# worker may die.
+# Large objects are sent once; items are sent in batches; results are returned in the items' order;
+# any worker may die.
 
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
 
 
 class OverDask:
-    """Items spread over the workers of a Dask cluster, which `connect` starts at the first use."""
+    """Workers of a Dask cluster, which `connect` starts at the first use."""
 
     def __init__(self, connect: Callable[[], Client]) -> None:
         self._connect = connect
@@ -210,7 +210,6 @@ class OverDask:
 
     @property
     def client(self) -> Client:
-        """The client, connected at the first use."""
         if self._client is None:
             self._client = self._connect()
         return self._client
@@ -240,7 +239,7 @@ class OverDask:
 
     @property
     def n_threads(self) -> int:
-        """Of all workers together, at least 1."""
+        """Number of threads of all workers, at least 1."""
         return max(1, len(self._address_of_each_thread()))
 
     def _address_of_each_thread(self) -> list[str]:
@@ -276,7 +275,7 @@ class OverDask:
         batches_per_worker: int,
         on_done: OnDone | None = None,
     ) -> list[Result]:
-        """Return the results of all items, in order, batch by batch; WorkersError as `map`."""
+        """Return the results of all items, in order; WorkersError as in `map`."""
         n_workers = max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
         size = max(1, math.ceil(len(items) / (n_workers * batches_per_worker)))
         results: list[Any] = [None] * len(items)
@@ -295,7 +294,7 @@ class OverDask:
         items: Sequence[Item],
         size: int,
     ) -> Iterator[tuple[int, list[Result]]]:
-        """Yield the number of each batch's first item, and the batch's results, as they come."""
+        """Yield each batch's first index and results as they are ready."""
         from distributed import CancelledError, as_completed
         from distributed.comm.core import CommClosedError
 
@@ -313,7 +312,7 @@ class OverDask:
                     try:
                         batch = _result(future, start, len(items))
                     except (CancelledError, CommClosedError):
-                        continue  # what was placed is lost, or the scheduler is: sending tells
+                        continue  # lost object or scheduler: `send` raises for the latter
                     waiting.remove(start)
                     yield start, batch
             finally:

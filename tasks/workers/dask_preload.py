@@ -1,4 +1,4 @@
-"""Dask's own programs and client: quiet, and at an end once whoever started them has died."""
+"""Dask's programs and client: quiet, and terminated when their parent process dies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _LOGGING = "DASK_LOGGING__DISTRIBUTED"
 
 @contextmanager
 def dask_programs(folder: str) -> Iterator[None]:
-    """Let Dask's programs that are started in this block be quiet and write only into a folder.
+    """Make Dask programs started in this block quiet and write to a folder only.
 
-    They report warnings only, unless the caller configured Dask's log. They have no web pages,
-    which would ask for no key. The caller's log does not show the commands that start them.
+    They log warnings only, unless the caller configured Dask's log. Their web pages, which would
+    need no key, are off. The commands that start them do not appear in the caller's log.
     """
     wanted = {
         "DASK_TEMPORARY_DIRECTORY": folder,
@@ -48,14 +48,14 @@ def dask_programs(folder: str) -> Iterator[None]:
 
 class _NotOfCancelling(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is of anything but a task that was cancelled."""
+        """Return whether the record is about anything but a cancelled task."""
         error = record.exc_info[1] if record.exc_info else None
         return not isinstance(error, asyncio.CancelledError)
 
 
 @contextmanager
 def quiet_client() -> Iterator[None]:
-    """Spare the caller's log the tracebacks of what Dask's client itself cancels as it closes."""
+    """Filter tracebacks of tasks that Dask's client cancels when it closes."""
     log, unheard = logging.getLogger("distributed.client"), _NotOfCancelling()
     log.addFilter(unheard)
     try:
@@ -68,21 +68,21 @@ def quiet_client() -> Iterator[None]:
 @click.argument("parent", type=int)
 @click.argument("folder", type=click.Path(path_type=Path))
 def dask_setup(program: object, parent: int, folder: Path) -> None:
-    """Watch the parent process; Dask loads this file when it starts and calls this by its name.
+    """Watch the parent process; Dask loads this file at the start and calls this function.
 
-    After `kill -9` nobody else would tell a scheduler or worker that it is not needed any more,
-    nor remove the files of the cluster.
+    After `kill -9` of the parent nothing else would stop a scheduler or worker, or remove the
+    files of the cluster.
 
     Parameters
     ----------
     program : object
         Dask's scheduler or nanny.
     parent : int
-        Process that started this one, and may be dead already.
+        Process that started this one; may be dead already.
     folder : Path
-        Holds the files of the cluster.
+        Folder with the files of the cluster.
     """
-    os.setsid()  # a nanny lets its worker take signals again; a terminal's go to its own session
+    os.setsid()  # nannies unblock signals for workers; a new session gets none from a terminal
 
     def watch() -> None:
         while os.getppid() == parent:

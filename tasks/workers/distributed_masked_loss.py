@@ -1,8 +1,8 @@
-"""Masked losses spread over workers: the engine's own numbers to the last bit, or no spreading.
+"""Masked losses distributed over workers, equal to the local engine's to the last bit.
 
-An engine that adds up rows is spread by rows: each worker keeps a part of them with its state, and
-a step moves a few vectors of sums. A black box is spread by masks. What is too quick to gain by it,
-or is neither, stays in this process.
+An engine that sums over rows is distributed by rows: each worker keeps part of them with its state,
+and a step transfers a few vectors of sums. A black box is distributed by masks. Other engines, and
+those too fast to gain, stay in this process.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from chaffinch.tasks.selection.masked_loss.row_blocks import Nodes, RowSums
 
 logger = logging.getLogger(__name__)
 
-# Seconds below which a batch of masks, or what is saved of a step, is not worth asking workers for:
-# a batch is scheduled, which takes about 15 ms, and a step goes straight to them, which takes 3.
+# Seconds below which a batch of masks, or the time saved in a step, is not worth distributing: a
+# batch is scheduled, which takes about 15 ms; a step goes directly to the workers, which takes 3.
 _WORTH_A_BATCH, _WORTH_A_STEP = 0.02, 0.005
-_ROWS_TO_TIME = 4096  # no fewer than `check_rounding` reads: these decide for all
-_BYTES_A_SECOND = 1e8  # that rows are sent with over a gigabit network; one machine has twice that
+_ROWS_TO_TIME = 4096  # at least as many as `check_rounding` reads: they decide for all
+_BYTES_A_SECOND = 1e8  # of a gigabit network; local transfers are twice as fast
 
 
 class Cluster(Protocol):
-    """What spreading needs of the workers."""
+    """Worker interface that distributed masked losses need."""
 
     @property
     def n_threads(self) -> int:
-        """Of all workers together."""
+        """Number of threads of all workers."""
         ...
 
     def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
-        """Send one thing to every worker; what is returned maps a function over items, by batch.
+        """Send an object to every worker; return a function that maps over items in batches.
 
-        The function takes the thing and a list of items to the list of their results.
+        The mapped function takes the object and a list of items, and returns their results.
         """
         ...
 
     def for_each(self, things: Sequence[Any]) -> Callable[[Callable[..., Any], Any], list[Any]]:
-        """Send each thing to some worker; what is returned asks all of them the same question.
+        """Send each object to a worker; return a function that sends a question to all of them.
 
-        The function takes a thing and the question to an answer; a thing keeps what it changes in
-        itself, until its worker dies.
+        The called function takes an object and the question. An object keeps changes to itself
+        until its worker dies.
         """
         ...
 
@@ -57,7 +57,7 @@ class Cluster(Protocol):
 def spread_masked_loss(
     model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, workers: Cluster
 ) -> MaskedLoss:
-    """Return the masked loss of a model, computed by workers where they are sooner done."""
+    """Return the masked loss of a model, distributed to the workers where that is faster."""
     n_timed = min(len(rows), _ROWS_TO_TIME)
     some = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
     if isinstance(some, BlackBox):
@@ -79,22 +79,24 @@ def spread_masked_loss(
             return evaluator(list(masks))
 
         asks_the_model = some.exactly is not None
-        parted = PartedLoss(some, weight, n_blocks, ask_all, exactly if asks_the_model else None)
+        loss_of_all = PartedLoss(
+            some, weight, n_blocks, ask_all, exactly if asks_the_model else None
+        )
         try:
-            parted.loss  # noqa: B018 - rows that no engine covers show before anything is asked
+            loss_of_all.loss  # noqa: B018 - raises NotCovered early for rows that no engine covers
         except NotCovered as uncovered:
             logger.info("masked losses by one prediction each: %s", uncovered)
             return _spread_masks(evaluator, workers)
-        return parted
+        return loss_of_all
     logger.info("masked losses stay in this process: %s", reason)
     return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
 
 
 def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster) -> str:
-    """Return why an engine is not worth spreading; "" if it is."""
+    """Return why an engine is not worth distributing; "" if it is."""
     if not (isinstance(some, RowSums) and some.is_summed):
         return "their engine does not add up rows"
-    some.without_each()  # what is compiled at the first call is not to be timed
+    some.without_each()  # compile before timing
     start = time.perf_counter()
     some.without_each()
     seconds = len(rows) / n_timed * (time.perf_counter() - start)
@@ -105,7 +107,7 @@ def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster
     gain = seconds * (1 - 1 / n_threads)
     if gain < _WORTH_A_STEP:
         return f"sharing a step out to {n_threads} would gain less than it takes to ask them"
-    # a walk has a step for each feature, and the last ones ask about few
+    # an elimination has a step per feature, and the last ones evaluate few
     gain_of_a_walk = gain * rows.X.shape[1] / 2
     if gain_of_a_walk - rows.X.nbytes / _BYTES_A_SECOND < _WORTH_A_STEP:
         return f"sending {rows.X.nbytes / 1e6:.0f} MB would take longer than a walk would gain"
@@ -113,7 +115,7 @@ def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster
 
 
 def _spread_masks(evaluator: MaskEvaluator, workers: Cluster) -> BlackBox:
-    """Return a black box that sends the workers each batch of masks that takes long enough."""
+    """Return a black box that sends long batches of masks to the workers."""
     seconds_per_mask = 0.0
     evaluate_there: Callable[..., list[Any]] | None = None
 

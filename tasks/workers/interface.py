@@ -1,8 +1,8 @@
-"""What a stage sees of those who compute, and the simplest of them: this process.
+"""The worker interface of a stage, and its simplest implementation: this process.
 
-A stage asks for one thing, `Workers.map`: the same function over many small items with one large
-thing in common. Which worker computes what never shows in a result, so that every kind of workers
-gives the same numbers to the last bit.
+A stage needs one method, `Workers.map`: the same function over many small items with one large
+object in common. Results do not depend on which worker computes them: every implementation gives
+the same numbers to the last bit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ OnDone = Callable[[int, int], None]
 
 
 class Workers(Protocol):
-    """Runs one function over many items."""
+    """Maps one function over many items."""
 
     @property
     def n_threads(self) -> int:
-        """How many items are worked on at a time, at least 1."""
+        """Number of items processed at a time, at least 1."""
         ...
 
     def map(
@@ -44,9 +44,9 @@ class Workers(Protocol):
     def as_done(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[tuple[int, Result], None, None]:
-        """Yield the number of each item and its result as soon as it is there, in any order.
+        """Yield the index and result of each item as soon as it is ready, in any order.
 
-        What is left to do when the iterator is closed is not begun.
+        Closing the iterator cancels the remaining items.
         """
         ...
 
@@ -58,7 +58,7 @@ class Workers(Protocol):
 
 
 class InProcess:
-    """Every item in this process, one after the other."""
+    """Processes items in this process, one after the other."""
 
     n_threads = 1
 

@@ -1,9 +1,8 @@
-"""A Dask cluster of programs on this machine, closed whatever becomes of them meanwhile.
+"""A local Dask cluster of separate programs, closed reliably even after crashes.
 
-Dask's own `SubprocessCluster`, but for two things that would end a run that was done in an error,
-and leave the other workers. To close a worker that is just being started again, it kills processes
-that may have ended since it looked for them, and fails of it. And of a worker that died before the
-cluster had heard of it, it knows no name, which it says when it is closed.
+Dask's own `SubprocessCluster` with two fixes for errors at closing that would fail a finished run
+and leave other workers running. When it closes a worker that is restarting, it kills processes that
+may have ended already, and raises. And it raises for a worker that died before it registered.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ _SECONDS_TO_LOOK = 0.01
 
 
 class _Closed(Subprocess):
-    """A program that is closed for good."""
+    """A program that can be closed at any time."""
 
     async def close(self) -> None:
-        """Kill it and all that it has started.
+        """Kill it and all its child processes.
 
-        It is halted first: it would start another worker in place of one that is killed before it,
-        and its programs would complain of each other's end.
+        It is suspended first: otherwise it would restart a worker that is killed before it, and
+        its programs would log each other's end.
         """
         while True:
             try:
                 if self.process and self.process.returncode is None:
                     psutil.Process(self.process.pid).suspend()
                 await super().close()
-            except psutil.NoSuchProcess:  # one of them ended between the look and the kill
+            except psutil.NoSuchProcess:  # one of them ended before the kill
                 await asyncio.sleep(_SECONDS_TO_LOOK)
             else:
                 return
@@ -58,7 +57,7 @@ class _Worker(_Closed, SubprocessWorker):
 
 
 class _Cluster(SpecCluster):
-    """One that takes no notice of the end of workers that it has not heard of."""
+    """A cluster that ignores the end of unregistered workers."""
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
         if op != "remove" or msg in self.scheduler_info["workers"]:
@@ -67,24 +66,24 @@ class _Cluster(SpecCluster):
 
 @contextmanager
 def local_cluster(n_workers: int) -> Iterator[SpecCluster]:
-    """Run a scheduler and workers of one thread each, which only this program can use.
+    """Run a scheduler and workers of one thread each, accessible to this program only.
 
-    They are programs of their own, so that a caller's script needs no `if __name__` guard. All
-    connections need a key that is made for this cluster. The key, and every other file of the
-    cluster, is in a private temporary folder, which is removed at the end.
+    They are separate programs, so that a caller's script needs no `if __name__` guard. All
+    connections need a key that is created for this cluster. The key and the cluster's other files
+    are in a private temporary folder, which is removed at the end.
     """
     with ExitStack() as opened:
         folder = opened.enter_context(
             TemporaryDirectory(prefix="chaffinch-dask-", ignore_cleanup_errors=True)
         )
         security = _security(Path(folder))
-        with helpers_shielded(), dask_programs(folder):  # a signal that waits comes at its end
+        with helpers_shielded(), dask_programs(folder):  # pending signals arrive at its end
             cluster = opened.enter_context(closing(_started(n_workers, folder, security)))
         yield cluster
 
 
 def _security(folder: Path) -> dict[str, Any]:
-    """Write a new key and certificate, and return the arguments of `Security` that name them."""
+    """Write a new key and certificate, and return the `Security` arguments for them."""
     made = Security.temporary()
     files = {"key": made.tls_worker_key, "cert": made.tls_worker_cert}
     for name, content in files.items():
@@ -96,7 +95,7 @@ def _security(folder: Path) -> dict[str, Any]:
 
 
 def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecCluster:
-    # One thread each, in every library: an OMP_NUM_THREADS of the caller would win otherwise.
+    # One thread each, in every library: otherwise the caller's OMP_NUM_THREADS would take effect.
     single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
     orphans = [[str(os.getpid()), folder]]
     scheduler = {

@@ -1,4 +1,4 @@
-"""Which run, stage and data set a log line is about, said in front of it."""
+"""Prefix of log lines: the run, stage and data set they belong to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _about: ContextVar[Mapping[str, str]] = ContextVar("about")
 
 @contextmanager
 def logging_about(**about: str) -> Iterator[None]:
-    """Say of each line that is logged in the block what it is about."""
+    """Add fields to the prefix of each log line in the block."""
     token = _about.set({**_about.get({}), **about})
     try:
         yield
@@ -27,20 +27,20 @@ def logging_about(**about: str) -> Iterator[None]:
 
 
 class ContextFilter(logging.Filter):
-    """For a handler: puts what a line is about in front of it, and hides passwords in addresses.
+    """Filter for a handler: adds the prefix to each line, and hides passwords in addresses.
 
     ``run=orders-gbmo-lightgbm-1a2b dataset=625ca62ed1be060c stage=split: message``, and the same as
-    attributes of the record. What is not printable is escaped, so that each is one line.
+    attributes of the record. Non-printable characters are escaped, so that each record is one line.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record, once, and let it through."""
+        """Change the record once, and accept it."""
         if not hasattr(record, _MARK):
             about = _about.get({})
             setattr(record, _MARK, True)
             for name in ("run", "stage", "dataset"):
                 setattr(record, name, about.get(name))
-            told = " ".join(f"{name}={about[name]}" for name in about)
+            prefix = " ".join(f"{name}={about[name]}" for name in about)
             message = _SECRET.sub(r"\1***", record.getMessage())
-            record.msg, record.args = printable(f"{told}: {message}" if told else message), ()
+            record.msg, record.args = printable(f"{prefix}: {message}" if prefix else message), ()
         return True

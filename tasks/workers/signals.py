@@ -1,4 +1,4 @@
-"""Signals that stop a run are for the program that a person started, not for its helpers."""
+"""Signals that stop a run, handled by the main program and not by its helper processes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Ctrl-C; asked to end, as by a service manager; the terminal is gone.
+# Ctrl-C; termination, e.g. by a service manager; hang-up of the terminal.
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_SOON = 0.001  # seconds: a timer of 0 would be none
-_MEANWHILE = 0.05  # seconds after which a signal that must wait is sent again
-_LOST_AFTER = 0.5  # seconds after which an exception that stopped nothing is taken for lost
+_SOON = 0.001  # seconds: a timer of 0 would be off
+_MEANWHILE = 0.05  # seconds until a deferred signal is sent again
+_LOST_AFTER = 0.5  # seconds until an exception without effect is considered lost
 
 
 class Stopped(KeyboardInterrupt):
-    """The program was told to stop by a signal; whatever minds Ctrl-C minds this as well.
+    """A signal asked the program to stop; code that handles Ctrl-C handles this too.
 
     Attributes
     ----------
     signal : int
-        Its number.
+        Signal number.
     """
 
     def __init__(self, number: int) -> None:
@@ -33,35 +33,34 @@ class Stopped(KeyboardInterrupt):
 
 
 class OutOfTime(Stopped):
-    """The time that a block was given is over.
+    """The time limit of a block was reached.
 
     Attributes
     ----------
     said : str
-        Which time that was, in a sentence.
+        Description of the limit, in a sentence.
     """
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(signal.SIGALRM)
-        self.said = said
+        self.said = message
 
     def __str__(self) -> str:
-        """Return what is said."""
         return self.said
 
 
 @contextmanager
-def stopped_after(seconds: float, said: str) -> Iterator[None]:
-    """Have `OutOfTime` raised in the block once it has gone on for so long.
+def stopped_after(seconds: float, message: str) -> Iterator[None]:
+    """Raise `OutOfTime` in the block after a number of seconds.
 
-    One may stand inside another: whichever is over first counts. What computes without asking the
-    interpreter, such as a single fit, is not broken off before it returns. For the main thread.
+    Blocks may be nested: the earliest limit counts. Compiled code that does not return to the
+    interpreter, such as a single fit, is not interrupted. For the main thread.
     """
     is_over = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         if not is_over:
-            raise OutOfTime(said)
+            raise OutOfTime(message)
 
     begun = time.monotonic()
     outer, _ = signal.setitimer(signal.ITIMER_REAL, 0)
@@ -84,10 +83,10 @@ def stopped_after(seconds: float, said: str) -> Iterator[None]:
 
 @contextmanager
 def raised_again_where_lost(number: int, kind: type[BaseException]) -> Iterator[None]:
-    """Raise the exception of a signal again where it was lost, as in a callback of compiled code.
+    """Raise a signal's exception again if it was lost, e.g. in a callback of compiled code.
 
-    Nothing is printed about the lost one. An error that follows from it gives way to it. For the
-    main thread, and a signal whose handler raises `kind`.
+    The lost exception is not printed. It replaces an error that follows from it. For the main
+    thread, and a signal whose handler raises `kind`.
     """
     handler = signal.getsignal(number)
     if not callable(handler):
@@ -130,13 +129,13 @@ def raised_again_where_lost(number: int, kind: type[BaseException]) -> Iterator[
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP raise `Stopped` in the block, which otherwise would end it at once.
+    """Make SIGTERM and SIGHUP raise `Stopped` in the block instead of ending the process.
 
-    Only the first does: what is sent again must not break off the tidying up, which only a person
-    does by another Ctrl-C. A signal that this program was started to ignore, as by `nohup`, stays
-    ignored. While a module is imported, these and Ctrl-C wait until it is: an import may make
-    another error of them. Where the exception is lost, as in compiled code that asks Python
-    something, nothing is said of that, and it is raised again. For the main thread only.
+    Only the first one does: a repeated signal must not interrupt the cleanup; only another Ctrl-C
+    does. A signal that was ignored at the start, e.g. by `nohup`, stays ignored. During an import
+    these signals and Ctrl-C are deferred: the import could turn them into another error. If the
+    exception is lost, e.g. in a callback of compiled code, it is not printed but raised again. For
+    the main thread only.
     """
     stopping = is_over = is_ours = False
 
@@ -162,11 +161,11 @@ def stopped_by_signals() -> Iterator[None]:
             stopping = True
             raise KeyboardInterrupt if number == signal.SIGINT else Stopped(number)
 
-    say_lost = sys.unraisablehook
+    previous_hook = sys.unraisablehook
 
     def unless_a_stop(lost: sys.UnraisableHookArgs) -> None:
         if not isinstance(lost.exc_value, KeyboardInterrupt):
-            say_lost(lost)
+            previous_hook(lost)
 
     before = {number: signal.getsignal(number) for number in _STOPPING}
     taken = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
@@ -177,13 +176,13 @@ def stopped_by_signals() -> Iterator[None]:
         yield
     finally:
         is_over = True
-        sys.unraisablehook = say_lost
+        sys.unraisablehook = previous_hook
         for number, old in taken.items():
             signal.signal(number, old)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a module is being imported where a signal arrives."""
+    """Return whether a module is being imported at the current frame."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib."):
             return True
@@ -192,7 +191,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _is_unwinding(kind: type[BaseException] = KeyboardInterrupt) -> bool:
-    """Return whether a stop is being dealt with where a signal arrives."""
+    """Return whether a stop is already being handled."""
     error = sys.exception()
     while error is not None and not isinstance(error, kind):
         error = error.__context__
@@ -200,19 +199,19 @@ def _is_unwinding(kind: type[BaseException] = KeyboardInterrupt) -> bool:
 
 
 def stop_once() -> None:
-    """Ignore every further signal to stop: this program is ending, and tidies up."""
+    """Ignore further stop signals: this program is ending and cleans up."""
     for number in _STOPPING:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def helpers_shielded() -> Iterator[None]:
-    """Start helper programs in here, and no signal that stops this one stops them, ever.
+    """Protect helper programs started in this block from signals that stop this one.
 
     A terminal sends Ctrl-C to every program in its foreground, a service manager SIGTERM to every
-    program of the service. Helpers that take it die at once, and whoever started them then waits
-    for an answer that cannot come. What is started by a thread that blocks the signals keeps them
-    blocked; this program takes them at the latest at the block's end, and ends its helpers.
+    program of the service. Helpers that receive it die at once, and their parent then waits for an
+    answer that never comes. A program inherits blocked signals from the thread that starts it; this
+    program receives them at the end of the block at the latest, and ends its helpers.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:

@@ -1,5 +1,5 @@
-"""Alternative feature sets: several diverse sets, each as good as it can be, and proven so.
+"""Alternative feature sets: several diverse sets, each of the highest quality, with proofs.
 
 Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3.
-What a set is worth (`quality.py`) and how sets are searched for are chosen apart.
+The quality of a set (`quality.py`) and the search for sets are chosen separately.
 """

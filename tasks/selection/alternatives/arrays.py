@@ -1,4 +1,4 @@
-"""What the branch and bound searches, and where it is: the arrays that its kernels share."""
+"""Problem and state of the branch and bound: the arrays shared by its kernels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
-# How a search may end.
+# Results of a search call.
 DONE, PAUSED, FULL = 0, 1, 2
 
 Integers = NDArray[np.int64]
 
 
 class Problem(NamedTuple):
-    """What is searched: sets of k among n candidates, under r rows.
+    """Search problem: sets of k of n candidates, subject to r linear rows.
 
     Attributes
     ----------
@@ -37,19 +37,19 @@ class Problem(NamedTuple):
     dominates : ndarray of bool, shape (n, n) or (0, 0)
         Row i, column j: whether i dominates j, see `branch_and_bound/problem.py`.
     sizes : ndarray, shape (r,)
-        What a row's multiplier is multiplied by at the most.
+        Largest factor of each row's multiplier.
     most_charged : float
-        Multipliers times these sizes sum to no more.
+        Largest sum of multipliers times these sizes.
     slack : float
-        More than rounding can add up to.
+        Upper bound on accumulated rounding errors.
     convex : ndarray, shape (n, n) or (0, 0)
-        Twice the part Q of the pair costs that `pair_costs.py` tells of.
+        Twice the convex part Q of the pair costs; see `pair_costs.py`.
     rests : ndarray, shape (n, n) or (0, 0)
-        What pair costs are beside it.
+        Pair costs minus the convex part.
     partners : ndarray of int64, shape (n, l) or (0, 0)
         Candidates of the smallest rests with each, the smallest first.
     margin : float
-        More than rounding can add up to in bounds that are made with it.
+        Upper bound on rounding errors in bounds with the convex part.
     """
 
     gains: Floats
@@ -71,40 +71,40 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a search is. One row for each level 0..k of what follows.
+    """State of a search. The following arrays have one row per level 0..k.
 
     Attributes
     ----------
     chosen : ndarray of int64, shape (k,)
         The partial set; chosen[level] was added at that level.
     candidates, marginals, promises : ndarray, shape (k + 1, n + 1)
-        What may be added, what it adds, what it promises; the last place is spare. Where a tree
-        has no room they are of the first level only, as is what follows.
+        Features that may be added, their marginal values and promises; the last column is spare.
+        If a tree does not fit into memory, these and the following have the first level only.
     losses : ndarray, shape (k + 1, n + 1)
-        Half the sum of the smallest pair costs with a level's candidates that one more leaves.
+        Half the sum of the smallest pair costs with the level's other candidates.
     n_candidates, place : ndarray of int64, shape (k + 1,)
-        How many candidates there are, and which is next; -1 on the first level before the start.
+        Number of candidates, and the next one; -1 on the first level before the start.
     value, constant : ndarray, shape (k + 1,)
-        Of the partial set; what the multipliers give for room left in the rows.
+        Value of the partial set; contribution of the multipliers for the room left in the rows.
     loads, multipliers : ndarray, shape (k + 1, r)
         Of the rows.
     level : ndarray of int64, shape (2,)
-        The first level, and the present one; below the first when the search is done.
+        The first and the current level; below the first when the search is done.
     best : ndarray of int64, shape (k,)
         The best set so far, sorted; -1 if there is none.
     best_value : ndarray, shape (1,)
-        What is looked for must be worth as much.
+        Value that a set must reach.
     n_found : ndarray of int64, shape (1,)
-        How many sets have been written out.
+        Number of sets written out.
     shares, slopes : ndarray, shape (k + 1, n) or (k + 1, 0)
-        Of each feature: the point that the convex part is replaced by its tangent at, 0 for what is
-        no candidate; and the slope there. Without a convex part they are empty.
+        Per feature: the point of the tangent that replaces the convex part, 0 for features that
+        are no candidates; and the slope there. Empty without a convex part.
     roundings : ndarray, shape (k + 1,)
-        How many roundings the slopes of a level have gone through at the most.
+        Upper bound on the number of roundings in the slopes of a level.
     halved : ndarray, shape (k + 1,)
-        With a convex part: how many candidates there were when half sums were last taken.
+        With a convex part: number of candidates when half sums were last computed.
     ceilings : ndarray, shape (k + 1,)
-        With a convex part: no set exceeds it that is still to come on a level.
+        With a convex part: upper bound on the remaining sets of a level.
     """
 
     chosen: Integers
@@ -129,21 +129,21 @@ class State(NamedTuple):
     ceilings: Floats
 
 
-# Whole rows of numbers, by loops: an assignment of arrays takes seconds to compile.
+# Operations on whole rows as loops: assigning arrays takes seconds to compile.
 #
-# Kernels that are kept on disk are not compiled anew when this file changes.
+# Kernels cached on disk are not compiled again when this file changes.
 
 
 @compiled
 def write(into: Any, values: Any) -> None:
-    """Write as many values as there is room for."""
+    """Copy values as far as there is room."""
     for i in range(len(into)):
         into[i] = values[i]
 
 
 @compiled
 def total(values: Any) -> float:
-    """Add values up, the first first."""
+    """Sum values from first to last."""
     added = 0.0
     for value in values:
         added += value
@@ -152,7 +152,7 @@ def total(values: Any) -> float:
 
 @compiled
 def least(values: Any) -> float:
-    """Return the smallest value, inf of none."""
+    """Return the smallest value, inf if there is none."""
     lowest = np.inf
     for value in values:
         lowest = min(lowest, value)
@@ -201,7 +201,7 @@ def dominating(gains: Floats, packed: NDArray[np.uint8]) -> Mask:
 
 @compiled
 def largest_size(costs: Floats) -> float:
-    """Return the largest finite cost in absolute value, 0 of none, without a copy."""
+    """Return the largest finite absolute cost, 0 if there is none, without a copy."""
     largest = 0.0
     for i in range(len(costs)):
         for j in range(costs.shape[1]):
@@ -211,21 +211,21 @@ def largest_size(costs: Floats) -> float:
     return largest
 
 
-GRACE = 0.25  # seconds after a deadline: sets that take a moment each are still found in them
+GRACE = 0.25  # seconds after a deadline in which sets that take a moment each are still found
 
 
 def is_late(deadline: float | None, in_seconds: float = 0.0) -> bool:
-    """Return whether a deadline on the clock of `time.monotonic` is over, or soon; None never."""
+    """Return whether a deadline on the clock of `time.monotonic` has passed, or soon will."""
     return deadline is not None and time.monotonic() + in_seconds >= deadline
 
 
 def is_far_too_late(deadline: float | None) -> bool:
-    """Return whether even the time is over in which a late search still begins further sets."""
+    """Return whether the grace period after a deadline has passed too."""
     return is_late(deadline, -GRACE)
 
 
 def share_of_time(deadline: float | None, share: float) -> float | None:
-    """Return when so much of the time that is left will be over; None if there is no end to it."""
+    """Return the time when a share of the remaining time will be over; None without a deadline."""
     if deadline is None:
         return None
     now = time.monotonic()

@@ -1,7 +1,7 @@
-"""What feature sets must obey besides being alternatives: what is in, what is out, groups, costs.
+"""Constraints on feature sets: included and excluded features, groups, costs.
 
-All of it but the number of sets per feature is a system of linear rows: a set is allowed if for
-each row the weights of its features sum to the row's cap at most. The search knows rows only.
+All but the number of sets per feature are linear rows: a set is allowed if, for each row, the
+weights of its features sum to at most the row's cap. The search only uses rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LARGEST_WHOLE = 2**53  # sums up to here are exact
 
 @dataclass(frozen=True)
 class Rows:
-    """Linear rows: the weights of a set's features sum to the caps at most.
+    """Linear rows: the weights of a set's features sum to at most the caps.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What every set must obey.
+    """Constraints on every set.
 
     Attributes
     ----------
@@ -58,12 +58,11 @@ class Constraints:
     groups : sequence of Group
         They may overlap.
     costs : sequence of float, or mapping from features to float, optional
-        Of each feature, at least 0; a feature that a mapping leaves out costs nothing.
+        Cost of each feature, at least 0; features missing in a mapping cost nothing.
     budget : float, optional
-        The costs of a set sum to this at most, but for rounding; goes with `costs`.
+        Largest sum of costs of a set, up to rounding; requires `costs`.
     max_sets_per_feature : int, at least 1, optional
-        How many of the sets that are searched for may have one feature; sets given from outside
-        do not count.
+        Largest number of the new sets that contain one feature; previous sets do not count.
     """
 
     must_include: Sequence[Feature] = ()
@@ -77,27 +76,27 @@ class Constraints:
     def checked(
         self, n_features: int, k: int, n_sets: int, names: Sequence[str] | None = None
     ) -> Constraints:
-        """Return the same with indices for names and a cost for each feature, or refuse it.
+        """Return the same with indices for names and a cost for each feature.
 
         Parameters
         ----------
         n_features : int
-            n, how many features there are.
+            n, number of features.
         k : int
-            The size of the sets.
+            Size of the sets.
         n_sets : int
-            m, how many sets are searched for.
+            m, number of sets.
         names : sequence of str, length n, optional
-            By which features may be named.
+            Feature names.
 
         Raises
         ------
         ValueError
-            If they name what is not there, contradict each other, or leave no set of size k.
+            If a feature does not exist, constraints contradict each other, or exclude all sets.
         """
 
-        def indices(features: Sequence[Feature], said: str) -> tuple[int, ...]:
-            return indices_of(features, n_features, names, said)
+        def indices(features: Sequence[Feature], name: str) -> tuple[int, ...]:
+            return indices_of(features, n_features, names, name)
 
         done = replace(
             self,
@@ -148,7 +147,7 @@ def _as_indices(features: Sequence[Feature]) -> list[int]:
 def _check_choice(
     done: Constraints, n_features: int, k: int, n_sets: int, names: Sequence[str] | None
 ) -> None:
-    """Raise ValueError for what contradicts itself, or cannot be met by sets of size k."""
+    """Raise ValueError if constraints contradict each other, or exclude all sets of size k."""
     both = sorted({*done.included} & {*done.excluded})
     if both:
         one = both[0] if names is None else repr(names[both[0]])
@@ -187,15 +186,15 @@ def _check_choice(
 
 
 def _check_group(group: Group, k: int) -> None:
-    """Raise ValueError for a group that no set of size k can have."""
+    """Raise ValueError for a group that no set of size k satisfies."""
     most = len(group.features) if group.at_most is None else group.at_most
     if most < 0:
         raise ValueError(f"a group's at_most must be at least 0 but is {most}")
     highest = {"k": k, "its at_most": most, "the features that it has": len(group.features)}
-    said = min(highest, key=lambda name: highest[name])
-    if not 0 <= group.at_least <= highest[said]:
+    limit = min(highest, key=lambda name: highest[name])
+    if not 0 <= group.at_least <= highest[limit]:
         raise ValueError(
-            f"a group's at_least must be in 0..{highest[said]} ({said}) but is {group.at_least}"
+            f"a group's at_least must be in 0..{highest[limit]} ({limit}) but is {group.at_least}"
         )
 
 
@@ -215,7 +214,7 @@ def _rows_of(done: Constraints, n_features: int) -> Rows:
             add(features, [-1.0] * size, -group.at_least)
         if group.at_most is not None and group.at_most < size:
             add(features, [1.0] * size, group.at_most)
-        if group.all_or_none:  # each is in only if the next one is, round and round
+        if group.all_or_none:  # each requires the next, cyclically
             for place in range(size):
                 add([features[place], features[place - 1]], [1.0, -1.0], 0.0)
     if done.costs is not None and done.budget is not None:
@@ -225,16 +224,16 @@ def _rows_of(done: Constraints, n_features: int) -> Rows:
 
 
 def _rounding_of(costs: Sequence[float], budget: float) -> float:
-    """Return by how much sums may exceed a budget for rounding alone: 0.1 and 0.2 are 0.3.
+    """Return the possible rounding error of sums of costs and the budget: 0.1 + 0.2 is 0.3.
 
-    Each cost, the budget, and each addition is rounded; whole numbers are not.
+    Each cost, the budget, and each addition is rounded; whole numbers are exact.
     """
     if all(cost.is_integer() for cost in costs) and math.fsum(costs) <= _LARGEST_WHOLE:
         return 0.0
     return (len(costs) + 4) * _EPSILON * abs(budget)
 
 
-# How far apart two feature sets are, and how much they may overlap to be far enough apart.
+# Dissimilarity of feature sets, and the overlap that it allows.
 #
 # Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv
 # 2307.11607v3.
@@ -253,7 +252,7 @@ _ROUNDING = 1e-9
 
 
 def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilarity) -> float:
-    """Return how far apart two sets are, in 0..1; two empty sets are not apart at all."""
+    """Return the dissimilarity of two sets, in 0..1; 0 for two empty sets."""
     total = len(one) + len(other)
     both = len(set(one) & set(other))
     if not total:
@@ -262,16 +261,16 @@ def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilar
 
 
 def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity) -> int:
-    """Return how many features two sets may share and still be at least `tau` apart.
+    """Return the largest number of shared features of two sets of dissimilarity `tau` or more.
 
-    Where `tau` is above 0, however little, they are never the same.
+    If `tau` is above 0, sets are never equal.
 
     Parameters
     ----------
     size, other_size : int, at least 0
         Of the two sets.
     tau : float in 0..1
-        The least dissimilarity.
+        Least dissimilarity.
     kind : "dice" or "jaccard"
 
     Raises

@@ -1,4 +1,4 @@
-"""`chaffinch.find_alternatives`: several feature sets that differ, each as good as it can be.
+"""`chaffinch.find_alternatives`: several diverse feature sets of the highest quality.
 
 Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3.
 """
@@ -87,30 +87,30 @@ from chaffinch.tasks.selection.alternatives.validation import (
 from chaffinch.tasks.selection.core import Floats
 
 _ROUNDING = 1e-15  # relative, of three operations
-_SAME = 1e-9  # what two sets differ by, relative to one, that are taken to be worth the same
+_SAME = 1e-9  # relative difference up to which two sets count as equal in value
 
 
 def bounds_in_place(
     worths: Sequence[float], solved: Solved, n_asked: int, aggregate: Aggregate, highest: float
 ) -> list[float]:
-    """Return what no set is worth more than in the place of each, with all others kept.
+    """Return an upper bound on each set, given all other sets.
 
-    With it, they are again such sets, so that what bounds all of them bounds it: a sum, less what
-    the others are worth; the smallest by itself, if all others are worth more than its bound. Of
-    any other set it is only known what no set at all can exceed.
+    Replacing a set gives sets of the same problem, so the overall bound applies: a sum, minus the
+    values of the others; the smallest itself, if all others are above its bound. For any other set
+    only the bound on all sets is known.
 
     Parameters
     ----------
     worths : sequence of float
-        What each set is worth.
+        Value of each set.
     solved : Solved
-        The sets, and the bound on as many as were asked for.
+        The sets, and the bound for the number of sets asked for.
     n_asked : int
-        How many sets were asked for; a greedy search may have found fewer.
+        Number of sets asked for; a greedy search may have found fewer.
     aggregate : "sum" or "min"
-        What is bounded: the sum of the sets' qualities, or the smallest.
+        Whether the sum or the smallest of the qualities is bounded.
     highest : float
-        No set is worth more; inf if that is not known.
+        Upper bound on any set; inf if unknown.
     """
     no_higher = [max(worth, highest) for worth in worths]
     if len(worths) < n_asked:
@@ -126,13 +126,13 @@ def bounds_in_place(
 
 
 def _spare(worths: Sequence[float], bound: float) -> float:
-    """Return how much more sets can be worth in all, and a little for what is rounded."""
+    """Return the remaining gap of the sum, plus a little for rounding."""
     rounding = _ROUNDING * math.fsum(map(abs, [bound, *worths]))
     return max(0.0, math.fsum([bound, rounding, *(-worth for worth in worths)]))
 
 
 def highest_worth(form: Form, k: int, constraints: Constraints) -> float:
-    """Return what no set of k features that are not excluded can exceed."""
+    """Return an upper bound on any set of k features that are not excluded."""
     left = np.delete(np.arange(len(form.gains)), constraints.excluded)
     highest = math.fsum(np.sort(form.gains[left])[-k:])
     pairs = form.pairs(left)
@@ -142,11 +142,10 @@ def highest_worth(form: Form, k: int, constraints: Constraints) -> float:
     return highest - rest + _ROUNDING * (abs(highest) + abs(rest))
 
 
-# What searches are compiled from is there before their clock starts, however short their time.
+# All kernels are compiled before the time limit starts.
 #
-# Compiling takes up to a minute once after an installation, and reading what was compiled some
-# tenths of a second once in a process. Neither is a part of any search: equal calls are to give
-# equal sets.
+# Compilation takes up to a minute once after an installation, and loading compiled code some tenths
+# of a second once in a process. Neither counts as search time: equal calls are to give equal sets.
 
 _N, _K, _N_ALTERNATIVES, _TAU = 8, 4, 3, 0.5
 
@@ -154,18 +153,18 @@ _N, _K, _N_ALTERNATIVES, _TAU = 8, 4, 3, 0.5
 def make_ready(
     quality: Quality, find: Callable[..., object], *, has_rules: bool, **asked: Any
 ) -> None:
-    """Search a small table once in the life of this process, for each kind of search.
+    """Run each kind of search on a small table once in this process.
 
     Parameters
     ----------
     quality : Quality
-        One of the kind that is to be searched; those that are judged by calls need nothing.
+        Of the kind to be searched; qualities defined by calls need nothing.
     find : function
-        That searches: `find_alternatives`.
+        `find_alternatives`.
     has_rules : bool
         Whether there are constraints or previous sets.
     **asked
-        Its ``search`` and ``aggregate``.
+        ``search`` and ``aggregate``.
     """
     kind = type(quality)
     if kind not in (Univariate, FCBF, MRMR, CFS):
@@ -173,14 +172,14 @@ def make_ready(
     _search(kind, find, **asked)
     if asked["search"] == "simultaneous" and (kind is FCBF or has_rules):
         _search_by_features(asked["aggregate"] or "sum")
-        _search(MRMR, find, **asked)  # by prices, where that comes to no end
+        _search(MRMR, find, **asked)  # by prices, where that does not finish
 
 
 @cache
 def _search(kind: type[Any], find: Callable[..., object], **asked: Any) -> None:
     values, pairs = np.arange(_N, 0.0, -1.0), np.full((_N, _N), 0.01)
     if kind is FCBF:
-        pairs[-1, -2] = _N  # more than either is worth: a conflict
+        pairs[-1, -2] = _N  # more than either gain: a conflict
     small = kind(values) if kind is Univariate else kind(values, pairs)
     find(small, k=_K, n_alternatives=_N_ALTERNATIVES, tau=_TAU, **asked)
     _search_long(has_pairs=kind is not Univariate)
@@ -192,7 +191,7 @@ def _search(kind: type[Any], find: Callable[..., object], **asked: Any) -> None:
 
 @cache
 def _search_long(*, has_pairs: bool) -> None:
-    """Call what searches that take long go on with."""
+    """Call the kernels of long searches."""
     form = Form(np.arange(_N, 0.0, -1.0), 0.01 * (1 - np.eye(_N)))
     found = prepared(form, _N - 2, Limits.none(_N), Constraints(), 0.0, only_best=True)
     if found is not None:
@@ -204,7 +203,7 @@ def _search_long(*, has_pairs: bool) -> None:
 
 @cache
 def _anneal_sets() -> None:
-    """Call what sets of many places are found by."""
+    """Call the annealing kernels."""
     n, n_sets = 10, _N_ALTERNATIVES + 1
     annealed(
         np.arange(n, 0.0, -1.0),
@@ -222,7 +221,7 @@ def _anneal_sets() -> None:
 
 @cache
 def _search_by_features(aggregate: Aggregate) -> None:
-    """Call what is searched feature by feature, where some do not go together."""
+    """Call the search by features, with conflicts."""
     form = Form(np.arange(_N, 0.0, -1.0))
     rules = Constraints(groups=[Group(range(_N), at_most=2)]).checked(_N, 2, 2)
     designs = Designs.checked(form, 2, 2, 1, None, rules)
@@ -236,7 +235,7 @@ def _search_by_features(aggregate: Aggregate) -> None:
 
 @cache
 def _raise_target() -> None:
-    """Call what the smallest sum is searched by, up from a design."""
+    """Call the search for the best smallest sum, up from a design."""
     targets = Targets(np.arange(_N, 0.0, -1.0), 2, 2, 1, None)
     targets.take(np.array([[0, 3], [1, 2]]))
     table = targets.table()
@@ -245,7 +244,7 @@ def _raise_target() -> None:
 
 
 def _anneal(aggregate: Aggregate) -> None:
-    """Call what univariate sets of many places are searched by, and what lowers their bound."""
+    """Call the kernels for many univariate sets, and those that lower their bound."""
     n, n_sets, overlap = 10, _N_ALTERNATIVES + 1, _K // 2
     n_pairs = math.comb(n_sets, 2) * overlap
     units = np.arange(n, 0, -1)
@@ -260,17 +259,17 @@ def _anneal(aggregate: Aggregate) -> None:
     by_prices(units.astype(np.float64), sets, overlap, aggregate, None)
 
 
-# Alternatives all at once: best in all, exactly or greedily.
+# Simultaneous search for alternatives, exact or greedy.
 #
 # Bach, arXiv 2307.11607v3, definition 5 (simultaneous search) and Algorithms 2 to 4 (greedy ones).
-# Which way leads there depends on the quality, and on what else the sets must obey:
+# The algorithm depends on the quality and the constraints:
 #
-# - `Univariate`, where features may be excluded: `simultaneous/univariate.py`
+# - `Univariate`, with excluded features only: `simultaneous/univariate.py`
 # - `Univariate` with other constraints or given sets, and `FCBF`, for a while:
 #   `simultaneous/feature_by_feature.py`; then as `MRMR`
 # - `MRMR`: `simultaneous/price_and_enumerate.py`
 #
-# The greedy searches take `Univariate` alone, with neither.
+# The greedy searches support `Univariate` only, without constraints or given sets.
 
 GreedyName = Literal["greedy_replacement", "greedy_balancing", "greedy_depth_search"]
 AtOnceName = GreedyName | Literal["simultaneous"]
@@ -295,29 +294,30 @@ def at_once(
     constraints: Constraints,
     time_limit: float | None,
 ) -> Alternatives:
-    """Return the sets that one search finds, each with what is known of it.
+    """Return the sets of a simultaneous search, each with its bound and status.
 
     Parameters
     ----------
     quality : Univariate, FCBF or MRMR
-        Over n features; for the greedy searches univariate.
+        Over n features; univariate for the greedy searches.
     k : int in 1..n
-        The size of the sets.
+        Size of the sets.
     n_sets : int, at least 1
-        m, how many.
+        m, number of sets.
     overlap : int in 0..k - 1
-        How many features two of them may share.
+        Largest number of features that two sets share.
     search : str
-        Which: see `find_alternatives`.
+        See `find_alternatives`.
     aggregate : "sum" or "min"
-        What is to be greatest: the sum of their qualities, or the smallest.
+        Objective: the sum of the qualities, or the smallest.
     dissimilarity : "dice" or "jaccard"
-        What is to differ.
+        Measure of diversity.
     limits : Limits
-        On what each may share with given sets.
+        Limits on features shared with given sets.
     constraints : Constraints
         Checked, with indices for names.
     time_limit : float or None
+        In seconds.
         In seconds.
 
     Raises
@@ -344,7 +344,7 @@ def at_once(
     designs = Designs.checked(quality.form(k), k, n_sets, overlap, limits, constraints)
     highest = highest_worth(designs.form, k, constraints)
     if search == "simultaneous" and n_sets > 1 and 2 * k - overlap > designs.n_features:
-        solved = Solved(None, -math.inf, -math.inf, complete=True)  # there is no room for two
+        solved = Solved(None, -math.inf, -math.inf, complete=True)  # two sets cannot differ
     elif search == "simultaneous":
         excludes_only = constraints == Constraints(must_exclude=constraints.must_exclude)
         is_alone = isinstance(quality, Univariate) and excludes_only and not has_given
@@ -352,7 +352,7 @@ def at_once(
     else:
         solved = _greedily(search, designs, deadline)
     if not solved.complete:
-        # that no set is worth more is known at no cost
+        # an upper bound on any set costs nothing
         of_all = highest if aggregate == "min" else math.nextafter(n_sets * highest, math.inf)
         solved = replace(solved, bound=max(solved.value, min(solved.bound, of_all)))
     sets = _each(solved, quality, designs.form, n_sets, aggregate, highest)
@@ -379,9 +379,9 @@ def _best_together(
     *,
     is_alone: bool,
 ) -> Solved:
-    """Return the sets that are best in all, proven as far as time allows.
+    """Return the best sets by a simultaneous search, proven as far as time allows.
 
-    `is_alone`: of univariate worth, with no constraints but what is excluded, nor given sets.
+    `is_alone`: univariate, with excluded features only and no given sets.
     """
     k, n_sets, overlap, limits = designs.k, designs.n_sets, designs.overlap, designs.limits
     counts = math.fsum if aggregate == "sum" else min
@@ -401,7 +401,7 @@ def _best_together(
         if solved.sets is None:
             return Outcome((), -math.inf, 0.0, solved.complete)
         least = counts([designs.form.value(one) for one in solved.sets.tolist()])
-        if aggregate == "sum":  # a set has to make up for what the others can be worth at most
+        if aggregate == "sum":  # a set has to make up for the best possible others
             least -= others + designs.rounding
         return Outcome(solved.sets.tolist(), least, solved.rounding, solved.complete)
 
@@ -416,15 +416,15 @@ def _best_together(
     solved, is_hidden = narrowed.run(deadline, time.monotonic())
     if solved.sets is not None:
         value = counts([designs.form.value(one) for one in solved.sets.tolist()])
-        in_order = best_first(designs.form, np.sort(solved.sets, axis=1))  # not as they were capped
+        in_order = best_first(designs.form, np.sort(solved.sets, axis=1))  # by uncapped value
         solved = replace(solved, sets=in_order, value=value, bound=max(value, solved.bound))
     return replace(solved, complete=False) if is_hidden else solved
 
 
 def _greedily(name: GreedyName, designs: Designs, deadline: float | None) -> Solved:
-    """Return the sets of univariate worth that a greedy search finds, fewer where it stops early.
+    """Return the univariate sets of a greedy search, fewer if it stops early.
 
-    The bound is on the sum of as many sets as are asked for.
+    The bound is on the sum of the number of sets asked for.
     """
     values, asked = designs.form.gains, (designs.k, designs.n_sets, designs.overlap)
     if name == "greedy_depth_search":
@@ -432,7 +432,7 @@ def _greedily(name: GreedyName, designs: Designs, deadline: float | None) -> Sol
     else:
         sets = GREEDY[name](values, *asked)
     value = float(sum(designs.form.value(one) for one in sets.tolist())) if len(sets) else -np.inf
-    # a search that is late before it begins still knows a bound
+    # a search that is late from the start still has a bound
     bound = univariate.best_sum(values, *asked, deadline=time.monotonic()).bound
     return Solved(sets if len(sets) else None, value, max(value, bound), complete=False)
 
@@ -445,7 +445,7 @@ def _each(
     aggregate: Aggregate,
     highest: float,
 ) -> list[FeatureSet]:
-    """Return sets that were found at once, each with what is known of it."""
+    """Return the sets of a simultaneous search, each with its bound and status."""
     if solved.sets is None:
         return []
     sets = list(map(tuple, np.sort(solved.sets, axis=1).tolist()))
@@ -472,7 +472,7 @@ SearchName = Literal[
     "greedy_depth_search",
 ]
 
-_MOST_AT_ONCE = 5_000  # what each two of them share is in memory, some bytes each
+_MOST_AT_ONCE = 5_000  # the overlap of each pair is in memory, some bytes each
 
 
 def find_alternatives(
@@ -488,50 +488,49 @@ def find_alternatives(
     previous: Sequence[Sequence[Feature]] = (),
     time_limit: float | None = None,
 ) -> Alternatives:
-    """Find feature sets that differ from each other, each as good as it can be.
+    """Find diverse feature sets of the highest quality.
 
     Parameters
     ----------
     quality : Univariate, FCBF, MRMR, CFS, Wrapper or MaskedLossQuality
-        What a set is worth, over n features. `chaffinch.qualities` makes them of tables.
+        Quality of a set, over n features. `chaffinch.qualities` computes them from tables.
     k : int in 1..n
-        How many features a set has; for the sequential search also one size for each set.
+        Number of features per set; for the sequential search optionally one size per set.
     n_alternatives : int, at least 0
-        How many sets there are to be besides the first; 1,000,000 at most, and 4,999 but for the
-        sequential search.
+        Number of sets besides the first; at most 1,000,000 for the sequential search and 4,999
+        otherwise.
     tau : float, above 0 and at most 1
-        How far apart each two sets are at least; 1: they share nothing. With Dice and sets of
-        one size, the share of features in which they differ.
+        Least dissimilarity of any two sets; 1 for disjoint sets. With Dice and sets of one size,
+        the share of features in which they differ.
     dissimilarity : "dice" or "jaccard"
-        What `tau` is measured by.
+        Measure for `tau`.
     search : str
-        ``"sequential"``: one set at a time, each the best beside all before it;
+        ``"sequential"``: one set at a time, each the best given all before it;
         ``"simultaneous"``: all at once, for `Univariate`, `FCBF` and `MRMR`;
-        ``"greedy_replacement"``, ``"greedy_balancing"``, ``"greedy_depth_search"``: quick, for
-        `Univariate` without constraints and previous sets, and never the proven best. One that is
-        stuck before it has all sets proves nothing: the status is then ``"not_solved"``.
+        ``"greedy_replacement"``, ``"greedy_balancing"``, ``"greedy_depth_search"``: fast
+        heuristics without a proof, for `Univariate` without constraints and previous sets. One that
+        stops before it has all sets has the status ``"not_solved"``.
     aggregate : "sum" or "min", optional
-        For the simultaneous search: what is to be greatest of the sets' qualities, their sum,
-        which is the default, or the smallest.
+        Objective of the simultaneous search: the sum of the sets' qualities (default), or the
+        smallest.
     constraints : Constraints, optional
-        What every set must obey.
+        Constraints on every set.
     previous : sequence of sequences of int or str
         Sets, of any size, that all new ones must differ from as well.
     time_limit : float, above 0, optional
-        In seconds, for all of it. When it is over the best sets so far come back, with a bound on
-        what is better than they are. One by one, sets that take a moment are found for a quarter
-        of a second more, the first in any case. Compiling, which takes up to a minute the first
-        time after an installation, is done before the clock starts, but for what few searches
-        need. A simultaneous search ends before it, with its bound, where a proof takes more sets
-        than memory should hold.
+        In seconds, for the whole search. After it the best sets so far are returned, with a bound.
+        The sequential search continues for a quarter of a second if sets take a moment each, and
+        always finds the first. Compilation, up to a minute at the first call after an
+        installation, is done before the time starts, except for a few rarely used kernels. A
+        simultaneous search ends early, with its bound, if a proof needs too many sets in memory.
 
     Returns
     -------
     Alternatives
-        A sequence of `FeatureSet`, fewer where there are no more. Equal calls give equal sets. Of
-        sets that are proven best one at a time, and worth the same but for rounding, the first as
-        a word of sorted indices is taken; any, where k times the features that matter is above
-        2**28.
+        A sequence of `FeatureSet`, shorter if there are no more sets. Equal calls give equal sets.
+        Among proven best sets of the sequential search, equal up to rounding, the
+        lexicographically first is returned; any of them, if k times the number of relevant
+        features is above 2**28.
 
     Raises
     ------
@@ -577,22 +576,22 @@ def alternatives_one_by_one(
     previous: Sequence[Sequence[Feature]] = (),
     time_limit: float | None = None,
 ) -> Iterator[FeatureSet]:
-    """Yield feature sets one at a time, for as long as they are asked for.
+    """Yield feature sets one at a time, as long as there are more.
 
     Parameters
     ----------
     quality, k, tau, dissimilarity, constraints, previous
         See `find_alternatives`; the sets are the same.
     n_alternatives : int, at least 0, optional
-        By default there is no end while there is another set.
+        By default unlimited.
     time_limit : float, above 0, optional
-        In seconds, for all searches; what is done between them does not count.
+        In seconds, for all searches; time between them does not count.
 
     Returns
     -------
     iterator of FeatureSet
-        The last one is empty where there is no further set, or none was found in time; its status
-        says which.
+        The last one is empty if there is no further set, or none was found in time; see its
+        status.
 
     Raises
     ------
@@ -617,7 +616,7 @@ def alternatives_one_by_one(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked for, checked."""
+    """Checked arguments of a search."""
 
     quality: Quality
     apart: Apart
@@ -636,7 +635,7 @@ class _Asked:
         previous: Sequence[Sequence[Feature]],
         time_limit: float | None,
     ) -> _Asked:
-        """Refuse what is out of range with ValueError."""
+        """Check the arguments; ValueError if one is out of range."""
         if not isinstance(quality, Quality):
             raise ValueError(
                 "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is a "
@@ -658,15 +657,15 @@ class _Asked:
         rules, each = constraints or Constraints(), sorted(set(sizes))
         for size in each:
             if not 1 <= size <= n:
-                told = in_short(size)
-                raise ValueError(f"k must be in 1..{n}, the number of features, but is {told}")
+                shown = in_short(size)
+                raise ValueError(f"k must be in 1..{n}, the number of features, but is {shown}")
         for size in each:
             checked = rules.checked(n, size, len(sizes), quality.names)
         given = tuple(indices_of(one, n, quality.names, "each set of previous") for one in previous)
         return cls(quality, Apart(tau, dissimilarity), checked, given, time_limit)
 
     def sets(self, sizes: Iterable[int]) -> Iterator[FeatureSet]:
-        """Yield one set after the other."""
+        """Yield the sets of a sequential search."""
         if self.time_limit is not None:
             make_ready(self.quality, find_alternatives, has_rules=False, search="sequential")
         return one_by_one(
@@ -681,7 +680,7 @@ class _Asked:
     def at_once(
         self, sizes: Sequence[int], search: AtOnceName, aggregate: Aggregate
     ) -> Alternatives:
-        """Return all sets as one search finds them; ValueError if it does not suit."""
+        """Return the sets of a simultaneous search; ValueError if it is not supported."""
         if len(sizes) > _MOST_AT_ONCE:
             raise ValueError(
                 f"n_alternatives must be at most {_MOST_AT_ONCE - 1} if search is {search} but is "
@@ -718,7 +717,7 @@ class _Asked:
 
 
 def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:
-    """Return sets that were found one by one, without a last one that is not there."""
+    """Return the sets of a sequential search, without a final empty one."""
     there = tuple(one for one in sets if len(one))
     return Alternatives(
         sets=there,

@@ -1,4 +1,4 @@
-"""Several feature sets in one pass over the features: fast, not always best.
+"""Several feature sets in one pass over the features: fast heuristics.
 
 Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3,
 for univariate qualities: a set is worth the sum of its features' values.
@@ -11,8 +11,8 @@ Algorithm 3, Greedy Balancing        `greedy_balancing`
 Algorithm 4, Greedy Depth Search     `greedy_depth_search`
 ===================================  =======================
 
-The paper's floor((1 - tau) k) is here `largest_overlap`, so that any dissimilarity will do. Of
-equal values the lowest index comes first; of equal sums, the set that was begun first.
+The paper's floor((1 - tau) k) is `largest_overlap` here, so that any dissimilarity can be used.
+Ties of values go to the lowest index; ties of sums, to the set that was begun first.
 """
 
 from __future__ import annotations
@@ -33,24 +33,23 @@ _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 16_384  # at a place or a set: some millisec
 
 
 def greedy_replacement(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
-    """Keep the best features in every set, and fill each up with the best that no other has.
+    """Keep the best features in every set, and fill each up with the best unused ones.
 
     Parameters
     ----------
     values : ndarray, shape (n,)
-        What each feature is worth; any sign.
+        Feature values; any sign.
     k : int in 1..n
-        The size of the sets.
+        Size of the sets.
     n_sets : int, at least 1
-        m, how many are asked for.
+        m, number of sets.
     largest_overlap : int in 0..k
-        K, how many features two of them may share.
+        K, largest number of features that two sets share.
 
     Returns
     -------
     ndarray of int32, shape (m', k)
-        Sorted indices, one set a row, the first the best k. m' < m where there are too few
-        features for m.
+        Sorted indices, one set per row, the first the best k. m' < m if there are too few features.
 
     Raises
     ------
@@ -68,14 +67,14 @@ def greedy_replacement(values: Floats, k: int, n_sets: int, largest_overlap: int
 
 
 def greedy_balancing(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
-    """Share out the features of Greedy Replacement so that the sets are worth about the same.
+    """Distribute the features of Greedy Replacement so that the sets have similar values.
 
-    Best feature first, each goes to the set that is worth least so far and still has room.
+    In order of value, each feature goes to the set of the lowest value that still has room.
 
     Returns
     -------
     ndarray of int32, shape (m, k), or (0, k)
-        None at all where there are too few features for m.
+        Empty if there are too few features for m sets.
 
     See Also
     --------
@@ -135,17 +134,17 @@ def greedy_depth_search(
 
 
 def best_first(values: Floats) -> NDArray[np.int64]:
-    """Return the features by value, the highest first, of equals the lowest index first."""
+    """Return the features by descending value; ties go to the lowest index."""
     return np.argsort(-np.asarray(values, dtype=np.float64), kind="stable")
 
 
 def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
-    """Refuse what is no question for univariate sets.
+    """Check the arguments of a search for univariate sets.
 
     Raises
     ------
     ValueError
-        If an argument is outside its range; one line that says which.
+        If an argument is outside its range.
     """
     if np.ndim(values) != 1 or not np.isfinite(values).all():
         raise ValueError("values must be one finite number per feature")
@@ -162,9 +161,9 @@ def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
 def _in_depth(
     n: int, k: int, largest_overlap: int, deadline: float | None
 ) -> Iterator[tuple[int, ...]]:
-    """Go through all sets of k places as words, and pass on what differs enough from all before.
+    """Visit all sets of k places in lexicographic order, and yield those different enough.
 
-    What begins like a set that shares too much already is passed over, which changes nothing.
+    Prefixes that already share too much with a set are skipped, which changes nothing.
     """
     found: list[int] = []  # as bits
     prefix: list[int] = []

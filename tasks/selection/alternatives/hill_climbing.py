@@ -1,4 +1,4 @@
-"""Qualities that only a call can tell: hill climbing by swaps.
+"""Qualities defined by a function: hill climbing by swaps.
 
 Bach, arXiv 2307.11607v3, section 3.3.2, Algorithm 1 ("Greedy Wrapper"), for one set at a time.
 
@@ -10,9 +10,9 @@ the nearest set that allows a swap,    `_swapped`
 eq 15-16
 =====================================  =================
 
-Departs: the first set is the first as a word of sorted indices, or the best by `start`, where the
-paper takes what its solver comes up with; of sets that are equally near, the first as a word is
-taken. A set is scored once, whatever is searched for afterwards. What is found has no bound.
+Deviations: the first set is the lexicographically first one, or the best by `start`, where the
+paper takes the result of its solver; ties of distance go to the lexicographically first set. A set
+is scored once, over all searches. Results have no bound.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _MOST_STEPS = 1000  # the paper's
 
 
 class Wrapper:
-    """A quality that is told by a call, such as the score of a model fitted on the set.
+    """A quality defined by a function, such as the score of a model fitted on the set.
 
     Parameters
     ----------
     score : callable
-        From sorted indices, a tuple of int, to what the set is worth; higher is better, and -inf
-        is for a set that is not to be there. Each set is asked about once.
+        Maps sorted indices, a tuple of int, to the quality; higher is better, and -inf excludes a
+        set. Called once per set.
     n_features : int
-        n, how many features there are.
+        n, number of features.
     names : sequence of str, length n, optional
     start : array of float, shape (n,), optional
-        The climb starts from the best set by these values, such as the features' importances.
+        The climb starts from the best set by these values, such as feature importances.
     max_steps : int, at least 1
-        How many swaps are tried for one set, the first included.
+        Largest number of swaps tried for one set, including the first set.
 
     Raises
     ------
@@ -76,11 +76,11 @@ class Wrapper:
     ) -> None:
         if not callable(score):
             raise ValueError(f"score must be a function of a set's indices but is {score!r}")
-        for said, number in (("n_features", n_features), ("max_steps", max_steps)):
+        for name, number in (("n_features", n_features), ("max_steps", max_steps)):
             if not is_whole(number):
-                raise ValueError(f"{said} must be a whole number but is {number!r}")
+                raise ValueError(f"{name} must be a whole number but is {number!r}")
             if number < 1:
-                raise ValueError(f"{said} must be at least 1 but is {number}")
+                raise ValueError(f"{name} must be at least 1 but is {number}")
         self.n_features = n_features = int(n_features)
         self.names = check_names(names, n_features)
         self.max_steps = int(max_steps)
@@ -91,12 +91,12 @@ class Wrapper:
             raise ValueError(f"start must be {n_features} numbers but is {len(self._start)}")
 
     def value(self, features: Collection[int]) -> float:
-        """Return what a set of indices is worth.
+        """Return the quality of a set of indices.
 
         Raises
         ------
         ValueError
-            If the score is no number, or too large a one.
+            If the score is not a number, or too large.
         """
         indices = tuple(sorted(features))
         if indices not in self._known:
@@ -111,9 +111,9 @@ class Wrapper:
         constraints: Constraints,
         deadline: float | None = None,
     ) -> Found:
-        """Return a set of k features that no swap makes better, or that was found in time.
+        """Return a set of k features that no swap improves, or the best found in time.
 
-        None, without a proof, where each set that it came to is worth -inf.
+        None, without a proof, if all sets visited have a quality of -inf.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Wrapper:
         limits: Limits,
         constraints: Constraints,
     ) -> tuple[int, ...] | None:
-        """Return the nearest set with both features of a swap turned round; None if none may."""
+        """Return the nearest set after a swap of two features; None if none is allowed."""
         added = [feature for feature in swap if feature not in best]
         removed = [feature for feature in swap if feature in best]
         if set(added) & set(constraints.excluded) or set(removed) & set(constraints.included):
@@ -178,15 +178,14 @@ def _as_worth(score: object, indices: tuple[int, ...]) -> float:
 
 
 class MaskedLossQuality(Wrapper):
-    """The quality of a set is less the loss of a trained model with all other features masked.
+    """Quality of a set: the negative loss of a trained model with all other features masked.
 
     The model is never trained again.
 
     Parameters
     ----------
     masked_loss : MaskedLoss
-        An engine over n features, such as `chaffinch.masked_loss` returns; its own mask is not
-        looked at.
+        An engine over n features, such as `chaffinch.masked_loss` returns; its own mask is ignored.
     names, max_steps
         See `Wrapper`.
     """

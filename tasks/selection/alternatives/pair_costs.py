@@ -1,22 +1,22 @@
-"""What of the pair costs is convex, so that sets are bounded by more than pairs at their cheapest.
+"""Convex part of the pair costs, for tighter bounds than those from the cheapest pairs.
 
-To count each pair of a set at the cheapest that either of its features has is a weak bound where
-features are alike: the cheapest partners of a feature are not cheap with each other. With a matrix
+Counting each pair at the cheapest of either of its features is a weak bound for similar features:
+the cheapest partners of a feature are not cheap with each other. With a matrix
 Q, and the rest R = costs - 2 Q, the sum of the pair costs of a set T of t features is
 
     T'QT - sum over T of Q_jj + sum over pairs of T of R_ij,
 
-and if d'Qd >= 0 for every d that sums to 0, the first term lies above its tangents among all
-weights that sum to t. That is so for any such Q, whatever the gains are, and whatever is added to
-the pair costs. The best Q is that of the dual of a semidefinite program (Billionnet, Elloumi and
+and if d'Qd >= 0 for every d that sums to 0, the first term lies above its tangents for all weights
+that sum to t. This holds for any such Q, any gains, and any added pair costs. The best Q is that of
+the dual of a semidefinite program (Billionnet, Elloumi and
 Plateau 2009; with entries at least 0, Burer 2009): over Y, a matrix of n + 1 rows,
 
     most of  gains'y - 1/2 costs . Y[1:, 1:],  y = Y[0, 1:] = diagonal of Y[1:, 1:],  Y[0, 0] = 1,
     sum of y = k,  Y (k, -1, ..., -1)' = 0,  0 <= Y <= 1,  Y positive semidefinite.
 
-It is solved by alternating directions between matrices that are semidefinite and those that have
-the rest (Oliveira, Wolkowicz and Xu 2018). Each step is the eigenvalues of one matrix, and each
-has a Q; more steps make it a better one.
+It is solved by alternating directions between positive semidefinite matrices and those that satisfy
+the other constraints (Oliveira, Wolkowicz and Xu 2018). Each step takes one eigendecomposition and
+gives a Q; more steps give a better one.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 @dataclass
 class _Directions:
-    """Two matrices that are to be one, and the multipliers of their difference."""
+    """Two matrices that are to become equal, and the multipliers of their difference."""
 
     entries: Floats
     multipliers: Floats
 
 
 class Convexity:
-    """What searches have found out of some pair costs, better and better the longer they take.
+    """Convex part of some pair costs, improved by successive searches.
 
     Attributes
     ----------
     work : float
-        How much has been done in searches since the part was last made better.
+        Work of searches since the part was last improved.
     patience : float
-        How much a search may do before the part is tried.
+        Work of a search before it tries the part.
     is_quicker : bool
-        Whether the last search that tried it came to its end with it.
+        Whether the last search that tried the part finished with it.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Convexity:
         self._directions: _Directions | None = None
 
     def part(self, features: Integers) -> Floats | None:
-        """Return Q of some features, in order; None if it is not known."""
+        """Return Q of some features, in order; None if it is unknown."""
         places = np.searchsorted(self._features, features)
         if not len(self._features) or places.max() == len(self._features):
             return None
@@ -81,7 +81,7 @@ class Convexity:
     def improve(
         self, features: Integers, gains: Floats, costs: Floats, k: int, deadline: float | None
     ) -> None:
-        """Find a better part for sets of k that are worth their gains less their pair costs.
+        """Improve the part for sets of size k.
 
         Parameters
         ----------
@@ -101,14 +101,14 @@ class Convexity:
         scale = float(np.abs(target).max()) or 1.0
         if self._directions is None or not np.array_equal(features, self._features):
             self._directions = _first(len(gains), k)
-        with threadpool_limits(limits=1):  # one result, however many threads there are
+        with threadpool_limits(limits=1):  # the result must not depend on the number of threads
             part = _steps(target / scale, is_allowed, k, self._directions, deadline)
             self._part = _made_convex(scale * part)
         self._features, self.work = features, 0.0
 
 
 def _first(n: int, k: int) -> _Directions:
-    """Return the mean of all sets, and no multipliers."""
+    """Return the mean of all sets, and zero multipliers."""
     entries = np.full((n + 1, n + 1), k * (k - 1) / (n * (n - 1)))
     entries[0, :] = entries[:, 0] = k / n
     np.fill_diagonal(entries, k / n)
@@ -119,7 +119,7 @@ def _first(n: int, k: int) -> _Directions:
 def _steps(
     target: Floats, is_allowed: Mask, k: int, at: _Directions, deadline: float | None
 ) -> Floats:
-    """Take some steps; return the Q of the last."""
+    """Take some steps; return the last Q."""
     n = len(target) - 1
     normal = np.concatenate([[k], -np.ones(n)]) / np.sqrt(k * k + n)
     for _ in range(_STEPS):
@@ -144,7 +144,7 @@ def _steps(
 
 
 def _within(matrix: Floats, normal: Floats) -> Floats:
-    """Return a symmetric matrix where what is along a unit vector is taken out."""
+    """Return a symmetric matrix projected on the complement of a unit vector."""
     along = matrix @ normal
     across = np.outer(normal, along - (normal @ along) / 2 * normal)
     within: Floats = matrix - across - across.T
@@ -152,7 +152,7 @@ def _within(matrix: Floats, normal: Floats) -> Floats:
 
 
 def _summing_to(k: int, weights: Floats) -> Floats:
-    """Return the weights in 0..1 that sum to k and are nearest to some."""
+    """Return the projection of weights on those in 0..1 that sum to k."""
     low, high = float(weights.min()) - 1, float(weights.max())
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -164,7 +164,7 @@ def _summing_to(k: int, weights: Floats) -> Floats:
 
 
 def _made_convex(matrix: Floats) -> Floats:
-    """Return a matrix with so much on its diagonal that it is convex where weights sum to 0."""
+    """Return a matrix with its diagonal raised until it is convex where weights sum to 0."""
     matrix = (matrix + matrix.T) / 2
     n = len(matrix)
     lowest = float(np.linalg.eigvalsh(_within(matrix, np.full(n, 1 / np.sqrt(n))))[0])
@@ -174,19 +174,19 @@ def _made_convex(matrix: Floats) -> Floats:
 
 # The smallest pair costs of each feature, in order, compiled.
 #
-# A sample of a row says how large the ones that are sought are at most; should it say too little,
-# all of the row are taken. They are shared out to buckets of equal width, as many as they are, and
-# each bucket is sorted. So a row is read twice, and what is beyond those is little.
+# A sample of a row gives an upper limit of the values sought; if it is too low, the whole row is
+# used. They are distributed to as many buckets of equal width, and each bucket is sorted. So a row
+# is read twice, with little other work.
 
 _SAMPLE = 64
-_DEVIATIONS = 3.0  # of a sample; where it says too little, a row is read again
-_MANY = 2  # times what is sought: many are equal
+_DEVIATIONS = 3.0  # of a sample; if its limit is too low, a row is read again
+_MANY = 2  # times the number sought: many are equal
 _FEW = 32  # up to here it is quicker to insert than to merge
 
 
 @compiled
 def _ceiling(row: Any, most: int, sample: Any) -> float:
-    """Return a number that probably as many of a row do not exceed, and few more; or inf."""
+    """Return a limit that about `most` of a row, rather more than fewer, do not exceed; or inf."""
     step = max(1, len(row) // len(sample))
     size = min(len(sample), len(row) // step)
     expected = size * most / len(row)
@@ -211,10 +211,10 @@ def _ceiling(row: Any, most: int, sample: Any) -> float:
 
 @compiled
 def _up_to(row: Any, itself: int, ceiling: float, places: Any) -> int:
-    """Write what does not exceed a ceiling, and return how many there are."""
+    """Write the places of values up to a limit, and return their number."""
     n = 0
     for j in range(itself):
-        places[n] = j  # without a branch: which these are is not to be foreseen
+        places[n] = j  # branchless: the outcome is unpredictable
         n += row[j] <= ceiling
     for j in range(itself + 1, len(row)):
         places[n] = j
@@ -224,7 +224,7 @@ def _up_to(row: Any, itself: int, ceiling: float, places: Any) -> int:
 
 @compiled
 def _without_most_equals(row: Any, ceiling: float, most: int, places: Any, n: int) -> int:
-    """Leave out what reaches a ceiling but for the first `most`; return how many are left."""
+    """Drop values equal to a limit but for the first `most`; return the number left."""
     kept, n_equal = 0, 0
     for i in range(n):
         is_equal = row[places[i]] == ceiling
@@ -236,9 +236,9 @@ def _without_most_equals(row: Any, ceiling: float, most: int, places: Any, n: in
 
 @compiled
 def _share_out(numbers: Any, most: int, of: Any, ends: Any, order: Any) -> int:
-    """Write the places of numbers bucket by bucket, and where each ends, as far as they matter.
+    """Write the places of numbers bucket by bucket, and the relevant bucket ends.
 
-    Returns how many buckets these are. What is infinite has the last one.
+    Returns the number of these buckets. Infinite values are in the last one.
     """
     n, lowest, highest = len(numbers), np.inf, -np.inf
     for number in numbers:
@@ -267,13 +267,13 @@ def _share_out(numbers: Any, most: int, of: Any, ends: Any, order: Any) -> int:
 
 @compiled
 def _sort(numbers: Any, order: Any, ends: Any) -> None:
-    """Sort places by their numbers in each bucket, those of equal ones as they are."""
+    """Sort places by their numbers in each bucket; stable."""
     first = 0
     for end in ends:
         if end - first > _FEW:
             order[first:end] = order[first:end][stable_order(numbers[order[first:end]])]
         first = end
-    for i in range(1, first):  # nothing leaves its bucket
+    for i in range(1, first):  # entries stay in their bucket
         at, place = order[i], i
         while place > 0 and numbers[order[place - 1]] > numbers[at]:
             order[place] = order[place - 1]
@@ -283,14 +283,14 @@ def _sort(numbers: Any, order: Any, ends: Any) -> None:
 
 @compiled
 def nearest_of(costs: Floats, most: int) -> NDArray[np.int64]:
-    """Return the `most` others of the smallest pair costs with each, the smallest first.
+    """Return the `most` features of the smallest pair costs with each, the smallest first.
 
-    Of equal ones the first comes first. No copy of the table is made.
+    Ties go to the first. The table is not copied.
 
     Parameters
     ----------
     costs : ndarray, shape (n, n)
-        inf where two must not be together; what is on the diagonal does not matter.
+        inf where two must not be together; the diagonal is ignored.
     most : int in 0..n - 1
 
     Returns
@@ -321,13 +321,13 @@ def nearest_of(costs: Floats, most: int) -> NDArray[np.int64]:
 
 @compiled
 def half_sums(costs: Floats, nearest: NDArray[np.int64], k: int) -> Floats:
-    """Return half the sum of the t smallest pair costs of each for t < k, shape (n, k).
+    """Return half the sum of the t smallest pair costs of each feature, t < k, shape (n, k).
 
     Parameters
     ----------
     costs : ndarray, shape (n, n)
     nearest : ndarray of int64, shape (n, l), l >= k - 1
-        As of `nearest_of`.
+        From `nearest_of`.
     k : int, at least 1
     """
     halves = np.zeros((len(costs), k))
@@ -339,7 +339,7 @@ def half_sums(costs: Floats, nearest: NDArray[np.int64], k: int) -> Floats:
     return halves
 
 
-_NEIGHBOURS = 64  # that are looked through for those that are left, and then all that are
+_NEIGHBOURS = 64  # searched for the remaining features before all others
 
 
 class Nearest(NamedTuple):
@@ -348,7 +348,7 @@ class Nearest(NamedTuple):
     Attributes
     ----------
     neighbours : ndarray of int64, shape (n, l)
-        The others of the smallest pair costs with each, the smallest first.
+        Features of the smallest pair costs with each, the smallest first.
     halves : ndarray, shape (n, k)
         Half the sum of the t smallest.
     """
@@ -372,7 +372,7 @@ class PairTable:
 
     @cached_property
     def largest(self) -> float:
-        """The largest finite one in absolute value, 0 of none."""
+        """Largest finite absolute cost, 0 if there is none."""
         if self.has_conflicts:
             return largest_size(self.costs)
         return max(self._highest, -float(self.costs.min(initial=0.0)))
@@ -388,7 +388,7 @@ class PairTable:
 
     @cached_property
     def least(self) -> float:
-        """The smallest of two features, inf of none."""
+        """Smallest pair cost, inf if there is none."""
         n = len(self.costs)
         if n < 2:
             return math.inf
@@ -397,18 +397,18 @@ class PairTable:
         return float(off_diagonal.min())
 
     def nearest(self, k: int) -> Nearest:
-        """Return the smallest ones of each feature, as many as sets of k ask for."""
+        """Return the smallest costs of each feature, as many as sets of k need."""
         if self._nearest is None or self._nearest.halves.shape[1] != k:
-            self._nearest = None  # before there are two
+            self._nearest = None  # free the old one first
             n_neighbours = min(len(self.costs) - 1, k + _NEIGHBOURS) if k > 1 else 0
             neighbours = nearest_of(self.costs, n_neighbours)
             self._nearest = Nearest(neighbours, half_sums(self.costs, neighbours, k))
         return self._nearest
 
     def roughly(self, k: int) -> Nearest:
-        """Return the same if it is known, or sums that are no larger, and no neighbours.
+        """Return the same if known, or else smaller sums, and no neighbours.
 
-        For these the table is looked at once: that much time there is, however late it may be.
+        This takes one pass through the table, regardless of the deadline.
         """
         if self._nearest is not None and self._nearest.halves.shape[1] == k:
             return self._nearest
@@ -419,7 +419,7 @@ class PairTable:
 
 
 class PairTables:
-    """The table of all features, and that of those which were asked for last."""
+    """The table of all features, and the last one of a subset."""
 
     def __init__(self) -> None:
         self._of: Floats | None = None
@@ -428,7 +428,7 @@ class PairTables:
         self._features = np.empty(0, dtype=np.int64)
 
     def whole(self, costs: Floats) -> PairTable:
-        """Return the table of pair costs, shape (n, n), which is kept while these are the same."""
+        """Return the table of pair costs, shape (n, n), cached for the same array."""
         if self._whole is None or self._of is not costs:
             self._of, self._whole, self._part = costs, PairTable(costs), None
         return self._whole
@@ -439,7 +439,7 @@ class PairTables:
         if len(features) == len(costs):
             return whole
         if self._part is None or not np.array_equal(features, self._features):
-            self._part = None  # before there are two
+            self._part = None  # free the old one first
             self._part = PairTable(whole.costs[np.ix_(features, features)])
             self._features = features
         return self._part

@@ -1,4 +1,4 @@
-"""What a feature set is worth, by numbers that are known beforehand.
+"""Quality of a feature set, from known numbers.
 
 Bach, arXiv 2307.11607v3, sections 3.3.1 and A.2; n features, sets S of k of them.
 
@@ -11,8 +11,8 @@ mean of q(j, y) less mean of q(i, j) over i != j, eq 13-14 (mRMR)     `MRMR`
 sum of q(j, y) / sqrt(k + sum of q(i, j) over i != j), eq 20 (CFS)    `CFS`
 ====================================================================  ============
 
-The matrix of q(i, j) need not be symmetric: both directions of a pair count. Its diagonal does not.
-A quality is judged on other rows by a second one that is made of them: `held_out.value(indices)`.
+The matrix of q(i, j) may be asymmetric: both directions of a pair count. Its diagonal is ignored.
+To judge a set on other rows, compute a second quality from them: `held_out.value(indices)`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
 @dataclass(frozen=True)
 class Form:
-    """A quality with the size of sets fixed: sum of gains less sum of pair costs.
+    """A quality for a fixed size of sets: sum of gains minus sum of pair costs.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class Form:
     pair_costs : ndarray of float64, shape (n, n), or None
         Symmetric with a zero diagonal; inf where two features must not be together.
     convexity : Convexity
-        What searches have found out of these pair costs, with or without some that are added.
+        Convex part of these pair costs, shared by searches.
     tables : PairTables
-        What was found out of these pair costs by reading all of them.
+        Cached tables of these pair costs.
     """
 
     gains: Floats
@@ -67,7 +67,7 @@ class Form:
         return self.tables.among(self.pair_costs, features)
 
     def value(self, features: Collection[int]) -> float:
-        """Return what a set of indices is worth, rounded once; -inf if two are in conflict."""
+        """Return the value of a set of indices, rounded once; -inf if two are in conflict."""
         chosen = sorted(features)
         terms = self.gains[chosen].tolist()
         if self.pair_costs is not None:
@@ -78,27 +78,27 @@ class Form:
 
 @runtime_checkable
 class Quality(Protocol):
-    """What a search needs to know of a quality: higher is better.
+    """Interface of a quality: higher is better.
 
     Attributes
     ----------
     names : tuple of str, length n, or None
     n_features : int
-        n, how many features there are.
+        n, number of features.
     """
 
     @property
     def names(self) -> Sequence[str] | None:
-        """See above."""
+        """Names of the features, or None."""
         ...
 
     @property
     def n_features(self) -> int:
-        """See above."""
+        """n, number of features."""
         ...
 
     def value(self, features: Collection[int]) -> float:
-        """Return what a set of indices is worth."""
+        """Return the quality of a set of indices."""
         ...
 
 
@@ -112,7 +112,7 @@ class QualityWithForm(Quality, Protocol):
 
 
 class Univariate:
-    """Each feature is worth something by itself, whatever else is in the set.
+    """The sum of the features' values.
 
     Parameters
     ----------
@@ -132,20 +132,20 @@ class Univariate:
 
     @property
     def n_features(self) -> int:
-        """n, how many features there are."""
+        """n, number of features."""
         return len(self.values)
 
     def form(self, k: int) -> Form:
-        """Return the form, which is the same for every size."""
+        """Return the form, equal for every size."""
         return Form(self.values)
 
     def value(self, features: Collection[int]) -> float:
-        """Return what a set of indices is worth."""
+        """Return the quality of a set of indices."""
         return self.form(len(features)).value(features)
 
 
 class _OfPairs:
-    """A relevance of each feature, and a redundancy of each pair."""
+    """Relevance of each feature, and redundancy of each pair."""
 
     def __init__(
         self, relevance: ArrayLike, redundancy: ArrayLike, names: Sequence[str] | None = None
@@ -167,14 +167,14 @@ class _OfPairs:
 
     @property
     def n_features(self) -> int:
-        """n, how many features there are."""
+        """n, number of features."""
         return len(self.relevance)
 
 
 class FCBF(_OfPairs):
-    """The sum of relevances, of features none of which makes another redundant.
+    """The sum of relevances of features, none of which makes another redundant.
 
-    Two features are in conflict where q(i, y) <= q(j, i) one way round or the other.
+    Two features are in conflict if q(i, y) <= q(j, i) in either direction.
 
     Parameters
     ----------
@@ -191,19 +191,19 @@ class FCBF(_OfPairs):
     """
 
     def form(self, k: int) -> Form:
-        """Return the form, which is the same for every size."""
+        """Return the form, equal for every size."""
         is_redundant = self.relevance <= self.redundancy  # row j, column i: q(i, y) <= q(j, i)
         costs = np.where(is_redundant | is_redundant.T, math.inf, 0.0)
         np.fill_diagonal(costs, 0.0)
         return Form(self.relevance, costs)
 
     def value(self, features: Collection[int]) -> float:
-        """Return what a set of indices is worth; -inf where two are in conflict."""
+        """Return the quality of a set of indices; -inf if two are in conflict."""
         return self.form(len(features)).value(features)
 
 
 class MRMR(_OfPairs):
-    """The mean relevance of a set less the mean redundancy of its pairs.
+    """The mean relevance of a set minus the mean redundancy of its pairs.
 
     Parameters
     ----------
@@ -221,11 +221,11 @@ class MRMR(_OfPairs):
         if k < 2:
             return Form(self.relevance)
         of_pairs = self.redundancy + self.redundancy.T
-        of_pairs /= k * (k - 1)  # in place: a second table takes as long again
+        of_pairs /= k * (k - 1)  # in place: a second table would double the time
         return Form(self.relevance / k, of_pairs)
 
     def value(self, features: Collection[int]) -> float:
-        """Return what a set of indices is worth."""
+        """Return the quality of a set of indices."""
         return self.form(len(features)).value(features)
 
 
@@ -247,15 +247,15 @@ class CFS(_OfPairs):
         self, relevance: ArrayLike, redundancy: ArrayLike, names: Sequence[str] | None = None
     ) -> None:
         super().__init__(relevance, redundancy, names)
-        for said, numbers in (("relevance", self.relevance), ("redundancy", self.redundancy)):
+        for name, numbers in (("relevance", self.relevance), ("redundancy", self.redundancy)):
             if (numbers < 0).any():
                 raise ValueError(
-                    f"the {said} of CFS must be at least 0 but is {numbers.min()}; "
+                    f"the {name} of CFS must be at least 0 but is {numbers.min()}; "
                     "take absolute correlations"
                 )
 
     def parts(self, features: Collection[int]) -> tuple[float, float]:
-        """Return sum of relevances, and size + sum of redundancies both ways, of a set."""
+        """Return the sum of relevances, and size + sum of redundancies both ways, of a set."""
         chosen = sorted(features)
         among = self.redundancy[np.ix_(chosen, chosen)]
         return (
@@ -264,13 +264,13 @@ class CFS(_OfPairs):
         )
 
     def value(self, features: Collection[int]) -> float:
-        """Return what a set of indices is worth; 0 for no features."""
+        """Return the quality of a set of indices; 0 for no features."""
         relevance, spread = self.parts(features)
         return relevance / math.sqrt(spread) if spread else 0.0
 
 
 def worths(form: Form, sets: NDArray[np.integer]) -> Floats:
-    """Return what each of many sets is worth, shape (N,), but for rounding.
+    """Return the values of many sets, shape (N,), up to rounding.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a search for alternatives gives back."""
+"""Results of a search for alternatives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Aggregate = Literal["sum", "min"]
 
 @dataclass(frozen=True)
 class Solved:
-    """What a simultaneous search has found.
+    """Result of a simultaneous search.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class Solved:
     value : float
         Their sum, or the smallest; -inf without sets.
     bound : float
-        No such sets are worth more; -inf if there are none.
+        Upper bound on `value` of any sets; -inf if there are none.
     complete : bool
-        Whether the search came to its end, so that these are best, or there are none.
+        Whether the search is finished, so that these are best, or there are none.
     rounding : float
-        By how much others may be better all the same.
+        Possible error of `value` and `bound` by rounding.
     """
 
     sets: NDArray[np.integer] | None
@@ -60,22 +60,21 @@ class FeatureSet:
     Attributes
     ----------
     features : tuple of str, or of int
-        Names in the table's order; indices where the quality has no names. Empty for a set that
-        is not there, infeasible or not solved.
+        Names in the table's order; indices if the quality has no names. Empty for a missing set,
+        infeasible or not solved.
     indices : tuple of int
         Sorted.
     quality : float
-        What it is worth; -inf for a set that is not there.
+        -inf for a missing set.
     bound : float
-        Nothing in its place is worth more: given the sets before it, where they are searched for
-        one by one; given all others, where they are found at once, by whatever is less: what no
-        set can be worth, or what the bound of all leaves. inf where nothing is known.
+        Upper bound on the quality of any set in its place: given the sets before it, for a
+        sequential search; given all others, for a simultaneous one, the smaller of the bound on any
+        set and what the overall bound leaves. inf if unknown.
     status : "optimal", "feasible", "infeasible" or "not_solved"
-        The best there is in its place, but for a billionth at most that rounding may hide; a set,
-        with a bound; proven that there is none; none found, and not proven that there is none:
-        time was over, or a search without proofs got stuck.
+        The best in its place, up to 1e-9 that rounding may hide; a set with a bound; proven that
+        there is none; none found without a proof, because time was over or a heuristic got stuck.
     seconds : float
-        How long it was searched for; for sets found at once, all of them.
+        Search time; for a simultaneous search, that of all sets.
     """
 
     features: tuple[str, ...] | tuple[int, ...]
@@ -90,37 +89,35 @@ class FeatureSet:
 
     @property
     def gap(self) -> float:
-        """How much better it might be, as a share of its quality; 0 if it is optimal."""
+        """Possible improvement as a share of the quality; 0 if it is optimal."""
         return relative_gap(self.quality, self.bound)
 
 
 @dataclass(frozen=True)
 class Alternatives(Sequence[FeatureSet]):
-    """Feature sets, each different enough from all others: a sequence of `FeatureSet`.
+    """Diverse feature sets: a sequence of `FeatureSet`.
 
     Attributes
     ----------
     sets : tuple of FeatureSet
-        In the order in which they were found, or from the best to the worst if all at once.
+        In the order found; from best to worst for a simultaneous search.
     total : float
         The sum of their qualities, or the smallest; -inf without sets.
     bound : float
-        No sets of this search are worth more; sets that were searched for one by one, each given
-        those before it. inf where nothing is known.
+        Upper bound on `total`; for a sequential search, each set given those before it. inf if
+        unknown.
     status : "optimal", "feasible", "infeasible" or "not_solved"
-        All are the best there are, by `total`: where that is the smallest, a set that is worth
-        more may be bettered in its place, and is feasible; all are there, with a bound; proven
-        that there are not as many as asked for, after those that are here; not all were found,
-        which proves nothing: time was over, or a search without proofs got stuck. So do the greedy
-        ones where they have used up the features that they would add, a climb where every set on
-        its way is worth -inf, and a simultaneous search of sets so many that it cannot go through
-        all of them, where it happened on none that differ as much.
+        All are best, by `total` (if that is the smallest, a better set may be improvable, and is
+        then feasible); all were found, with a bound; proven that there are no more sets than these;
+        not all were found, without a proof: time was over or a heuristic got stuck. Greedy searches
+        get stuck when features run out, a climb when all sets visited have a quality of -inf, and a
+        simultaneous search when there are too many sets to list and none found are diverse enough.
     seconds : float
-        How long it all took.
+        Total search time.
     aggregate : "sum" or "min"
-        What `total` is.
+        Meaning of `total`.
     dissimilarity : "dice" or "jaccard"
-        What is to differ.
+        Measure of diversity.
     """
 
     sets: tuple[FeatureSet, ...] = field(repr=False)
@@ -148,23 +145,23 @@ class Alternatives(Sequence[FeatureSet]):
 
     @property
     def gap(self) -> float:
-        """How much better they might be in all, as a share of `total`; 0 if they are optimal."""
+        """Possible improvement as a share of `total`; 0 if it is optimal."""
         return relative_gap(self.total, self.bound)
 
     def overlap(self) -> NDArray[np.int64]:
-        """Return how many features each two sets share, shape (m, m), sizes on the diagonal."""
+        """Return the number of shared features, shape (m, m), with sizes on the diagonal."""
         of_sets = [set(one.indices) for one in self.sets]
         shared = [[len(one & other) for other in of_sets] for one in of_sets]
         return np.array(shared, dtype=np.int64).reshape(len(of_sets), len(of_sets))
 
     def dissimilarities(self) -> Floats:
-        """Return how far apart each two sets are, shape (m, m), in 0..1."""
+        """Return the pairwise dissimilarities, shape (m, m), in 0..1."""
         sets = [one.indices for one in self.sets]
         apart = [[dissimilarity(one, other, self.dissimilarity) for other in sets] for one in sets]
         return np.array(apart, dtype=np.float64).reshape(len(sets), len(sets))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with one row for each set."""
+        """Return a table with one row per set."""
         import pandas as pd
 
         columns = ["features", "quality", "bound", "gap", "status", "seconds"]
@@ -174,7 +171,7 @@ class Alternatives(Sequence[FeatureSet]):
 
 
 def relative_gap(value: float, bound: float) -> float:
-    """Return how far a bound is above a value, as a share of the value."""
+    """Return the distance of a bound from a value, as a share of the value."""
     if bound <= value:
         return 0.0
     if not value or not math.isfinite(value):
@@ -183,13 +180,13 @@ def relative_gap(value: float, bound: float) -> float:
 
 
 def overall_status(sets: Sequence[FeatureSet]) -> Status:
-    """Return the status of sets found one by one, the last of which may not be there."""
+    """Return the status of the sets of a sequential search, the last of which may be missing."""
     if sets and not len(sets[-1]):
         return sets[-1].status
     return "optimal" if all(one.status == "optimal" for one in sets) else "feasible"
 
 
-# What a simultaneous search is for: several sets at once, any two of which share little.
+# Problem of a simultaneous search: several sets with small pairwise overlap.
 #
 # A *design* is m sets of k features, any two with at most K features in common (`overlap`). No
 # feature, no pair of features, and no larger subset can then be in many of its sets. With c_R sets
@@ -197,8 +194,8 @@ def overall_status(sets: Sequence[FeatureSet]) -> Status:
 #
 #     sum of c_R (c_R - 1) / 2  <=  m (m - 1) / 2 * K! / (r! (K - r)!),
 #
-# because the left side counts the subsets that two sets share, over all pairs of sets. With r = K +
-# 1 the right side is 0: no two sets share so many.
+# because the left side counts the subsets that two sets share, over all pairs of sets. With r =
+# K + 1 the right side is 0: no two sets share so many.
 
 Sets = NDArray[np.int32]
 
@@ -207,24 +204,24 @@ ROUNDING = 1e-13  # relative, of sums of up to a thousand terms
 
 @dataclass(frozen=True)
 class Designs:
-    """All designs that may be found.
+    """Problem of a simultaneous search: all feasible designs.
 
     Attributes
     ----------
     form : Form
-        What a set is worth, over n features.
+        Value of a set, over n features.
     k : int
-        The size of the sets.
+        Size of the sets.
     n_sets : int
-        m, how many sets a design has.
+        m, number of sets of a design.
     overlap : int in 0..k - 1
-        K, how many features two sets share at most.
+        K, largest number of features that two sets share.
     limits : Limits
-        On what each set shares with given sets.
+        Limits on features shared with given sets.
     constraints : Constraints
-        Checked; what each set obeys, and in how many sets a feature may be.
+        Checked; constraints on each set, and on the number of sets per feature.
     cap : float
-        A set counts for what it is worth, and for this at most.
+        Values of sets are capped at this.
     """
 
     form: Form
@@ -245,7 +242,7 @@ class Designs:
         limits: Limits | None,
         constraints: Constraints | None,
     ) -> Designs:
-        """Refuse an overlap that is out of range with ValueError."""
+        """Check that an overlap is in range; ValueError if not."""
         if not 0 <= overlap < k:
             raise ValueError(f"overlap must be in 0..{k - 1}, less than k, but is {overlap}")
         limits = limits or Limits.none(len(form.gains))
@@ -253,30 +250,30 @@ class Designs:
 
     @property
     def n_features(self) -> int:
-        """How many features there are."""
+        """Number of features."""
         return len(self.form.gains)
 
     @property
     def n_pairs_of_sets(self) -> int:
-        """How many pairs a design's sets make."""
+        """Number of pairs of sets of a design."""
         return math.comb(self.n_sets, 2)
 
     def shared(self, size: int) -> int:
-        """Return how many subsets of so many features two sets share at most."""
+        """Return the largest number of subsets of this size that two sets share."""
         return math.comb(self.overlap, size)
 
     def most_uses(self, size: int) -> int:
-        """Return how many sets can have all of so many features."""
+        """Return the largest number of sets that have all of `size` features."""
         budget = self.n_pairs_of_sets * self.shared(size)
-        most = (1 + math.isqrt(1 + 8 * budget)) // 2  # of which two and two are no more pairs
+        most = (1 + math.isqrt(1 + 8 * budget)) // 2  # largest number with at most `budget` pairs
         return min(most, self.n_sets, self.constraints.max_sets_per_feature or self.n_sets)
 
     def counts(self, sets: Sets) -> Floats:
-        """Return what each of many sets counts for, shape (N,)."""
+        """Return the capped values of many sets, shape (N,)."""
         return np.minimum(worths(self.form, sets), self.cap)
 
     def contain(self, sets: Sets) -> bool:
-        """Return whether m sets are one of the designs, groups and budget aside."""
+        """Return whether m sets are a design, ignoring groups and budget."""
         has = np.zeros((len(sets), self.n_features), dtype=np.int64)
         has[np.arange(len(sets))[:, None], sets] = 1
         shared = has @ has.T
@@ -291,7 +288,7 @@ class Designs:
 
     @cached_property
     def magnitude(self) -> float:
-        """What the terms of a set's worth are in all, in absolute value; 1 if that is 0."""
+        """Sum of the absolute terms of a set's value; 1 if that is 0."""
         of_set = self.k * float(np.abs(self.form.gains).max(initial=0.0))
         pairs = self.form.pairs()
         if pairs is not None:
@@ -300,16 +297,16 @@ class Designs:
 
     @property
     def penalty(self) -> float:
-        """More than a use beyond what designs may have is worth, as a rule."""
+        """Penalty per excess use, larger than its gain as a rule."""
         return 4 * self.n_sets * self.magnitude
 
     @property
     def rounding(self) -> float:
-        """More than rounding can add up to in what a design is worth."""
+        """Upper bound on rounding errors in the value of a design."""
         return ROUNDING * self.n_sets * self.magnitude
 
 
 def best_first(form: Form, sets: Sets) -> Sets:
-    """Return sets, each sorted, with the best first; of equals the first as a word."""
+    """Return sets, each sorted, best first; ties in lexicographic order."""
     words = sorted(sets.tolist(), key=lambda features: (-form.value(features), features))
     return np.array(words, dtype=np.int32)

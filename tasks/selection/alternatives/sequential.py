@@ -1,7 +1,7 @@
-"""Alternatives one at a time: each the best there is beside all before it.
+"""Sequential search for alternatives: each the best given all sets before it.
 
-Bach, arXiv 2307.11607v3, definitions 2 and 3, eq 9. What is best for one may leave little for the
-next: sets that are searched for at once can be worth more in all.
+Bach, arXiv 2307.11607v3, definitions 2 and 3, eq 9. The best set may leave little for the next: a
+simultaneous search can give a larger total.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from chaffinch.tasks.selection.core import Floats, Mask
 
 
 class Swaps:
-    """The swaps that limits and constraints allow.
+    """The swaps allowed by limits and constraints.
 
     Parameters
     ----------
     quality : CFS
         Over n features.
     pair_costs : ndarray, shape (n, n)
-        Redundancies of pairs, both ways together; inf for what is too large to be counted.
+        Redundancies of pairs, both directions summed; inf for conflicts.
     limits : Limits
-        On what is shared with given sets.
+        Limits on features shared with given sets.
     constraints : Constraints
         Checked, with indices for names.
     """
@@ -57,14 +57,14 @@ class Swaps:
         self._may_enter[constraints.excluded] = False
 
     def climb(self, features: tuple[int, ...], deadline: float | None) -> tuple[int, ...]:
-        """Return the set that the best swap leads to, time after time, until there is none.
+        """Return the local optimum reached by repeated best swaps.
 
         Parameters
         ----------
         features : tuple of int
-            A set that is allowed; it is worth something.
+            An allowed set of positive quality.
         deadline : float or None
-            On the clock of `time.monotonic`; looked at before each swap.
+            On the clock of `time.monotonic`; checked before each swap.
         """
         value = self._quality.value(features)
         while not is_late(deadline):
@@ -75,7 +75,7 @@ class Swaps:
         return features
 
     def _swapped(self, chosen: Integers) -> tuple[int, ...] | None:
-        """Return a set after its best swap, as far as rounding can tell; None if there is none."""
+        """Return a set after its best swap, up to rounding; None if no swap improves it."""
         leaving = chosen[self._may_leave[chosen]]
         may_enter = self._may_enter.copy()
         may_enter[chosen] = False
@@ -93,7 +93,7 @@ class Swaps:
         return tuple(sorted([*kept, int(entering[by])]))
 
     def _worths(self, chosen: Integers, leaving: Integers, entering: Integers) -> Floats:
-        """Return what a set is worth with one of its features, (l,), swapped for another, (e,)."""
+        """Return the quality of a set after each swap of (l,) for (e,), shape (l, e)."""
         relevance, costs = self._quality.relevance, self._pair_costs
         met = costs[chosen].sum(axis=0)
         relevances = relevance[chosen].sum() - relevance[leaving, np.newaxis] + relevance[entering]
@@ -105,32 +105,31 @@ class Swaps:
         return np.asarray(np.where(known, worths, -np.inf))
 
 
-# The best feature set by CFS, a ratio, from best sets of sums.
+# The best feature set by CFS, a ratio, by solving problems with linear objectives.
 #
 # With A the relevances of a set and B its size and redundancies, CFS is A / sqrt(B). A set is
-# better than q where A^2 - q^2 B > 0. Between l and h the square of A is no more than
+# better than q if A^2 - q^2 B > 0. Between l and h the square of A is at most its secant,
 #
-#     (l + h) A - l h,
+#     (l + h) A - l h.
 #
-# its secant, and with that in its place it is a matter of gains and pair costs whether there is a
-# set above 0. If there is none, no set with an A in l..h is better: that is the proof. If there is
-# one, it is better, or the range is cut at its A, where both secants meet the square. The search
-# starts from a q at which Dinkelbach's steps come to rest: the best set of 2 a A - q^2 B, with a
-# and q of the set before. Each set that is better than all before it, wherever it turns up, is made
-# better still by swaps.
+# With the secant in its place, gains and pair costs decide whether a set above 0 exists. If not, no
+# set with an A in l..h is better: that is the proof. If so, it is better, or the range is split at
+# its A, where both secants meet the square. The search starts from a fixed point q of Dinkelbach's
+# steps: the best set of 2 a A - q^2 B, with a and q of the set before. Each new best set is
+# improved by swaps.
 #
-# A set that is worth as much as the best comes up to the secant at the ends of a range alone. So
-# the ranges are cut until the best set by the secant has an A at an end, and of the sets that come
-# up to it the first as a word is the one that is taken.
+# A set as good as the best reaches the secant only at the ends of a range. So the ranges are split
+# until the best set by the secant has an A at an end, and the lexicographically first of the sets
+# that reach it is taken.
 #
-# No range goes further than from l to 2 l. A better set in it has neither a feature of a relevance
-# above h nor a pair of which q^2 times the redundancy is above h^2; so what is left to rounding is
-# a share of what counts there, whatever other numbers there are. A set with an A of l or more, of
-# which A^2 - q^2 B is no more than d, has by that a B of at least (l^2 - d) / q^2, and is worth no
-# more than the root of q^2 + d / B.
+# No range is wider than from l to 2 l. A better set in it has neither a feature of a relevance
+# above h nor a pair for which q^2 times the redundancy is above h^2; so rounding errors are a share
+# of the relevant numbers, regardless of others. A set with an A of l or more, and A^2 - q^2 B of at
+# most d, therefore has a B of at least (l^2 - d) / q^2, and its quality is at most the root of
+# q^2 + d / B.
 
-_ROUNDING = 1e-12  # what a proof may leave open, as a share of A^2
-_FOR_SWAPS = 0.05  # seconds after a deadline: a set met just before it is made better as well
+_ROUNDING = 1e-12  # tolerance of a proof, as a share of A^2
+_FOR_SWAPS = 0.05  # seconds after a deadline: for swaps of a set found just before it
 
 
 def best_cfs_set(
@@ -149,7 +148,7 @@ def best_cfs_set(
     k, limits, constraints, deadline
         See `best_set`.
     """
-    # a power of two changes no digit, and then nothing is too large or too small to be squared
+    # scaling by a power of two is exact, and keeps squares finite
     exponent = math.frexp(float(quality.relevance.max()))[1]
     scaled = CFS(np.ldexp(quality.relevance, -exponent), quality.redundancy)
     search = _Search(scaled, k, limits, constraints or Constraints(), deadline)
@@ -159,7 +158,7 @@ def best_cfs_set(
 
 
 class _Search:
-    """A search for one set; `best` is the best so far, which is worth `value`, scaled."""
+    """A search for one set; `best` is the best so far, of scaled value `value`."""
 
     def __init__(
         self,
@@ -170,7 +169,7 @@ class _Search:
         deadline: float | None,
     ) -> None:
         self.quality, self.k, self.limits, self.constraints = quality, k, limits, constraints
-        with np.errstate(over="ignore"):  # what is too large is in conflict
+        with np.errstate(over="ignore"):  # overflow means a conflict
             self.pair_costs = quality.redundancy + quality.redundancy.T
         self.swaps = Swaps(quality, self.pair_costs, limits, constraints)
         self.deadline = deadline
@@ -181,9 +180,9 @@ class _Search:
         self.value = -math.inf
 
     def run(self) -> tuple[float, bool]:
-        """Search; return a bound on what sets are worth, scaled, and whether it is proven."""
+        """Search; return an upper bound, scaled, and whether the best is proven."""
         first = self.best_of(1.0, 0.0, math.inf)
-        if first.indices is None or not first.value:  # none, or none is worth more than 0
+        if first.indices is None or not first.value:  # no set, or none above 0
             self.best = first.indices
             return first.bound / math.sqrt(self.k), first.complete
         self._come_to_rest(first.bound)
@@ -194,10 +193,10 @@ class _Search:
     def best_of(
         self, share: float, squared: float, largest: float, at_least: float = -math.inf
     ) -> Found:
-        """Return the best set of share A - q^2 (B - k), of those with an A of `largest` at most.
+        """Return the best set by share A - q^2 (B - k), of those with an A of at most `largest`.
 
-        Of these it may leave out what is worse than q. What is met on the way is taken for the best
-        so far if it is better, but for what is begun too late: with more time it would not be met.
+        It may skip sets worse than q. Sets found on the way replace the best so far if they are
+        better, except those begun too late, which more time would not visit.
         """
         too_large = np.flatnonzero(self.quality.relevance > largest).tolist()
         excluded = {*self.constraints.excluded, *too_large}
@@ -214,13 +213,13 @@ class _Search:
         )
 
     def _take(self, features: tuple[int, ...]) -> None:
-        """Take a set for the best so far if it is better, as good as swaps make it."""
+        """Improve a set by swaps, and keep it if it is better than the best so far."""
         if self.quality.value(features) > self.value:
             self.best = self.swaps.climb(features, self.end_of_swaps)
             self.value = self.quality.value(self.best)
 
     def _charged(self, squared: float, largest: float) -> Floats | None:
-        """Return q^2 times the pair costs, inf where a pair is in no better set."""
+        """Return q^2 times the pair costs, inf for pairs that are in no better set."""
         if not squared:
             return None
         most = largest**2 * (1 + 4 * sys.float_info.epsilon) / squared
@@ -229,23 +228,23 @@ class _Search:
         return charged
 
     def _come_to_rest(self, largest: float) -> None:
-        """Take Dinkelbach's steps until they lead to nothing better."""
+        """Take Dinkelbach's steps until they give nothing better."""
         before = -math.inf
         while self.best is not None and self.value > before and not is_late(self.deadline):
             before = self.value
             self.best_of(2 * self.quality.parts(self.best)[0], before**2, largest)
 
     def _prove(self, largest: float) -> tuple[float, bool]:
-        """Look for better sets in all ranges; return a bound, and whether none is better.
+        """Search for better sets in all ranges; return a bound, and whether none is better.
 
         Parameters
         ----------
         largest : float
-            No A is larger.
+            Upper bound on A.
         """
         bound, is_proven = 0.0, True
         equals: list[tuple[int, ...]] = []
-        low = self.value * math.sqrt(self.k)  # B is k at least: of a better set A is no less
+        low = self.value * math.sqrt(self.k)  # B is at least k, which bounds A of a better set
         ranges: list[tuple[float, float]] = []
         while low < largest:
             ranges.append((low, min(2 * low, largest)))
@@ -273,10 +272,7 @@ class _Search:
         return max(bound, self.value), is_proven and self._is_first_taken(equals)
 
     def _is_first_taken(self, equals: list[tuple[int, ...]]) -> bool:
-        """Take the first as a word of sets that are worth the same; False if one is better.
-
-        One that was met too late to be taken.
-        """
+        """Take the first of equally good sets; False if a better one was found too late."""
         if self.best is None or any(self.quality.value(one) > self.value for one in equals):
             return False
         least = self.value * (1 - _ROUNDING)
@@ -285,43 +281,43 @@ class _Search:
         return True
 
 
-# Searches whose numbers differ so much in size that rounding would hide some of them.
+# Searches with numbers of very different magnitude, where rounding would hide some of them.
 #
-# A search takes sets to be worth the same if they differ by no more than rounding can add up to,
-# which is a share of the largest numbers that it adds up. One number of another order of magnitude,
-# -1e12 for "never", say, would so hide what all others are. So
+# A search treats sets as equal if they differ by at most the accumulated rounding error, which is a
+# share of the largest numbers in its sums. One number of another magnitude, -1e12 for "never", say,
+# would hide all others. So
 #
-# 1. what no set that counts can have is left out: what is excluded, what constraints or conflicts
-#    leave no set for, and what would bring any set below one that is known. The best set with a
-#    feature is worth no more than its gain and the k - 1 highest others, less its k - 1 smallest
-#    pair costs and the smallest of all for each other pair; so for a pair of features;
-# 2. where the smallest of the sets counts, a gain counts for no more than lifts any set of its
-#    feature above what the smallest can be;
-# 3. what is still hidden then is not proven: the sets are *feasible*, with a bound that holds.
+# 1. features and pairs that no relevant set can have are removed: those excluded, those for which
+#    constraints or conflicts allow no set, and those that make every set worse than a known one.
+#    The best set with a feature is at most its gain and the k - 1 highest others, minus its k - 1
+#    smallest pair costs and the smallest of all for each other pair; similarly for pairs;
+# 2. if the smallest of the sets counts, a gain is capped where it lifts any set of its feature
+#    above the possible smallest;
+# 3. if rounding still hides something, the sets are not proven but *feasible*, with a valid bound.
 #
-# This is done where numbers are uneven, or where more would be hidden than a billionth of what the
-# terms of the sets come to; the usual search pays for a look at its numbers.
+# This is done if numbers are uneven, or if more than 1e-9 of the terms of the sets would be hidden;
+# usual searches only check their numbers.
 
-_HIDDEN = 1e-9  # as a share of the terms of the sets that were found
+_HIDDEN = 1e-9  # as a share of the terms of the sets found
 _UNEVEN = 2.0**20  # times what is usual
 _EPSILON = float(np.finfo(np.float64).eps)
-_PASSES = 20  # what is left out may make more of what is left hopeless
+_PASSES = 20  # removals may make further features hopeless
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search has found, as far as it matters here.
+    """Result of a search, as far as needed here.
 
     Attributes
     ----------
     sets : sequence of sequences of int
-        None, or all that were asked for.
+        Empty, or all sets asked for.
     least : float
-        Only sets that are worth this can be in anything better; -inf if that is not known.
+        Only sets of this value can be in anything better; -inf if unknown.
     rounding : float
-        By how much something better may be hidden, although the search is complete.
+        Improvement that rounding may hide although the search is complete.
     complete : bool
     """
 
@@ -333,24 +329,24 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Narrowed(Generic[Result]):
-    """A search for sets of k features among those that can matter.
+    """A search for sets of k features, restricted to relevant features.
 
     Attributes
     ----------
     form : Form
-        Over n features; those that are left out are worth 0 and excluded.
+        Over n features; removed ones have value 0 and are excluded.
     k : int
     limits : Limits
     constraints : Constraints
         Checked, with indices for names.
     search : function
-        From a form, constraints and a deadline to what is found.
+        From a form, constraints and a deadline to a result.
     outcome_of : function
-        From what is found to its outcome.
+        From a result to its outcome.
     lowered : function
-        From a form and constraints to a form by which as much can be reached.
+        From a form and constraints to a form with the same optimum and smaller numbers.
     counts : function
-        From what the terms of each set are in all to what rounding is to be compared with.
+        From the sums of absolute terms of the sets to the magnitude that rounding is compared with.
     """
 
     form: Form
@@ -363,14 +359,14 @@ class Narrowed(Generic[Result]):
     counts: Callable[[Sequence[float]], float] = min
 
     def run(self, deadline: float | None, now: float) -> tuple[Result, bool]:
-        """Search; return what is found, and whether rounding may hide what is better.
+        """Search; return the result, and whether rounding may hide something better.
 
         Parameters
         ----------
         deadline : float or None
             On the clock of `time.monotonic`.
         now : float
-            On the same clock: a search that is late from the start knows a set or two.
+            Current time: a search that is late from the start still returns a set or two.
         """
         narrowed = self
         if self._is_uneven():
@@ -387,7 +383,7 @@ class Narrowed(Generic[Result]):
             if further._size() > narrowed._size() / 2 or is_late(deadline):
                 return found, True
             again = self.search(further.form, further.constraints, deadline)
-            if self.outcome_of(again).least < outcome.least:  # for want of time
+            if self.outcome_of(again).least < outcome.least:  # ran out of time
                 return found, True
             found, narrowed = again, further
 
@@ -397,9 +393,9 @@ class Narrowed(Generic[Result]):
         return is_open
 
     def _usual(self) -> float:
-        """Return the median size of the gains that are not 0, or else of pair costs; or 0.
+        """Return the median absolute gain other than 0, else that of pair costs; or 0.
 
-        Of two in the middle it is the smaller: half of the gains must not hide the other half.
+        Of the two in the middle the smaller: half of the gains must not hide the other half.
         """
         is_open, costs = self._is_open(), self.form.pair_costs
         gains = self.form.gains[is_open]
@@ -410,16 +406,16 @@ class Narrowed(Generic[Result]):
         return float(np.partition(sizes, middle)[middle]) if len(sizes) else 0.0
 
     def _largest(self) -> tuple[float, float]:
-        """Return the largest gain and pair cost of what is not excluded, in absolute value."""
+        """Return the largest absolute gain and pair cost of features that are not excluded."""
         is_open = self._is_open()
         gain = float(np.abs(self.form.gains[is_open]).max(initial=0.0))
         pairs = self.form.pairs(np.flatnonzero(is_open))
         return gain, 0.0 if pairs is None else pairs.largest
 
     def _is_uneven(self) -> bool:
-        """Return whether a number is of another order of magnitude than gains usually are.
+        """Return whether a number is of another magnitude than the usual gain.
 
-        What is excluded counts as well: it is not yet left out.
+        Excluded features count too: they are not yet removed.
         """
         largest = float(np.abs(self.form.gains).max())
         pairs = self.form.pairs()
@@ -432,7 +428,7 @@ class Narrowed(Generic[Result]):
         return self.k * gain + math.comb(self.k, 2) * cost
 
     def _hides(self, outcome: Outcome) -> bool:
-        """Return whether rounding hides more than a small share of what sets are made of."""
+        """Return whether rounding hides more than a small share of the terms of the sets."""
         if not outcome.sets:
             return False
         terms = self.counts([_terms(self.form, features) for features in outcome.sets])
@@ -440,7 +436,7 @@ class Narrowed(Generic[Result]):
         return is_large and self._size() > 0
 
     def _without_hopeless(self, least: float) -> Narrowed[Result]:
-        """Leave out what no set that is worth `least` can have, again and again."""
+        """Remove, repeatedly, features and pairs that no set of value `least` can have."""
         narrowed = self
         for _ in range(_PASSES):
             further = narrowed._without_hopeless_once(least)
@@ -450,7 +446,7 @@ class Narrowed(Generic[Result]):
         return replace(narrowed, form=self.lowered(narrowed.form, narrowed.constraints))
 
     def _without_hopeless_once(self, least: float) -> Narrowed[Result] | None:
-        """Return None if all that is open may be in such a set, or too little would be left."""
+        """Return None if nothing can be removed, or too little would be left."""
         is_open, form = self._is_open() & self._fits(), self.form
         costs = None
         if form.pair_costs is not None:
@@ -471,7 +467,7 @@ class Narrowed(Generic[Result]):
         if is_same:
             return None
         if is_left.sum() < self.k or not is_left[self.constraints.included].all():
-            return None  # no set at all: the search says so
+            return None  # no set at all: the search reports it
         excluded = tuple(np.flatnonzero(~is_left).tolist())
         return replace(
             self,
@@ -480,7 +476,7 @@ class Narrowed(Generic[Result]):
         )
 
     def _fits(self) -> Mask:
-        """Return which features rows allow with the k - 1 others of least weight."""
+        """Return which features rows allow with the k - 1 lightest others."""
         rows = self.constraints.rows(len(self.form.gains))
         weights = np.vstack([self.limits.sets, rows.weights])
         caps = np.concatenate([self.limits.at_most, rows.caps])
@@ -491,17 +487,17 @@ class Narrowed(Generic[Result]):
 
 
 def capped(form: Form, k: int, n_sets: int, most_uses: int, constraints: Constraints) -> Form:
-    """Return a form by which the best smallest of some sets is worth the same.
+    """Return a form with gains capped without changing the best smallest value.
 
-    Some set has none of the features that sets with them cannot all have; so the smallest is worth
-    no more than the k best others. A gain that lifts any set above that counts for just as much.
+    Some set lacks the features that cannot be in all sets; so the smallest value is at most the sum
+    of the k best others. A gain that lifts any set above that is capped.
 
     Parameters
     ----------
     form : Form
     k, n_sets : int
     most_uses : int
-        In how many of the sets a feature can be.
+        Largest number of sets with one feature.
     constraints : Constraints
         Checked, with indices for names.
     """
@@ -525,7 +521,7 @@ def capped(form: Form, k: int, n_sets: int, most_uses: int, constraints: Constra
 
 
 def _terms(form: Form, features: Sequence[int]) -> float:
-    """Return what the terms of a set's worth are in all, in absolute value."""
+    """Return the sum of the absolute terms of a set's value."""
     chosen = list(features)
     size = float(np.abs(form.gains[chosen]).sum())
     if form.pair_costs is not None:
@@ -534,9 +530,9 @@ def _terms(form: Form, features: Sequence[int]) -> float:
 
 
 def _promises(gains: Floats, costs: Floats | None, is_open: Mask, k: int) -> tuple[Floats, Floats]:
-    """Return what no set with a feature (n,), or with a pair (n, n), can exceed.
+    """Return upper bounds on sets with each feature (n,), and with each pair (n, n).
 
-    `costs` are inf on the diagonal; without them there is nothing to say of pairs.
+    `costs` are inf on the diagonal; without them there are no bounds for pairs.
     """
     best = np.sort(gains[is_open])[::-1][:k]
     others, cheapest = math.fsum(best[: k - 1]), 0.0
@@ -559,7 +555,7 @@ def _promises(gains: Floats, costs: Floats | None, is_open: Mask, k: int) -> tup
 
 @dataclass(frozen=True)
 class Apart:
-    """How different sets are to be.
+    """Required dissimilarity of sets.
 
     Attributes
     ----------
@@ -572,12 +568,12 @@ class Apart:
     dissimilarity: Dissimilarity
 
     def limits(self, sets: Sequence[Sequence[int]], k: int, n_features: int) -> Limits:
-        """Return how many features a set of k may share with each of some sets of indices."""
+        """Return the limits on features that a set of k shares with each of some sets."""
         return _Before(sets, n_features).limits(self, k)
 
 
 class _Before:
-    """The sets that a further one is to differ from, to which one is added at little cost."""
+    """Growing list of the sets that the next one must differ from."""
 
     def __init__(self, sets: Sequence[Sequence[int]], n_features: int) -> None:
         self._members = np.zeros((len(sets), n_features), dtype=bool)
@@ -588,7 +584,7 @@ class _Before:
 
     def add(self, indices: Sequence[int]) -> None:
         """Add a set of indices."""
-        if self._count == len(self._members):  # twice the room, so that copies are few
+        if self._count == len(self._members):  # doubling, so that copies are rare
             room = max(16, self._count)
             more = np.zeros((room, self._members.shape[1]), dtype=bool)
             self._members = np.concatenate([self._members, more])
@@ -598,7 +594,7 @@ class _Before:
         self._count += 1
 
     def limits(self, apart: Apart, k: int) -> Limits:
-        """Return how many features a set of k may share with each."""
+        """Return the limits on features that a set of k shares with each."""
         sizes, which = np.unique(self._sizes[: self._count], return_inverse=True)
         overlaps = [
             largest_overlap(k, size, apart.tau, apart.dissimilarity) for size in sizes.tolist()
@@ -615,23 +611,23 @@ def one_by_one(
     previous: Sequence[Sequence[int]] = (),
     time_limit: float | None = None,
 ) -> Iterator[FeatureSet]:
-    """Yield one set for each size, and stop after one that is not there.
+    """Yield one set for each size, and stop after a missing one.
 
     Parameters
     ----------
     quality : Quality
         Over n features.
     sizes : iterable of int in 1..n
-        Of the sets.
+        Size of each set.
     apart : Apart
-        How different each is to be from all before it.
+        Required dissimilarity to all earlier sets.
     constraints : Constraints
         Checked, with indices for names.
     previous : sequence of sequences of int
-        Sets of indices that all are to be different from.
+        Sets of indices that all must differ from.
     time_limit : float, optional
-        Seconds for all searches together; what happens between them does not count. Sets that
-        take a moment are found a little longer, see `GRACE`; the first in any case.
+        Seconds for all searches together; time between them does not count. Sets that take a
+        moment are found a little longer, see `GRACE`; the first in any case.
     """
     before = _Before(previous, quality.n_features)
     used = np.zeros(quality.n_features, dtype=np.int64)
@@ -639,7 +635,7 @@ def one_by_one(
     is_first, form, size = True, None, 0
     for k in sizes:
         start = time.monotonic()
-        if isinstance(quality, QualityWithForm) and k != size:  # of wide tables it takes long
+        if isinstance(quality, QualityWithForm) and k != size:  # takes long for wide tables
             form, size = quality.form(k), k
         deadline = None if left == math.inf else start + left
         if is_far_too_late(deadline) and not is_first:
@@ -665,7 +661,7 @@ def _best(
     constraints: Constraints,
     deadline: float | None,
 ) -> Found:
-    """Return the best set by whatever suits the quality."""
+    """Return the best set by the search for this quality."""
     is_worn_out = bool({*constraints.included} & {*constraints.excluded})
     if is_worn_out or quality.n_features - len(constraints.must_exclude) < k:
         return Found(None, -math.inf, -math.inf, complete=True)
@@ -683,7 +679,7 @@ def _best(
 def _best_by_form(
     form: Form, k: int, limits: Limits, constraints: Constraints, deadline: float | None
 ) -> Found:
-    """Return the best set; it is not proven where rounding may hide a better one."""
+    """Return the best set; not proven if rounding may hide a better one."""
 
     def search(form: Form, constraints: Constraints, deadline: float | None) -> Found:
         return best_set(form, k, limits=limits, constraints=constraints, deadline=deadline)
@@ -701,7 +697,7 @@ def _best_by_form(
 def _without_worn_out(
     constraints: Constraints, used: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> Constraints:
-    """Return constraints that exclude features which are in as many sets as they may be."""
+    """Return constraints that exclude features that have reached the limit of sets."""
     most = constraints.max_sets_per_feature
     if most is None:
         return constraints
@@ -716,6 +712,6 @@ def _as_set(quality: Quality, found: Found, seconds: float) -> FeatureSet:
         status = "infeasible" if found.complete else "not_solved"
     names = quality.names
     features = indices if names is None else tuple(names[index] for index in indices)
-    # a search that is complete has proven as much as rounding allows
+    # a complete search has a proof up to rounding
     bound = found.value if found.complete else found.bound
     return FeatureSet(features, indices, found.value, bound, status, seconds)

@@ -1,4 +1,4 @@
-"""Features, groups and costs that constraints are given, checked."""
+"""Checks of numbers, names, features, groups and costs."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from numpy.typing import ArrayLike
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.input_checks import check_no_mask
 
-LARGEST = 1e300  # sums of as many as there may be are still finite
+LARGEST = 1e300  # sums of any possible length stay finite
 _LONGEST = 60  # of a value in an error
 _MOST_BITS = 200
 
 
-def check_numbers(said: str, numbers: ArrayLike) -> Floats:
+def check_numbers(name: str, numbers: ArrayLike) -> Floats:
     """Return one number for each feature, shape (n,), as a copy.
 
     Raises
     ------
     ValueError
-        If they are no such numbers, not finite, or larger than `LARGEST`.
+        If they are not numbers of that shape, not finite, or larger than `LARGEST`.
     """
-    vector = as_floats(said, numbers)
+    vector = as_floats(name, numbers)
     if vector.ndim != 1 or not len(vector):
         raise ValueError(
-            f"{said} must be one number for each feature but is {vector.shape} of them"
+            f"{name} must be one number for each feature but is {vector.shape} of them"
         )
     wrong = np.flatnonzero(~np.isfinite(vector))
     if len(wrong):
         raise ValueError(
-            f"{said} must be finite but is {vector[wrong[0]]} for feature {wrong[0]}; "
+            f"{name} must be finite but is {vector[wrong[0]]} for feature {wrong[0]}; "
             "leave such features out"
         )
-    check_sizes(said, vector)
+    check_sizes(name, vector)
     return vector
 
 
-def as_floats(said: str, numbers: ArrayLike) -> Floats:
-    """Return a copy as float64, of whatever shape.
+def as_floats(name: str, numbers: ArrayLike) -> Floats:
+    """Return a copy as float64, of any shape.
 
     Raises
     ------
     ValueError
         If not all are real numbers, or any is masked.
     """
-    check_no_mask(said, numbers, f"fill them with a value of yours, as by {said}.filled(0.0)")
-    with suppress(TypeError, ValueError, OverflowError):  # which one is wrong is told below
+    check_no_mask(name, numbers, f"fill them with a value of yours, as by {name}.filled(0.0)")
+    with suppress(TypeError, ValueError, OverflowError):  # the error below names the wrong one
         given = np.asarray(numbers)
         if given.dtype.kind in "biufO":
             return given.astype(np.float64)
     entries = np.asarray(numbers, dtype=object).ravel().tolist()
     wrong = next((entry for entry in entries if not isinstance(entry, Real)), numbers)
     shown = " ".join(repr(wrong).split())[:_LONGEST]
-    raise ValueError(f"{said} must be real numbers but hold {shown}; give floats")
+    raise ValueError(f"{name} must be real numbers but hold {shown}; give floats")
 
 
-def check_sizes(said: str, numbers: Floats) -> None:
-    """Refuse numbers, at least one, whose sums might be too large for float64.
+def check_sizes(name: str, numbers: Floats) -> None:
+    """Refuse numbers, at least one, whose sums might overflow float64.
 
     Raises
     ------
@@ -72,30 +72,30 @@ def check_sizes(said: str, numbers: Floats) -> None:
     largest = numbers.flat[np.argmax(np.abs(numbers))]
     if abs(largest) > LARGEST:
         raise ValueError(
-            f"{said} must be at most {LARGEST:g} in size but is {largest:g}; divide all by the "
+            f"{name} must be at most {LARGEST:g} in size but is {largest:g}; divide all by the "
             "same number"
         )
 
 
-def check_fits(said: str, value: object) -> None:
-    """Refuse a number that is too large for float64, as whole numbers can be; no other value.
+def check_fits(name: str, value: object) -> None:
+    """Refuse a number that overflows float64, as an int may; any other value passes.
 
     Raises
     ------
     ValueError
-        If it is.
+        If it does.
     """
     try:
         if isinstance(value, Real):
             float(value)
     except OverflowError as error:
         raise ValueError(
-            f"{said} must be at most {LARGEST:g} in size but is {in_short(value)}"
+            f"{name} must be at most {LARGEST:g} in size but is {in_short(value)}"
         ) from error
 
 
 def in_short(value: object) -> str:
-    """Return a value as an error shows it; of a huge whole number, how many digits it has."""
+    """Return a value as shown in an error; for a huge integer, its number of digits."""
     n_bits = int(value).bit_length() if isinstance(value, Integral) else 0
     if n_bits > _MOST_BITS:
         return f"a whole number of about {round(n_bits * math.log10(2))} digits"
@@ -103,7 +103,7 @@ def in_short(value: object) -> str:
 
 
 def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
-    """Return names, if there are any.
+    """Return the names as a tuple, or None.
 
     Raises
     ------
@@ -131,7 +131,7 @@ Feature = int | str
 
 @dataclass(frozen=True)
 class Group:
-    """Features of which a set has neither too few nor too many.
+    """Features of which a set contains a limited number.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Group:
 
 
 def indices_of(
-    features: Sequence[Feature], n_features: int, names: Sequence[str] | None, said: str
+    features: Sequence[Feature], n_features: int, names: Sequence[str] | None, name: str
 ) -> tuple[int, ...]:
     """Return features given by index or by name as sorted indices.
 
@@ -162,32 +162,32 @@ def indices_of(
     n_features : int
         n, how many features there are.
     names : sequence of str, length n, or None
-    said : str
-        What they are, to be named in an error.
+    name : str
+        What the features are, for the error.
 
     Raises
     ------
     ValueError
-        If one of them is not there.
+        If one of them does not exist.
     """
     if isinstance(features, str) or not isinstance(features, Iterable):
-        raise ValueError(f"{said} must be a sequence of features but is {features!r}")
+        raise ValueError(f"{name} must be a sequence of features but is {features!r}")
     if isinstance(features, np.ndarray) and features.dtype == bool:
         if features.shape != (n_features,):
             raise ValueError(
-                f"{said} must be a mask of shape ({n_features},) but has {features.shape}"
+                f"{name} must be a mask of shape ({n_features},) but has {features.shape}"
             )
         return tuple(np.flatnonzero(features).tolist())
     places = {name: index for index, name in enumerate(names or ())}
     found = set()
     for feature in features:
         if isinstance(feature, str) and feature not in places:
-            raise ValueError(f"{said} must name features but names {feature!r}, which is none")
+            raise ValueError(f"{name} must name features but names {feature!r}, which is none")
         if isinstance(feature, bool) or not isinstance(feature, str | Integral):
-            raise ValueError(f"{said} must be indices or names of features but has {feature!r}")
+            raise ValueError(f"{name} must be indices or names of features but has {feature!r}")
         index = places[feature] if isinstance(feature, str) else int(feature)
         if not 0 <= index < n_features:
-            raise ValueError(f"{said} must have indices in 0..{n_features - 1} but has {index}")
+            raise ValueError(f"{name} must have indices in 0..{n_features - 1} but has {index}")
         found.add(index)
     return tuple(sorted(found))
 
@@ -197,7 +197,7 @@ def costs_of(
     names: Sequence[str] | None,
     n_features: int,
 ) -> Sequence[float] | None:
-    """Return a cost for each feature, if there are any; ValueError if they do not fit."""
+    """Return the cost of each feature, or None; ValueError if they do not fit."""
     if costs is None:
         return None
     given: Sequence[object]
@@ -236,16 +236,16 @@ def costs_of(
 
 
 def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
-    """Return groups; ValueError if they are none, or hold what is of another kind."""
+    """Return groups; ValueError if they are none, or have wrong types."""
     if isinstance(groups, str | Mapping) or not isinstance(groups, Iterable):
         raise ValueError(f"groups must be a sequence of Group but is {groups!r}; give [Group(...)]")
     found = tuple(groups)
     for group in found:
         if not isinstance(group, Group):
             raise ValueError(f"groups must hold Group but hold {group!r}; give Group({group!r})")
-        for said, count in (("at_least", group.at_least), ("at_most", group.at_most)):
-            if not is_whole(count) and not (said == "at_most" and count is None):
-                raise ValueError(f"a group's {said} must be a whole number but is {count!r}")
+        for name, count in (("at_least", group.at_least), ("at_most", group.at_most)):
+            if not is_whole(count) and not (name == "at_most" and count is None):
+                raise ValueError(f"a group's {name} must be a whole number but is {count!r}")
         if not isinstance(group.all_or_none, bool | np.bool_):
             raise ValueError(
                 f"a group's all_or_none must be True or False but is {group.all_or_none!r}"
@@ -254,12 +254,12 @@ def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
 
 
 def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number; true and false are none."""
+    """Return whether a value is an integer but no boolean."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a real number; true and false are none."""
+    """Return whether a value is a real number but no boolean."""
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
@@ -267,19 +267,19 @@ _MOST = 1_000_000  # alternatives: each takes a search
 
 
 def sizes_of(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, ...]:
-    """Return the size of each set; of one set where there is no number of alternatives.
+    """Return the size of each set; one size if `n_alternatives` is None.
 
     Parameters
     ----------
     k : int or sequence of int
         One for all sets, or one for each.
     n_alternatives : int or None
-        How many sets there are to be besides the first.
+        Number of sets besides the first.
 
     Raises
     ------
     ValueError
-        If they are no whole numbers, do not fit each other, or there are too many sets.
+        If they are no integers, do not fit each other, or there are too many sets.
     """
     if n_alternatives is not None and not (is_whole(n_alternatives) and n_alternatives >= 0):
         raise ValueError(

@@ -4,10 +4,9 @@ With n_ab rows that have the value a of one feature and b of the other, of n in 
 
     I = sum over a, b of n_ab / n log(n n_ab / (n_a n_b)),
 
-so that a table of c log c for c in 0..n is all that is needed. Numbers, a target of numbers too,
-are parted into bins of equal frequency by the mean rank of equal values, which share a bin; values
-of which there are no more than bins have one each. Categories are as they are.
-Wherever a value is missing, that is a value of its own.
+so that a table of c log c for c in 0..n is all that is needed. Numbers, also of the target, are
+split into bins of equal frequency by mean rank; equal values share a bin, and if there are no more
+distinct values than bins, each has its own. Categories are unchanged. Missing is a separate value.
 """
 
 from __future__ import annotations
@@ -24,28 +23,27 @@ from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
 # A feature as the columns that a filter scores.
 #
-# A number is one column, its missing values the mean of the others. A category is a column of 0 and
-# 1 for each value that occurs, a missing one counted as a value of its own; the score of the
-# feature is that of its best column, as for one-hot columns in the pipelines of today.
+# A number is one column, with missing values replaced by the mean. A category is one-hot encoded,
+# with missing as a separate value; the score of the feature is that of its best column.
 #
 # Columns are standardised, which changes none of the statistics, but keeps their sums of squares
-# accurate far from zero. They come one at a time, so that memory does not grow with the categories.
+# accurate far from zero. They are yielded one by one, so that memory does not grow with categories.
 
 _LARGE, _SMALLER = 2.0**900, 2.0**-200  # sums of 2**100 rows fit
-_FULL = 0.2  # below this share of numbers other than 0 a table is quicker as a sparse one
+_FULL = 0.2  # below this share of nonzeros a sparse table is faster
 
 
 def columns_of(rows: Rows, schema: Schema, feature: int) -> Iterator[Floats]:
     """Yield the columns of a feature, shape (n,), weighted mean 0 and variance 1.
 
-    A constant column tells nothing and is left out.
+    Constant columns carry no information and are left out.
 
     Parameters
     ----------
     rows : Rows
         Training rows.
     schema : Schema
-        Says which features are categories.
+        Which features are categories.
     feature : int in 0..d-1
     """
     values = rows.X[:, feature]
@@ -62,14 +60,14 @@ def columns_of(rows: Rows, schema: Schema, feature: int) -> Iterator[Floats]:
 
 
 def one_table(rows: Rows, schema: Schema) -> tuple[Any, NDArray[np.int64]]:
-    """Return all columns of all features side by side, for methods that look at them at once.
+    """Return all columns of all features side by side.
 
     Parameters
     ----------
     rows : Rows
         Training rows.
     schema : Schema
-        Says which features are categories.
+        Which features are categories.
 
     Returns
     -------
@@ -102,9 +100,9 @@ def one_table(rows: Rows, schema: Schema) -> tuple[Any, NDArray[np.int64]]:
 
 
 def without_gaps(values: Floats, weight: Floats | None = None) -> Floats:
-    """Return numbers, shape (n,), with the weighted mean of those present where one is missing.
+    """Return numbers, shape (n,), with missing ones replaced by the weighted mean.
 
-    Where none is present all become 0.
+    If all are missing, all become 0.
     """
     missing = np.isnan(values)
     if not missing.any():
@@ -119,17 +117,17 @@ def without_gaps(values: Floats, weight: Floats | None = None) -> Floats:
 
 
 def _scale(values: Floats) -> float:
-    """Return a power of two, which changes no digit, at which sums of the values are finite."""
+    """Return a power of two, an exact scale, at which sums of the values are finite."""
     return _SMALLER if max(-values.min(), values.max()) > _LARGE else 1.0
 
 
 def codes_of(values: Floats) -> NDArray[np.int64]:
-    """Return categories as whole numbers, shape (n,), with -1 where one is missing."""
+    """Return categories as integers, shape (n,), with -1 for missing."""
     return np.where(np.isnan(values), -1, values).astype(np.int64)
 
 
 def standardised(values: Floats, weight: Floats | None = None) -> Floats | None:
-    """Return values less their weighted mean in units of their spread; None if they are all equal.
+    """Return values standardised by their weighted mean and deviation; None if all are equal.
 
     Parameters
     ----------
@@ -142,7 +140,7 @@ def standardised(values: Floats, weight: Floats | None = None) -> Floats | None:
     if (scale := _scale(values)) < 1:
         values = scale * values
     centred = values - np.average(values, weights=weight)
-    centred /= np.abs(centred).max()  # or the squares of small numbers are 0
+    centred /= np.abs(centred).max()  # avoids underflow of squares
     centred -= np.average(centred, weights=weight)
     return np.asarray(centred / np.sqrt(np.average(centred**2, weights=weight)))
 
@@ -154,7 +152,7 @@ Codes = NDArray[np.int32]
 
 
 def in_bins(values: NDArray[Any], *, is_category: bool, n_bins: int | None = None) -> Codes:
-    """Return values as whole numbers from 0, shape (n,): every one up to the highest occurs.
+    """Return values as integers from 0, shape (n,), without gaps.
 
     Parameters
     ----------
@@ -162,7 +160,7 @@ def in_bins(values: NDArray[Any], *, is_category: bool, n_bins: int | None = Non
         Categories as numbers, or numbers; NaN where one is missing.
     is_category : bool
     n_bins : int, at least 2, optional
-        How many bins numbers are parted into; by default the cube root of n, 2 to 10.
+        Number of bins for numbers; by default the cube root of n, 2 to 10.
     """
     if is_category:
         codes = codes_of(values)

@@ -1,7 +1,7 @@
 """Filters: each feature scored by itself against the target, without any model.
 
-A feature's score does not depend on the other features, so that features can be shared out.
-`columns.py` says how categories and missing values are scored.
+A feature's score does not depend on the other features, so that features can be distributed.
+See `columns.py` for categories and missing values.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def anova_f(rows: Rows, schema: Schema) -> Floats:
     Returns
     -------
     ndarray of float64, shape (d,)
-        At least 0; 0 for a constant feature, the largest float for one that tells all.
+        At least 0; 0 for a constant feature, the largest float for a perfect one.
     """
     return _best_columns(rows, schema, f_statistic(rows, schema))
 
 
 def f_statistic(rows: Rows, schema: Schema) -> Callable[[Floats], float]:
-    """Return what takes a standardised column (n,) to its F statistic against the target."""
+    """Return a function from a standardised column (n,) to its F statistic with the target."""
     from sklearn.feature_selection import f_classif, f_regression
 
     target = rows.y if schema.n_classes else standardised(np.asarray(rows.y, dtype=np.float64))
@@ -111,7 +111,7 @@ def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
         Training rows, at least 3.
     schema : Schema
     seed : int
-        Of the noise that parts equal numbers; the same for every feature, whatever its place.
+        Of the noise that separates equal numbers; the same for every feature.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def mutual_information_with(rows: Rows, schema: Schema, seed: int, feature: int)
 
 
 def _repeats(codes: NDArray[Any]) -> bool:
-    """Return whether any category occurs twice; where none does they only name the rows."""
+    """Return whether any category occurs twice; otherwise they are mere row names."""
     return len(np.unique(codes)) < len(codes)
 
 
@@ -218,17 +218,17 @@ def _best_columns(rows: Rows, schema: Schema, statistic: Callable[[Floats], floa
 # solution", Proceedings of the 20th International Conference on Machine Learning (2003), figure 2.
 #
 # Features are compared by their symmetrical uncertainty, twice their mutual information over the
-# sum of their entropies: 0 if neither tells anything of the other, 1 if each tells all. A feature
-# is predominant unless one that is predominant, and tells more of the target, tells as much of it
-# as the target does; that one makes it redundant.
+# sum of their entropies: 0 for independent features, 1 if each determines the other. A feature is
+# redundant if a predominant one, of higher uncertainty with the target, has an uncertainty with it
+# of at least that of the target; all others are predominant.
 #
-# Numbers, a target of numbers too, are parted into bins of equal frequency, as many as the cube
-# root of the number of rows, 2 to 10; equal values share a bin. Categories are as they are.
-# Wherever a value is missing, that is a value of its own.
+# Numbers, also of the target, are split into bins of equal frequency, as many as the cube root of
+# the number of rows, 2 to 10; equal values share a bin. Categories are unchanged. Missing is a
+# separate value.
 
 
 def fcbf(rows: Rows, schema: Schema) -> Floats:
-    """Score by the symmetrical uncertainty with the target, less 1 for what is redundant.
+    """Score by the symmetrical uncertainty with the target, minus 1 for redundant features.
 
     So predominant features come first, each group in the order of the uncertainty, and a threshold
     above 0 is the paper's delta.
@@ -242,8 +242,8 @@ def fcbf(rows: Rows, schema: Schema) -> Floats:
     Returns
     -------
     ndarray of float64, shape (d,)
-        In 0..1 for a predominant feature, -1..0 for a redundant one; -1 for one that tells
-        nothing, but 0 for all if none tells anything.
+        In 0..1 for a predominant feature, -1..0 for a redundant one; -1 for an uninformative one,
+        but 0 for all if none is informative.
 
     Notes
     -----
@@ -403,13 +403,13 @@ def _relevance(rows: Rows, schema: Schema) -> tuple[Floats, Floats]:
 # Robnik-Sikonja and Kononenko, "Theoretical and empirical analysis of ReliefF and RReliefF",
 # Machine Learning 53 (2003), figures 2 and 3, with the paper's own numbers of neighbours.
 #
-# A feature is good if it differs between near rows with unlike targets and agrees between near rows
-# with like ones. Near is judged by all features at once, so that features which tell something only
-# together are found; and so that many useless ones hide them.
+# A feature is good if it differs between near rows with different targets and agrees between near
+# rows with similar ones. Near is judged by all features at once, so that features which are
+# informative only together are found; and so that many useless ones hide them.
 #
 # A number's difference is its distance in units of its range; a category's is 0 or 1. A missing
-# number is the mean, a missing category a value of its own. Since 1 is far, near rows mostly share
-# their categories, and among numbers a category is scored lower than it deserves: that is ReliefF.
+# number is replaced by the mean, a missing category is a separate value. Since 1 is far, near rows
+# mostly share their categories, and among numbers a category is scored low: that is ReliefF.
 
 _MOST_SAMPLED = 250
 _NEIGHBOURS_OF_A_CLASS = 10
@@ -421,7 +421,7 @@ _CELLS_AT_ONCE = 1 << 21
 
 
 def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by how well each feature tells near rows apart.
+    """Score by how well each feature separates near rows with different targets.
 
     Parameters
     ----------
@@ -434,7 +434,7 @@ def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
     Returns
     -------
     ndarray of float64, shape (d,)
-        In -1..1; about 0 for a feature that tells nothing.
+        In -1..1; about 0 for an uninformative feature.
     """
     n = len(rows)
     is_category = np.array(schema.n_categories, dtype=bool)
@@ -464,7 +464,7 @@ def _pairs(
     drawn: NDArray[np.int64],
     labels: NDArray[Any] | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Return each drawn row beside its nearest rows, and their shares: three arrays, shape (p,)."""
+    """Return each drawn row with its nearest rows, and their shares: three arrays, shape (p,)."""
     near: list[tuple[int, NDArray[np.int64], Floats]] = []
     at_once = max(1, _CELLS_AT_ONCE // values.shape[1])
     for start in range(0, len(drawn), at_once):

@@ -98,10 +98,10 @@ def check_importances(
     fit: Callable[[Rows, Schema], FittedModel],
     asked_by: str = "select_from_model",
 ) -> None:
-    """Say before any work what `select_from_model` would refuse after it.
+    """Check before any work that `select_from_model` supports a model.
 
-    Only a fitted estimator knows whether it has importances, so one is fitted to made-up rows;
-    where that fails there is nothing to say yet.
+    Only a fitted estimator shows whether it has importances, so one is fitted to synthetic rows; if
+    that fails, the check passes.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def check_importances(
     X = np.random.default_rng(0).normal(size=(n_rows, 2))
     y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of rows that nobody gave
+        with warnings.catch_warnings(action="ignore"):  # about the synthetic rows
             model = fit(Rows(X, y), Schema(("a", "b"), (0, 0), n_classes))
     except (ValueError, TypeError, ArithmeticError, LookupError):
         return
@@ -265,7 +265,7 @@ def shap_values(model: FittedModel, X: Floats) -> Floats:
 
 
 def check_tree_shap(name: str, parameters: Mapping[str, Any]) -> None:
-    """Say before any work what `tree_shap` would refuse after it.
+    """Check before any work that `tree_shap` supports a model.
 
     Parameters
     ----------

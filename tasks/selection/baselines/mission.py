@@ -1,7 +1,7 @@
-"""The inner loop of MISSION, compiled: `mission.py` tells what it does.
+"""MISSION, with its compiled inner loop.
 
-The heap holds the features with the largest weights, the smallest of them at the root; `place` says
-where in the heap a feature is, or -1.
+The heap holds the features with the largest weights, the smallest at the root; `place` is the
+position of a feature in the heap, or -1.
 """
 
 from __future__ import annotations
@@ -194,10 +194,10 @@ def read_all(sketch: Any, salts: Any, out: Any) -> None:
 # the sketch, the features of the row are read back from it, and a heap keeps the k with the largest
 # weights, with which alone the next row is predicted.
 #
-# Here rows are shuffled for every pass, an intercept is learnt as well, and the length of a step is
-# in units of the mean squared length of a row. Weights already in the heap are read anew before
-# others may take their place. A sketch as wide as the table has a cell for each feature: no hashes
-# are needed, and it is gradient descent with hard thresholding.
+# Here rows are shuffled for every pass, an intercept is learnt as well, and the step size is in
+# units of the mean squared length of a row. Weights in the heap are read again before others may
+# replace them. A sketch as wide as the table has a cell for each feature: no hashes are needed, and
+# it is gradient descent with hard thresholding.
 
 _DEPTH, _PASSES, _RATE = 3, 10, 0.1
 _NARROWEST, _SHARE = 1_000, 4  # a sketch is a quarter as wide as the table, but not narrower

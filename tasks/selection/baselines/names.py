@@ -1,7 +1,7 @@
-"""What the rankings are called and what they score; imports nothing, since the command line does.
+"""Names and properties of the rankings; imports nothing, for a fast command line.
 
-`RankingName` lists them once more, because a type cannot be computed; `PlainName` those that have
-no settings of their own.
+`RankingName` lists them again, because a type cannot be computed; `PlainName` those without
+settings of their own.
 """
 
 from typing import Literal, get_args
@@ -49,7 +49,7 @@ SCORES: dict[RankingName, str] = {
     "residual variance of a linear model is descended, and how much of it was kept then, 0 to 1",
 }
 
-# The others are defined for rows that all count the same.
+# The others require equal weights.
 WEIGHTED: tuple[RankingName, ...] = (
     "correlation",
     "lasso",
@@ -58,23 +58,23 @@ WEIGHTED: tuple[RankingName, ...] = (
     "permutation",
     "tree_shap",
 )
-# Those that look at the mask-validation rows rather than the training rows.
+# Those that use the mask-validation rows rather than the training rows.
 OF_ROWS_HELD_OUT: tuple[RankingName, ...] = ("permutation", "tree_shap")
-# Those that look at models alone, or at the rows held out; the others look at the training rows.
+# Those that use models only, or the rows held out; the others use the training rows.
 _OF_MODELS: tuple[RankingName, ...] = ("select_from_model", *OF_ROWS_HELD_OUT)
 OF_TRAINING_ROWS: tuple[RankingName, ...] = tuple(name for name in SCORES if name not in _OF_MODELS)
-# All but those that have settings of their own.
+# All but those with settings of their own.
 PLAIN: tuple[PlainName, ...] = get_args(PlainName)
 
 
 def fewest_rows(n_classes: int) -> int:
-    """Return how many training rows those need that look at them; `n_classes` is 0 of numbers."""
+    """Return the fewest training rows that such rankings need; `n_classes` is 0 for numbers."""
     return max(3, n_classes + 1)
 
 
 SequentialName = Literal["sequential_forward", "sequential_backward"]
 
-# What each does, said after its name.
+# Description of each, shown after its name.
 REFITTING: dict[str, str] = {
     "rfe": "recursive feature elimination: the model is refitted on the training rows, a share of "
     "the features with the least importance leaves, and so on",
@@ -85,21 +85,21 @@ REFITTING: dict[str, str] = {
     "sequential_backward": "the feature without which the refit has the lowest loss on the "
     "mask-validation rows is removed, and so on",
     "robust_elimination": "backward elimination by models that have seen masked rows, one for each "
-    "fold and trained anew when three quarters of the features have left; of features whose losses "
-    "on the rows held out are within one standard error the least used one leaves",
+    "fold and trained again when three quarters of the features have left; of features whose "
+    "losses on the rows held out are within one standard error the least used one leaves",
     "particle_swarm": "a swarm of masks moves towards those whose refits have the lowest loss on "
     "the mask-validation rows",
 }
 
-# Whose score is the place in an order of leaving, and what is said of it.
+# Rankings scored by the place in an order of leaving, and the description of that score.
 BY_PLACE = ("rfe", "rfecv", "robust_elimination")
 PLACE = "the place in the order of leaving; what outlasts all others has the highest"
 
-# Which mask features of their models as well.
+# Those that mask features of their models as well.
 MASKING = ("robust_elimination",)
 
-# Which always find the number of features without the model-validation rows.
+# Those that always find the number of features without the model-validation rows.
 SIZED = ("rfecv", "particle_swarm")
 
-# Which ask a fitted model for its importances, and so need one that has them.
+# Those that need a fitted model with importances.
 BY_IMPORTANCE = ("rfe", "rfecv")

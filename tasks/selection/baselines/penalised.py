@@ -6,14 +6,15 @@ the same, 67 (2005). A linear model of standardised columns is fitted under a pe
 
     a (r sum |b| + (1 - r) / 2 sum b**2),  r = 1 for the lasso and 1/2 for the elastic net,
 
-beside the weighted mean of half the squared error of a standardised target, or of the log loss:
+together with the weighted mean of half the squared error of a standardised target, or of the
+log loss:
 scikit-learn's `alpha` in `enet_path`, and 1 / (C n) in its multinomial LogisticRegression by SAGA.
 At the greatest strength every coefficient is 0; the steps below it are geometric and each fit
 starts from the one before.
 
-For classes, the columns that can have a coefficient at a step are guessed by the strong rule of
-Tibshirani et al., the same, 74 (2012), and the guess is mended where the gradient says that it was
-wrong, because SAGA takes its time for all columns at every step.
+For classes, the columns with a coefficient at a step are guessed by the strong rule of Tibshirani
+et al., the same, 74 (2012), and corrected where the gradient shows an error, because SAGA's time is
+proportional to the columns at every step.
 """
 
 from __future__ import annotations
@@ -39,8 +40,7 @@ _DOUBT = 1.01  # how far a gradient may be beyond the penalty before SAGA is ask
 def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by the strength of the lasso's penalty at which a feature enters.
 
-    Of columns that are equal one enters, that of the feature furthest right, and the others never
-    do.
+    Among equal columns only that of the feature furthest right enters.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
         Training rows; weights count.
     schema : Schema
     seed : int
-        Of the order in which SAGA draws rows; no use for regression.
+        Seed of SAGA's row order; unused for regression.
 
     Returns
     -------
     ndarray of float64, shape (d,)
-        The greatest of 40 strengths, from the least that lets nothing enter down to a fiftieth
-        of it, at which the feature has a coefficient; plus at most a millionth of itself, the
-        more the larger the coefficient at the end, so that those of one step are told apart. 0
-        for a feature that never enters. A category has the score of the best of its columns.
+        The largest of 40 strengths, from the smallest without any feature down to a fiftieth of it,
+        at which the feature has a coefficient; plus at most a millionth of itself, larger for
+        larger final coefficients, which separates those of one step. 0 for a feature that never
+        enters. A category has the score of its best column.
 
     Notes
     -----
@@ -68,7 +68,7 @@ def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
 def elastic_net(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by the strength of the elastic net's penalty at which a feature enters.
 
-    Of columns that are equal one is fitted, and the others have its score.
+    Among equal columns one is fitted, and the others get its score.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _entries(rows: Rows, schema: Schema, seed: int, l1_ratio: float) -> Floats:
     fitted = order[twin[order] == order]
     greatest = pull.max() / l1_ratio
     strengths = greatest * np.geomspace(1, _LAST, _STEPS)
-    # What has not converged lacks its last digits, which say little of the order of entry.
+    # A fit that has not converged lacks last digits, which hardly affect the order of entry.
     quiet = warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
     with single_thread(), quiet:
         X = np.asfortranarray(columns[fitted].T)

@@ -23,7 +23,7 @@ from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, mask_of_s
 
 Filter = Callable[[Rows, Schema, int], Floats]
 
-# Whose scores of a feature do not depend on the others.
+# Rankings that score each feature independently of the others.
 ONE_BY_ONE: tuple[RankingName, ...] = ("correlation", "anova_f", "mutual_information")
 _FILTERS: dict[RankingName, Filter] = {
     "correlation": lambda rows, schema, seed: correlation(rows, schema),
@@ -57,7 +57,7 @@ class RankedPath:
     def from_scores(cls, scores: Floats, keep: Collection[int] = ()) -> Self:
         """Rank features by scores (d,) until one is left, or only `keep`.
 
-        Of equal scores the lowest index leaves first.
+        Ties: the lowest index leaves first.
         """
         kept = set(keep)
         leaving = [int(j) for j in np.argsort(scores, kind="stable") if j not in kept]
@@ -67,7 +67,7 @@ class RankedPath:
     def from_removals(cls, n_features: int, removed: Sequence[int]) -> Self:
         """Score each of `n_features` features by its place in the order of leaving, from 1.
 
-        All that outlast the removals have the place after the last.
+        Features that are never removed share the place after the last.
         """
         scores = np.full(n_features, len(removed) + 1.0)
         scores[list(removed)] = np.arange(1.0, len(removed) + 1)
@@ -89,9 +89,9 @@ class RankedPath:
         return mask_of_size(self.n_features, self.removed, n_features)
 
     def size_at(self, min_score: float) -> int:
-        """Return how many features are left once all whose score is below `min_score` have left.
+        """Return the number of features with a score of at least `min_score`.
 
-        Those to keep never leave; without any, one is left whatever its score.
+        Kept features never leave; without any, one always remains.
         """
         return self.n_features - sum(self.scores[j] < min_score for j in self.removed)
 

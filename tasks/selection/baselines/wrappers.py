@@ -118,7 +118,7 @@ def eliminate_by_refits(
 
 @dataclass(frozen=True)
 class CrossValidatedPath(RankedPath):
-    """The order of leaving, with what cross-validation says of some of the sizes on the way.
+    """The order of leaving, with cross-validated losses of some sizes.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class CrossValidatedPath(RankedPath):
 
     @classmethod
     def from_folds(cls, path: RankedPath, sizes: list[int], losses: Floats) -> CrossValidatedPath:
-        """Return the path with what its folds say, losses of shape (folds, sizes)."""
+        """Return the path with the losses of its folds, of shape (folds, sizes)."""
         errors = losses.std(axis=0, ddof=1) / np.sqrt(len(losses))
         means = losses.mean(axis=0)
         return cls(
@@ -173,12 +173,12 @@ class CrossValidatedPath(RankedPath):
         return min(self.sizes[i] for i in allowed if self.losses[i] <= ceiling)
 
 
-# Whole masks that a search found, each with the loss that was measured of it.
+# Masks found by a search, each with its measured loss.
 #
-# A search that adds features, or moves whole masks about, has no order in which features leave.
-# What it has is this: masks and losses, in the order in which it found them.
+# A search that adds features, or moves whole masks, has no order in which features leave, only
+# masks and losses, in the order in which it found them.
 
-# The one question of a search that refits: masks (m, d) -> losses (m,) of models fitted anew.
+# Evaluation in a search with refits: masks (m, d) -> losses (m,) of models fitted again.
 RefitLoss = Callable[[Sequence[Mask]], Sequence[float]]
 
 
@@ -258,7 +258,7 @@ def particle_swarm(
     ----------
     refit_loss : callable
         Masks to the losses of their refits; asked about each mask once at most.
-    n_features : int
+        Its size and parameters.
         d, how many there are.
     swarm : Swarm
         Its size and its ways.
@@ -306,7 +306,7 @@ def particle_swarm(
 
 
 class _Judge:
-    """Asks about each distinct mask once; of what is worth more, the loss is lower, then size."""
+    """Evaluates each distinct mask once; ordered by loss, then by size."""
 
     def __init__(self, refit_loss: RefitLoss) -> None:
         self._refit_loss = refit_loss

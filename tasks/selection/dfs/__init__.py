@@ -17,14 +17,14 @@ search for one size          `search.select_by_descent`
 a ranking for all sizes      `ranking.dfs`
 ===========================  ====================================================
 
-Departures. Columns are standardised, not just centred. Sparse tables are centred exactly without
-becoming dense, which the paper names as its main limitation. Rows are shuffled anew for every
-round, and batches have 1,000 rows at least: of few rows their order is most of the variance. A
-penalty can be steered to a number of features. The target comes in units of its spread. Of more
+Deviations. Columns are standardised, not just centred. Sparse tables are centred exactly without
+becoming dense, which the paper names as its main limitation. Rows are shuffled again for every
+round, and batches have at least 1,000 rows: with few rows their order causes most of the variance.
+A penalty can be steered to a number of features. The target is in units of its spread. With more
 than two classes each is an output against the rest, and the estimates are summed. Rows may be read
 block by block (`sources.RowSource`), and a step may be the mean over batches of several blocks.
 
-Of a column that goes with no other, the relaxed estimate has a summit below s = 1 from order 3 on,
-since the polynomial ripples: that is why the steering remembers peaks (`Descent`), and why orders
-above 4 pay only where columns go together and rows are many.
+For an uncorrelated column, the relaxed estimate has a maximum below s = 1 from order 3 on, since
+the polynomial ripples: that is why the steering remembers peaks (`Descent`), and why orders above
+4 pay off only with correlated columns and many rows.
 """

@@ -1,4 +1,4 @@
-"""What a batch of rows says of z, and its gradient: the kernels, as Python calls them."""
+"""The estimate z of a batch of rows, and its gradient: Python interface of the kernels."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def sparse_z(
     touched : ndarray of int32, shape (u,)
         The columns with a value in the batch.
     gradient : ndarray of float64, shape (u,)
-        What theirs has beside it.
+        The remaining part of their gradient.
     """
     if number is None:
         number = np.full(table.shape[1], -1, np.int32)
@@ -94,7 +94,7 @@ def sparse_z(
     return z, for_all, touched, gradient
 
 
-# Which rows a step looks at: blocks in an order that is drawn anew for every round, and so within.
+# The rows of each step: blocks in random order, shuffled for every round, and rows within them.
 #
 # A table in memory is one block, so that all of its rows are shuffled for each round.
 

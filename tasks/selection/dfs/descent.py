@@ -1,4 +1,4 @@
-"""Adam over the relaxed mask s = sigma(2 v), on batches of rows in an order that is drawn anew.
+"""Adam over the relaxed mask s = sigma(2 v), on batches of rows in random order.
 
 The state is a few arrays of D numbers, in the type of the table.
 """
@@ -30,7 +30,7 @@ _OLD_PRESSURE = 0.7  # with 0.9 the first steps still show after sixty
 
 @dataclass(frozen=True)
 class Step:
-    """What one step saw.
+    """Figures of one step.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """What a descent holds between two steps.
+    """State of a descent between two steps.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Held:
 
 
 class Descent:
-    """A relaxed mask on its way down.
+    """Gradient descent over a relaxed mask.
 
     Parameters
     ----------
@@ -160,8 +160,8 @@ class Descent:
         Parameters
         ----------
         penalty : float, optional
-            lambda; by default what parts the `n_features` steepest features from the others, as a
-            moving average.
+            lambda; by default a moving average of what separates the `n_features` steepest features
+            from the others.
         n_features : int in 1..D
             How many are to be left.
 
@@ -202,13 +202,13 @@ class Descent:
         return sum(one.z for one in found) / len(found), sum(o.for_all for o in found) / len(found)
 
     def _steepness(self, for_all: float, n_features: int) -> float:
-        """Return the n-th largest peak of dz/ds, from those alone that may be it, if they suffice.
+        """Return the n-th largest peak of dz/ds, from candidates only where they suffice.
 
-        It is 0 at least: below, whatever tells nothing would be pushed up, ahead of what tells
-        much and rests at its summit. So the peaks of constant columns, which are 0, do not count.
+        At least 0: below, uninformative features would be pushed up, ahead of informative ones at
+        rest at their maximum. So the peaks of constant columns, which are 0, do not count.
 
-        Of a feature that tells much, dz/ds falls to 0 well below s = 1, where the polynomial has
-        its first summit: without a memory of what it was, features of noise would be level with it.
+        For an informative feature, dz/ds falls to 0 well below s = 1, where the polynomial has its
+        first maximum: without the memory of peaks, noise features would be level with it.
         """
         kind = self.kept.dtype.type
         now = (self._slopes, self._squares, kind(for_all), self._peaks, kind(_DECAY))
@@ -283,7 +283,7 @@ _STORED, _NAMES = "columns_stored", "columns_names"
 
 @dataclass(frozen=True, eq=False)
 class DescentState:
-    """Where a descent is after a step.
+    """State of a descent after a step.
 
     Attributes
     ----------
@@ -312,13 +312,13 @@ def state_of(descent: Descent) -> DescentState:
 
 
 def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> bytes:
-    """Return a state as bytes, `from_bytes` of which is the same to the last bit.
+    """Return a state as bytes; `from_bytes` restores it to the last bit.
 
     Parameters
     ----------
     state : DescentState
     words : mapping of str to str, optional
-        What is to be kept with it; `with_words` gives it back.
+        Stored with it; `with_words` returns it.
     """
     held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
     tensors = {name: getattr(held, name) for name in _OF_MASK}
@@ -330,7 +330,7 @@ def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> byt
         names = json.dumps(state.learned.names).encode()
         tensors[_NAMES] = np.frombuffer(names, np.uint8)
     tensors |= {"outputs_mean": outputs.mean, "outputs_example": outputs.example}
-    said = {
+    fields = {
         "held": _scalars(held, "n_steps", "n_drawn", "pressure", "total", "everywhere"),
         "n_rows": columns.n_rows,
         "top": state.learned.top,
@@ -339,7 +339,7 @@ def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> byt
         "labels": None if outputs.labels is None else outputs.labels.tolist(),
         "draws": asdict(state.draws),
     }
-    metadata = {"what": _WHAT, "format_version": str(_VERSION), "state": json.dumps(said)}
+    metadata = {"what": _WHAT, "format_version": str(_VERSION), "state": json.dumps(fields)}
     return sealed(tensors, {**(words or {}), **metadata})
 
 
@@ -389,27 +389,29 @@ def _scalars(of: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(of, name) for name in names}
 
 
-def _state(tensors: dict[str, NDArray[Any]], said: dict[str, Any]) -> DescentState:
+def _state(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> DescentState:
     of_mask: dict[str, Any] = {name: tensors[name] for name in _OF_MASK}
-    held = Held(**of_mask, **said["held"])
+    held = Held(**of_mask, **fields["held"])
     of_columns: dict[str, Any] = {name: tensors[f"columns_{name}"] for name in _OF_COLUMNS}
     columns = Moments(
-        n_rows=said["n_rows"], stored=tensors.get(_STORED), kind=str(held.v.dtype), **of_columns
+        n_rows=fields["n_rows"], stored=tensors.get(_STORED), kind=str(held.v.dtype), **of_columns
     )
     outputs = Outputs(
-        n_rows=said["n_rows"],
-        labels=None if said["labels"] is None else np.array(said["labels"]),
+        n_rows=fields["n_rows"],
+        labels=None if fields["labels"] is None else np.array(fields["labels"]),
         mean=tensors["outputs_mean"],
         example=tensors["outputs_example"],
-        **said["outputs"],
+        **fields["outputs"],
     )
-    draws = Draws(**{**said["draws"], "block_rows": tuple(said["draws"]["block_rows"])})
+    draws = Draws(**{**fields["draws"], "block_rows": tuple(fields["draws"]["block_rows"])})
     names = tuple(json.loads(tensors[_NAMES].tobytes())) if _NAMES in tensors else None
-    return DescentState(held, Learned(columns, outputs, said["top"], said["latest"], names), draws)
+    return DescentState(
+        held, Learned(columns, outputs, fields["top"], fields["latest"], names), draws
+    )
 
 
 def _check(state: DescentState) -> None:
-    """Refuse what no descent can have been at."""
+    """Refuse an impossible state."""
     held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
     shape, kind = (state.n_columns,), held.v.dtype
     fits = kind in (np.float32, np.float64)

@@ -395,7 +395,7 @@ def peaks_above(
 
 # Means, spreads and the strongest direction of the columns, compiled: no copy of the table.
 #
-# Sums are over rows in their order, one column beside the other.
+# Sums are over rows in their order, for all columns in parallel.
 
 
 @compiled

@@ -1,9 +1,9 @@
-"""The blocks of a source shared out: each part reads its own, wherever it is.
+"""Blocks of a source distributed to workers: each part reads its own.
 
-What is computed of a block, and the order in which it is added to the others, do not depend on how
-many parts there are. For figures of all rows the blocks are dealt to eight partitions: each is
-added up in the order of its blocks, and then they are, in theirs. A step has one batch of each of
-some blocks, and their mean is taken in the order in which they were drawn.
+Results for a block, and the order in which they are added, do not depend on the number of parts.
+For figures of all rows the blocks are assigned to eight partitions: each is summed in the order of
+its blocks, and then the partitions in order. A step has one batch from each of some blocks, and
+their mean is taken in the order in which they were drawn.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Ask = Callable[[Callable[[Any, Any], Any], Any], list[Any]]
 
 
 def here(things: Sequence[Any]) -> Ask:
-    """Keep things in this process; what is returned asks all of them the same question."""
+    """Keep objects in this process; return a function that applies a question to all of them."""
 
     def ask(function: Callable[[Any, Any], Any], question: Any) -> list[Any]:
         return [function(thing, question) for thing in things]
@@ -64,26 +64,26 @@ def _one() -> int:
 
 @dataclass(frozen=True)
 class Sharing:
-    """Who computes.
+    """Distribution of work.
 
     Attributes
     ----------
     for_each : callable
-        Sends things to whoever computes, as `here` keeps them.
+        Distributes objects, as `here` keeps them.
     count_threads : callable
-        Returns how many compute at a time; asked only when there is something to share out, as the
-        workers may have to be started for it.
+        Returns the number of threads; called only when there is work to distribute, as the workers
+        may have to be started for it.
     """
 
     for_each: Callable[[Sequence[Any]], Ask] = here
     count_threads: Callable[[], int] = _one
 
     def n_parts(self, n_tasks: int) -> int:
-        """Return in how many parts so many tasks are shared out."""
+        """Return the number of parts for so many tasks."""
         return 1 if n_tasks == 1 else min(self.count_threads(), n_tasks)
 
     def of(self, parts: Sequence[Any]) -> Ask:
-        """Send parts out; a single one stays here."""
+        """Distribute parts; a single one stays here."""
         return self.for_each(parts) if len(parts) > 1 else here(parts)
 
 
@@ -119,7 +119,7 @@ Known = tuple[Moments, Outputs]
 
 
 class Surveyor:
-    """Who finds out about the columns and the target.
+    """Computes statistics of the columns and the target.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def both(one: Known, other: Known, name_column: NameColumn) -> Known:
 
 
 class Multiplier:
-    """Who multiplies standardised rows U with a direction.
+    """Multiplies standardised rows U with a direction.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Multiplier:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a batch says of the mask.
+    """Estimate from a batch.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class Estimate:
     touched : ndarray of int32, shape (u,), or None
         The columns with a value in the batch; None for all.
     slopes : ndarray, shape (u,) or (D,)
-        What dz/ds of these has beside it.
+        The remaining part of their dz/ds.
     """
 
     z: float
@@ -216,7 +216,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A step's question, the same to every part; of what travels, `kept` alone is long.
+    """Parameters of a step, the same for every part; only `kept` is large.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class Asked:
 
 
 class Estimator:
-    """One of those who look at the batches of a step: it takes every so many, from its own on.
+    """Estimates from the batches of a step: one part takes every n-th batch.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class Estimator:
         self._room: NDArray[np.int32] | None = None
 
     def estimates(self, asked: Asked) -> list[Estimate]:
-        """Return what the own batches say, in their order."""
+        """Return the estimates from this part's batches, in order."""
         own = range(self._number, len(asked.batches), self._n_parts)
         return [self._estimate(place, asked) for place in own]
 
@@ -297,7 +297,7 @@ _AT_HAND, _READ_AGAIN = Effort(20, 1e-4), Effort(12, 1e-4)  # of one block, whic
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What is known of all rows so far.
+    """Statistics of all rows so far.
 
     Attributes
     ----------

@@ -102,7 +102,7 @@ class _Dense:
         self._room = kernels.room_for(len(kept), n_outputs, len(alphas), weight)
 
     def forwards(self, table: Any, y: Floats) -> tuple[Any, Any]:
-        """Return what `backwards` needs of a block beside its rows."""
+        """Return what `backwards` needs of a block besides its rows."""
         left: tuple[Any, Any] = kernels.dense_forwards(*self._operands(table, y))
         return left
 

@@ -1,9 +1,9 @@
-"""From a block of rows to a table as the estimate wants it: centred, in units of the columns.
+"""Centring and scaling of blocks of rows for the estimate.
 
-A scale is made of the moments of all rows, and prepares one block after the other. Dense tables are
-centred as they are read. A sparse one keeps its zeros: what is stored is divided, and the kernels
-take the shift into account. A column that is stored in every row is shifted itself; in one with a
-zero mu_d^2 / sd_d^2 is below N, so that few digits are lost.
+A scale is computed from the moments of all rows, and prepares one block at a time. Dense tables are
+centred as they are read. A sparse one keeps its zeros: stored values are divided, and the kernels
+account for the shift. A column that is stored in every row is shifted itself; in one with a zero
+mu_d^2 / sd_d^2 is below N, so that few digits are lost.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:
     rows : ndarray or sparse matrix
         As `read_rows` returns it.
     name_column : callable
-        Says which column is meant; by default its position.
+        Names a column; by default by its position.
 
     Raises
     ------
@@ -317,16 +317,16 @@ def top_singular_value(
     """
     direction = start
     diagonal: list[float] = []
-    beside, before = [float(np.linalg.norm(direction))], np.zeros(len(direction))
+    off_diagonal, before = [float(np.linalg.norm(direction))], np.zeros(len(direction))
     for _ in range(min(effort.most_iterations, n_used)):
-        direction = direction / beside[-1]
-        image = -(beside[-1] if diagonal else 0.0) * before
+        direction = direction / off_diagonal[-1]
+        image = -(off_diagonal[-1] if diagonal else 0.0) * before
         image += multiply(direction)
         diagonal.append(float(np.sum(direction * image)))
         image -= diagonal[-1] * direction
-        beside.append(float(np.linalg.norm(image)))
-        values, vectors = eigh_tridiagonal(diagonal, beside[1:-1])
-        top, residual = float(values[-1]), beside[-1] * abs(float(vectors[-1, -1]))
+        off_diagonal.append(float(np.linalg.norm(image)))
+        values, vectors = eigh_tridiagonal(diagonal, off_diagonal[1:-1])
+        top, residual = float(values[-1]), off_diagonal[-1] * abs(float(vectors[-1, -1]))
         if residual <= effort.settled * top:
             break
         before, direction = direction, image

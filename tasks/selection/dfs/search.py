@@ -37,7 +37,7 @@ from chaffinch.tasks.selection.dfs.tables import check_order
 
 @dataclass(frozen=True, eq=False)
 class DifferentiableSelection:
-    """Where a descent ended, and its way.
+    """Result of a descent, and its course.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class DifferentiableSelection:
         of equal ones those further right, constant ones never; or, for a given penalty, all with s
         above 1/2.
     scores : ndarray of float64, shape (D,)
-        v; higher is better, above 0 is s above 1/2. -30 for a constant column. Where more than half
-        of the columns may stay, little or nothing is held against those of noise, and the order
-        says less: what tells much rests at its summit, below s = 1, and others come past it.
+        v; higher is better, above 0 is s above 1/2. -30 for a constant column. If more than half
+        of the columns may stay, noise columns are hardly penalised, and the order is less
+        reliable: informative features rest at their maximum, below s = 1, and others may pass them.
     kept : ndarray of float64, shape (D,)
         s = sigma(2 v); next to 0 for a constant column.
     losses : ndarray of float64, shape (steps,)
@@ -59,7 +59,7 @@ class DifferentiableSelection:
     penalties : ndarray of float64, shape (steps,)
         lambda, of the term lambda / D sum s.
     state : DescentState
-        To go on from.
+        State for continuing the descent.
     """
 
     features: NDArray[np.int64]
@@ -75,12 +75,12 @@ OnStep = Callable[[Descent, Sequence[Step]], None]
 
 
 def watch_nothing(descent: Descent, way: Sequence[Step]) -> None:
-    """Let steps pass: the default where nobody watches."""
+    """Do nothing: the default callback."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a descent goes.
+    """Settings of a descent.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Aim:
-    """What a descent is to reach: so many features, or what a penalty leaves; one of the two."""
+    """Goal of a descent: a number of features, or a penalty; one of the two."""
 
     n_features: int | None = None
     penalty: float | None = None

@@ -204,7 +204,7 @@ def labels_for(
 
 
 def in_words(kind: np.dtype[Any]) -> str:
-    """Return what an array of a type holds, as a message says it."""
+    """Return the content type of an array, for a message."""
     names = {"U": "text", "S": "bytes", "O": "objects, such as text", "b": "true and false"}
     return names.get(kind.kind, f"numbers ({kind})" if kind.kind in "iuf" else str(kind))
 
@@ -269,7 +269,7 @@ def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
     if len(labels) > _MOST_LABELS:
         return None
     strange = [one for one in labels.tolist() if not isinstance(one, str | bool | int | float)]
-    if strange:  # as bytes: no state could be kept
+    if strange:  # e.g. bytes, which a state cannot store
         raise ValueError(
             f"y must hold numbers, true and false, or text but holds {strange[0]!r}; make text of "
             "its classes, as [str(label) for label in y]"
@@ -292,7 +292,7 @@ def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
             f"y holds the class {other!r}, which was none of the {len(labels)} before; "
             "begin anew, without start"
         )
-    # of two classes one column says it all
+    # two classes need one column only
     columns = np.arange(len(labels)) if len(labels) > 2 else np.array([len(labels) - 1])
     one_hot: Floats = np.equal(codes[:, np.newaxis], columns).astype(np.float64)
     return one_hot
@@ -425,7 +425,7 @@ def name_in(source: RowSource, column: int) -> str:
 
 
 def check_one_target(X: Any, y: ArrayLike | None) -> None:
-    """Refuse a path, a source with a target beside its own, and a table without one in its order.
+    """Refuse a path, a source with a separate target, and a table without one.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What every engine shares: the present mask, and what is refused."""
+"""Common parts of the engines: the present mask, and input checks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.errors import UnusableLossError
 from chaffinch.tasks.selection.models.base import own_name, replaced_methods
 
-# When a first layer that is kept between removals has to be computed anew.
+# When to recompute a first layer that is kept between removals.
 #
 # Subtracting a contribution leaves a rounding error of that contribution's size. A block of rows is
-# therefore computed anew after 64 removals, once it is far smaller than it has been, or once a row
-# of it is next to nothing of what this row has been, beside others that are as large as ever.
+# therefore recomputed after 64 removals, once it is far smaller than it has been, or once a row of
+# it has shrunk to almost nothing while others have not.
 
 _REMOVALS_BEFORE_ANEW, _SHRINKAGE_BEFORE_ANEW = 64, 64.0
 # Of one unit of one row. One that comes near 0 by chance must not count.
@@ -29,7 +29,7 @@ SHRINKAGE_OF_A_ROW = 2.0**20
 
 
 class Drift:
-    """How large the units of every block have been since they were computed anew.
+    """Sizes of the units of every block since they were computed.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Drift:
         self._removals = 0
 
     def due(self, sizes: Floats, has_shrunken_row: Mask) -> Mask:
-        """Count a removal and return which blocks are to be computed anew, shape (n_blocks,).
+        """Count a removal and return the blocks to recompute, shape (n_blocks,).
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class Drift:
             After the removal.
         has_shrunken_row : ndarray of bool, shape (n_blocks,)
             Whether a unit of some row has shrunk by more than `SHRINKAGE_OF_A_ROW` since its block
-            was computed anew.
+            was computed.
         """
         self._removals += 1
         has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_ANEW * sizes, axis=1)
@@ -61,12 +61,12 @@ class Drift:
         return is_due
 
     def renewed(self, sizes: Floats) -> None:
-        """Take note of the sizes (n_blocks, width) once what was due is computed anew."""
+        """Record the sizes (n_blocks, width) after recomputing the due blocks."""
         np.maximum(self._largest, sizes, out=self._largest)
 
 
 class NotCovered(Exception):  # noqa: N818 - it steers, it is not shown
-    """An engine does not hold for this model; the message says what it lacks, as a reason."""
+    """An engine does not support this model; the message gives the reason."""
 
 
 def check_own(thing: Any, package: str, library: str) -> None:
@@ -90,7 +90,7 @@ def check_own(thing: Any, package: str, library: str) -> None:
 class Alone:
     """A lock for one thread at a time, which may take it again.
 
-    A forked child has a free one, whoever held it; so has a copy.
+    A forked child and a copy have a free lock.
     """
 
     def __init__(self) -> None:
@@ -116,10 +116,9 @@ class Alone:
 
 
 class Threads:
-    """Threads that work through pieces; none is at work any more once pieces are asked for anew.
+    """Threads that process pieces of work; a call waits for pieces left from an interrupted one.
 
-    Those of a pool are kept from one call to the next. A forked child, which has none of them, and
-    a copy start their own.
+    The pool is kept from one call to the next. Forked children and copies start their own.
 
     Parameters
     ----------
@@ -172,9 +171,9 @@ class Threads:
 class MaskState:
     """The present mask, which starts with every feature kept.
 
-    What an engine keeps beside it stands for it or is marked as unwhole, and is then made anew
-    before it is read. So a removal is all or nothing, whichever line of it is interrupted. Threads
-    that ask at the same time are answered one after the other.
+    State that an engine keeps besides the mask is either consistent with it or marked as invalid,
+    and then rebuilt before it is read. So a removal is atomic, also if interrupted. Calls from
+    several threads run one after the other.
 
     Parameters
     ----------
@@ -219,16 +218,16 @@ class MaskState:
         return copy.deepcopy(self)
 
     def _make_whole(self) -> None:
-        """Make what is kept anew if it may not stand for the mask; call this before it is read."""
+        """Rebuild the state if it may be inconsistent with the mask; call this before reading."""
         if not self._is_whole:
-            self._start_anew()
+            self._rebuild()
             self._is_whole = True
 
     def _after_removal(self, feature: int) -> None:
-        """Bring what is kept up to the mask without `feature`; nothing may be kept."""
+        """Update the state for the mask without `feature`; optional."""
 
-    def _start_anew(self) -> None:
-        """Make what is kept from the mask alone; nothing may be kept."""
+    def _rebuild(self) -> None:
+        """Rebuild the state from the mask alone; optional."""
 
     def _as_masks(self, masks: Sequence[Mask] | Mask) -> Mask:
         """Return masks as one array (m, d); ValueError if they are none, or have another shape."""

@@ -6,8 +6,8 @@ nothing of the column is left for the model to read (`x * mask` would leave a Na
 Three savings that change no bit. Masks that differ only in features the model does not use share
 one evaluation. A loss once asked for is remembered until the next removal. And for trees, only
 rows that a mask changes are predicted, those of several masks together: a tree model adds up the
-leaves of a row in one order, whatever other rows are in the call. A matrix product does not, so
-that all rows of any other model come in one call.
+leaves of a row in one order, independent of the other rows in the call. A matrix product does not,
+so that all rows of any other model come in one call.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class BlackBox(MaskState):
             return losses
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
-        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
+        """Losses of arbitrary masks (m, d), shape (m,), independent of the present mask."""
         effective = self._as_masks(masks) & self._used
         keys = [mask.tobytes() for mask in effective]
         with self._alone.lock:

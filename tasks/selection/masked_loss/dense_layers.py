@@ -52,7 +52,7 @@ def without_features(
     features : ndarray of int64, shape (m,)
         What to mask, each by itself.
     start : int
-        First row of the block; `out` says how many there are.
+        First row of the block; its length is that of `out`.
     values, value_at_baseline, tabulated, first_row, table, at_baseline
         See `FirstLayer`.
     floor : float
@@ -80,9 +80,9 @@ def without_features(
 
 # Networks and linear models, whichever library they come from, read as one form.
 #
-# Every one of them encodes the features into columns, multiplies these by weights, and goes on from
-# there; a linear model has no hidden layer. What is read here is checked by `networks` against the
-# model's own predictions before it is used.
+# All of them encode the features into columns and multiply these by weights, followed by further
+# layers; a linear model has no hidden layer. The form read here is checked by `networks` against
+# the model's own predictions before it is used.
 
 Link = Literal["identity", "logistic", "softmax"]
 

@@ -1,7 +1,7 @@
-"""A masked loss whose rows are apart: each part keeps its rows and its state, and gives sums.
+"""A masked loss with distributed rows: each part keeps its rows and state, and returns sums.
 
-A step takes the removals so far to each part, and brings back a few vectors of sums. What a part
-keeps follows from its rows and the removals alone, so that one that is lost is made anew.
+A step sends the removals so far to each part, and returns a few vectors of sums. The state of a
+part depends on its rows and the removals only, so that a lost one can be rebuilt.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Part:
         NotCovered
             If no engine that adds up rows holds for these rows.
         """
-        engine, self._engine = self._engine, None  # whoever is interrupted leaves none behind
+        engine, self._engine = self._engine, None  # an interrupted call leaves no engine
         if engine is None or asked.removed[: len(self._removed)] != self._removed:
             made = exact_engine(*self._made_of)  # all rows were asked whether it suits them
             if not isinstance(made, RowSums):
@@ -141,20 +141,20 @@ class PartedLoss(RowSums):
         self.settles_ties = like.settles_ties
         self._n_blocks, self._ask = n_blocks, ask
         self._removed: tuple[int, ...] = ()
-        self._has_told = False
+        self._is_size_logged = False
 
     def _after_removal(self, feature: int) -> None:
         self._removed = (*self._removed, int(feature))
 
-    def _start_anew(self) -> None:
-        told = set(self._removed)
-        self._removed += tuple(f for f in np.flatnonzero(~self._mask).tolist() if f not in told)
+    def _rebuild(self) -> None:
+        known = set(self._removed)
+        self._removed += tuple(f for f in np.flatnonzero(~self._mask).tolist() if f not in known)
 
     def _totals(self, question: Question, masks: Mask | None) -> Floats:
         self._make_whole()
         answers = self._ask(Asked(question, self._removed, masks))
-        if question == "without each" and not self._has_told:
+        if question == "without each" and not self._is_size_logged:
             moved = sum(node.nbytes for nodes in answers for node in nodes.values())
             logger.info("each step brings %.1f kB from %d parts", moved / 1e3, len(answers))
-            self._has_told = True
+            self._is_size_logged = True
         return root_of(answers, self._n_blocks)

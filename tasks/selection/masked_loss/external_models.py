@@ -1,6 +1,6 @@
-"""Models trained elsewhere: how each predicts, what it predicts, and the engine that suits it.
+"""Models trained elsewhere: prediction, classes, and the engine that suits each.
 
-What defines a masked loss is the model's own prediction on a table with the baseline in a column.
+The masked loss is defined by the model's own prediction on a table with the baseline in a column.
 An engine reads the model in another form, so the two are compared before it is trusted.
 """
 
@@ -52,7 +52,7 @@ class Given:
         Takes a table to values (n,) or class probabilities (n, n_classes).
     classes : ndarray, shape (n_classes,), or None
         Labels in the order of the probabilities, none for regression; None if only a prediction
-        can tell.
+        shows them.
     n_features : int or None
         How many it was trained on, where that is known.
     categories : sequence of sequence, or None
@@ -81,7 +81,7 @@ def read_model(model: Any, loss: str) -> Given:
     model : object
         Of LightGBM, XGBoost, scikit-learn or torch, or a function from a table to predictions.
     loss : str
-        A loss's name; see `torch_layers` for what it tells.
+        Loss name; see `torch_modules`.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, kind: str) -> bool:
     found, expected = engine(masks), evaluator(masks)
     if loss.name == "squared_error":  # so that each is of the size of a row's error
         found, expected = np.sqrt(found), np.sqrt(expected)
-    # each by itself: a small loss may stand beside a large one
+    # each by itself: a small loss may come with a large one
     within = MOST_ROUNDING if kind == "xgboost" else _AGREEMENT
     return np.allclose(found, expected, rtol=within, atol=_ROUNDING * greatest)
 

@@ -8,8 +8,8 @@ weighted so that the loss is |r|^2, the loss without j is
 and a removal only adds c_j to r and a row of the Gram matrix of c to the slopes r.c: O(d + n).
 
 The sum cancels where a removal makes the loss much smaller, and errors of the slopes add up over
-removals. A bound on the rounding is kept beside them: where it exceeds a share of 1e-13 of a
-loss, residuals and slopes are computed anew, and where that is not enough, so is the loss itself,
+removals. A bound on the rounding is tracked: where it exceeds a share of 1e-13 of a loss, residuals
+and slopes are recomputed, and where that is not enough, so is the loss itself,
 from r + c_j. That leaves a rounding error of the size of c_j. If one cell is huge, it is far more
 than what is left of its row, so that the residuals are then made from the features that are kept,
 without those that are masked: an error of the size of what the model itself adds up.
@@ -82,7 +82,7 @@ class LinearMaskedLoss(MaskState):
         self._squares = self._squares[self._first]
         self._norms = np.sqrt(self._squares)
         self._gram: Floats | None = None
-        self._start_anew()
+        self._rebuild()
 
     @property
     def loss(self) -> float:
@@ -108,7 +108,7 @@ class LinearMaskedLoss(MaskState):
             return losses
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
-        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
+        """Losses of arbitrary masks (m, d), shape (m,), independent of the present mask."""
         rows = self._as_masks(masks)
         losses = np.empty(len(rows))
         with single_thread():
@@ -118,7 +118,7 @@ class LinearMaskedLoss(MaskState):
         return losses
 
     def _make_sure(self) -> None:
-        """Make what is kept anew if it may not stand for the mask, or rounding shows in it."""
+        """Rebuild the state if it may be inconsistent with the mask, or rounding shows in it."""
         self._make_whole()
         if self._residual_error > MOST_ROUNDING * np.sqrt(self._loss):
             self._is_whole = False
@@ -162,13 +162,13 @@ class LinearMaskedLoss(MaskState):
         error += 2 * self._residual_error * (np.sqrt(self._loss) + self._norms)
         return losses, self._mask & (error > _TOLERANCE * losses)
 
-    def _start_anew(self) -> None:
+    def _rebuild(self) -> None:
         """Compute residuals and slopes from the mask alone."""
         with single_thread():
             self._residual = self._residual_under(self._mask)
             self._loss = float(self._residual @ self._residual)
             self._slopes = (self._changes @ self._residual)[self._first]
-        with np.errstate(invalid="ignore"):  # a loss that is not finite is told when asked for
+        with np.errstate(invalid="ignore"):  # non-finite losses are refused on access
             self._slope_error = 2 * _EPSILON * np.sqrt(self._loss) * self._norms
         self._residual_error = 0.0
         self._is_new = True

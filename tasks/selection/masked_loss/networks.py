@@ -1,7 +1,7 @@
 """The masked loss of a network, exactly, without a prediction for each feature.
 
 Masking a feature changes the first layer by a term of rank one (for a category, a row of a
-table), so the first layer under the present mask is kept and only the rest is computed anew:
+table), so the first layer under the present mask is kept and only the rest is recomputed:
 O(n width) a feature with one hidden layer, and a matrix product for each further one. A linear
 model is a network without hidden layers.
 
@@ -58,7 +58,7 @@ class NetworkMaskedLoss(RowSums):
     """
 
     _present: Floats  # first layer under the present mask, shape (width, n)
-    _greatest: Floats  # its greatest sizes since each block was computed anew
+    _greatest: Floats  # its largest sizes since each block was recomputed
     rows_in_block = _ROWS_AT_ONCE
 
     def __init__(self, evaluator: MaskEvaluator, model: DenseModel, *, threads: int = 1) -> None:
@@ -76,7 +76,7 @@ class NetworkMaskedLoss(RowSums):
         self._first = FirstLayer(model, evaluator.rows.X, evaluator.baseline)
         weight = float(self._output_loss.weight.sum())
         super().__init__(evaluator.loss.name, self._first.used, weight)
-        self._start_anew()
+        self._rebuild()
         sample = np.maximum(self._present, self._floor)[np.newaxis]
         check_agreement(evaluator, self._output_loss, self._outputs(sample)[0])
 
@@ -113,7 +113,7 @@ class NetworkMaskedLoss(RowSums):
         if is_due.any():
             self._drift.renewed(self._sizes())
 
-    def _start_anew(self) -> None:
+    def _rebuild(self) -> None:
         self._present = self._under(self._mask)
         self._greatest = np.abs(self._present)
         self._drift = Drift(self._sizes())

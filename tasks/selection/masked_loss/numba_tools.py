@@ -1,4 +1,4 @@
-"""How kernels are compiled: without Python's lock, and kept on disk where that is possible."""
+"""Compilation of kernels: without the GIL, and cached on disk where possible."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 def compiled(function: Function) -> Function:
     """Compile a kernel at its first call.
 
-    The code is kept beside its module, or in the user's cache folder if that is read-only. Where
-    neither can be written to, each process compiles anew.
+    The code is cached next to its module, or in the user's cache folder if that is read-only. If
+    neither is writable, each process compiles again.
     """
     return _compiled(function, _OPTIONS)
 
@@ -48,7 +48,7 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
 def inlined(function: Function) -> Function:
     """Make a function part of each kernel that calls it, in the same file.
 
-    A kernel that is kept on disk is not compiled anew when another file changes.
+    A kernel cached on disk is not compiled again when another file changes.
     """
     return cast(Function, njit(inline="always", **_OPTIONS)(function))
 
@@ -65,11 +65,11 @@ def _count_trailing_zeros(context: Any, word: Any) -> Any:
 lowest_bit: Callable[[Any], Any] = cast(Any, intrinsic(_count_trailing_zeros))
 
 
-# Orders for kernels, in place of the sorts of the compiler's own library.
+# Sorting functions for kernels, in place of the compiler's own library.
 #
-# Those are made by one function in several kinds, such as for `np.sort` and `np.argsort`, that the
-# compiler tells apart by a number alone which it counts in each process. A kernel that was kept on
-# disk by one process may so be given the other kind in the next one, and its numbers are wrong.
+# The latter come from one function in several variants, such as for `np.sort` and `np.argsort`,
+# which the compiler distinguishes only by a counter per process. A kernel cached on disk by one
+# process may therefore get the wrong variant in the next one, and give wrong numbers.
 
 _RUN = 16  # up to here it is quicker to insert than to merge
 

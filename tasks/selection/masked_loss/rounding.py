@@ -1,13 +1,12 @@
 """How small a loss may be before an engine's own rounding shows in it.
 
-An engine rounds at the size of what it adds up and takes away again: a forest at the unit of its
-greatest values, a network at the terms that masking removes. One huge value can be far greater
-than all that is left of an ordinary row without it. So an engine tells for each question by how
-much it may be off in a row, and those errors are averaged as the loss itself is. As the mean of
-squared errors has the triangle inequality, and that of absolute ones, a loss that is greater than
-that mean by a fixed factor is right to `MOST_ROUNDING`, whatever the mask. A smaller one is asked
-for in another way. To compare each loss that is given is cheap, and holds for every later mask;
-a look at the model with every feature kept would tell nothing about these.
+An engine rounds at the size of the terms that it adds and subtracts: a forest at the unit of its
+largest values, a network at the terms that masking removes. One huge value can be far larger than
+all that is left of an ordinary row without it. So for each question an engine bounds the error per
+row, and these errors are averaged as the loss itself is. As the means of squared and of absolute
+errors have the triangle inequality, a loss larger than that mean by a fixed factor is accurate to
+`MOST_ROUNDING`, for any mask. A smaller one is computed in another way. Comparing each returned
+loss is cheap, and holds for every later mask; the model with every feature kept would not show it.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def of_network(
     Returns
     -------
     ndarray of float64, shape (n_blocks, d + 1)
-        Of masking each feature; at last of any other mask, whose first layer is made anew.
+        For masking each feature; last for any other mask, whose first layer is recomputed.
     """
     reach = np.eye(len(model.biases[0]))
     for of_layer in model.weights[1:]:

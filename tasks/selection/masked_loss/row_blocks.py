@@ -1,9 +1,9 @@
-"""Losses that are means over rows, summed so that it does not matter who adds up which rows.
+"""Losses that are means over rows, summed independently of how rows are distributed.
 
 Rows come in blocks of a fixed number. The sums of the blocks are the leaves of a binary tree: each
-node is the sum of the two below it, and where the right one is missing, the left one. Whoever has
-a run of whole blocks adds up every node that lies inside it; the nodes of several runs meet above.
-An addition is thus the same one for any number of runs, and the root the same to the last bit.
+node is the sum of the two below it, or the left one if the right one is missing. A run of whole
+blocks is summed up to the highest nodes that lie inside it; the nodes of several runs meet above.
+So additions are the same for any number of runs, and the root is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def nodes_of(sums: Floats, first: int, n_blocks: int) -> Nodes:
         if is_odd and not last_is_ours:
             nodes[level, first + 2 * n_pairs] = sums[-1].copy()
         _add_pairs(sums)
-        if is_odd and last_is_ours:  # nothing is beside it
+        if is_odd and last_is_ours:  # without a sibling
             sums[n_pairs] = sums[-1]
             n_pairs += 1
         sums = sums[:n_pairs]
@@ -112,7 +112,7 @@ class RowSums(MaskState):
 
     Notes
     -----
-    `coarseness` tells when a loss is asked for in this other way.
+    `coarseness` decides when a loss is computed in this other way.
     """
 
     is_summed = True  # whether the loss is such a mean; an engine may know others as well
@@ -152,7 +152,7 @@ class RowSums(MaskState):
 
         Losses (d,) of whole numbers, as absolute errors of votes are, often tie. Which of them is
         lowest then depends on the order of a sum, and that is to be the predictions' own. What
-        changes no row has the present loss, whatever the order.
+        changes no row has the present loss, in any order.
         """
         if self.exactly is None or not (self.is_summed and self.settles_ties):
             return
@@ -186,7 +186,7 @@ class RowSums(MaskState):
         return loss
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
-        """Losses of arbitrary masks (m, d), shape (m,), whatever the present mask is."""
+        """Losses of arbitrary masks (m, d), shape (m,), independent of the present mask."""
         seen = self._as_masks(masks)
         if not len(seen):
             return np.empty(0)
@@ -214,7 +214,7 @@ class RowSums(MaskState):
         if self.is_summed:
             doubtful = (losses < self._least_losses(question)).nonzero()[0]
             if len(doubtful):
-                losses[doubtful] = self._anew(self._asked(question, masks, doubtful))
+                losses[doubtful] = self._recomputed(self._asked(question, masks, doubtful))
         check_finite(self.name, losses, n_kept, len(self._mask))
         return losses
 
@@ -238,7 +238,7 @@ class RowSums(MaskState):
             some[np.arange(len(which)), features] &= features < 0  # the last is the present mask
         return some
 
-    def _anew(self, masks: Mask) -> Floats:
+    def _recomputed(self, masks: Mask) -> Floats:
         return self._means("under", masks) if self.exactly is None else self.exactly(masks)
 
     def _means(self, question: Question, masks: Mask | None) -> Floats:

@@ -1,12 +1,11 @@
 """A torch module as predictions in float64, and its layers where it is a plain perceptron.
 
-A module says nothing of what its outputs mean, so this is the convention. Two or more outputs a
-row are classes: probabilities after a last Softmax, else scores that a softmax makes into them.
-One output a row is a value under squared and absolute error; under other losses it is the
-probability of the second of two classes after a last Sigmoid, and under log loss else its log
-odds. Layers that change nothing do not count as last. Where the last one is not known, as in a
-module of someone's own, outputs that look like probabilities are refused: a softmax of a softmax
-would be a wrong number.
+The meaning of a module's outputs is a convention. Two or more outputs per row are classes:
+probabilities after a last Softmax, else scores for a softmax. One output per row is a value under
+squared and absolute error; under other losses it is the probability of the second of two classes
+after a last Sigmoid, and under log loss else its log odds. Layers that change nothing do not count
+as last. If the last layer is unknown, as in a user's own module, outputs that look like
+probabilities are refused: a softmax of a softmax would be a wrong number.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def predict(module: Any, X: Floats, loss: str) -> Floats:
     X : ndarray of float64, shape (n, d)
         Rows.
     loss : str
-        A loss's name; see above for what it tells.
+        Loss name; see above.
 
     Raises
     ------

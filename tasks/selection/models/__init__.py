@@ -1,8 +1,8 @@
 """Models: LightGBM, XGBoost, a neural network and scikit-learn's, all behind `FittedModel`.
 
-A model is known by its name: "lightgbm", "xgboost", "mlp", "linear", or the class name of a
-scikit-learn estimator such as "RandomForestClassifier". `check_model` says early what would go
-wrong, `fit` trains, `load` rebuilds from native files.
+A model is identified by its name: "lightgbm", "xgboost", "mlp", "linear", or the class name of a
+scikit-learn estimator such as "RandomForestClassifier". `check_model` validates early, `fit`
+trains, `load` rebuilds from native files.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: 
         Hyper-parameters by the library's own names; its defaults hold for the others.
     seed : int
         The only source of randomness, in 0..2**32-1. One seed gives one model to the last bit,
-        whatever the number of threads.
+        for any number of threads.
 
     Returns
     -------

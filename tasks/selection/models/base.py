@@ -1,4 +1,4 @@
-"""Hyper-parameters: what a model takes, within which limits, and what is said of the rest."""
+"""Hyper-parameters: names and limits per model, and their error messages."""
 
 from __future__ import annotations
 
@@ -69,12 +69,11 @@ def check_parameters(
     ----------
     model : str
         Its name, for the message.
-    given : mapping of str to JSON
-        What a person asks for.
+        Parameters given by the user.
     known : mapping of str to Limit
-        What the model takes.
+        Parameters of the model.
     refused : mapping of str to str
-        What the model's library would take but this project does not, with the reason.
+        Parameters of the library that this project does not support, with the reason.
 
     Raises
     ------
@@ -181,7 +180,7 @@ def native_file(files: Mapping[str, bytes], name: str) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class GivenModel:
-    """A model of which nothing but its predictions is known.
+    """A model known by its predictions only.
 
     Attributes
     ----------

@@ -40,8 +40,8 @@ from chaffinch.tasks.selection.models.base import (
 # LightGBM's text format, looked over before LightGBM reads it: damage ends the process there.
 #
 # LightGBM reads the trees in parallel, where an error cannot be caught, and trusts the numbers of
-# children and features without a look. What is checked here: every tree lies where ``tree_sizes``
-# says, its lines hold numbers and as many as its leaves ask for, children come after their parents,
+# children and features without checks. What is checked here: every tree lies where ``tree_sizes``
+# points, its lines hold numbers and as many as its leaves need, children come after their parents,
 # features, leaves and categories are in range, and each parameter has a name and a value, which is
 # a number or a list of numbers where LightGBM reads these. A digit that became another digit may
 # pass, and then the model only predicts something else: against that a run has the SHA-256 of its
@@ -75,7 +75,7 @@ def check_text(text: str) -> None:
     Raises
     ------
     ValueError
-        If it is cut short, or damaged where the module's first lines say.
+        If it is truncated, or damaged in a way listed above.
     """
     try:
         _check("\0" not in text, "a zero byte")

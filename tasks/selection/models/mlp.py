@@ -1,7 +1,7 @@
 """The multilayer perceptron.
 
-Parameters go by the names and defaults of scikit-learn's MLPClassifier and MLPRegressor, but one
-hidden layer of 20. Three things differ: the loss that says when to stop has no penalty in it; a
+Parameters have the names and defaults of scikit-learn's MLPClassifier and MLPRegressor, except for
+one hidden layer of 20. Three things differ: the loss for early stopping has no penalty in it; a
 regression target is standardised while training; and columns that are constant in the training
 rows take no part, so that a feature without information cannot disturb a prediction.
 

@@ -1,8 +1,8 @@
-"""One thread for numeric work, so that no result depends on how many there are.
+"""One thread for numeric work, so that no result depends on the number of threads.
 
-How many threads BLAS uses is one number for the whole process, and so it is of torch; OpenMP has
-one for each Python thread. Where several of these are at work here, the last one to leave gives
-the numbers of the process back, as they were before the first one came.
+The number of threads of BLAS, and of torch, is a global setting of the process; OpenMP has one for
+each Python thread. If several of these work here, the last one to leave restores the settings of
+the process from before the first one.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def single_torch_thread() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def _controllers(n_modules: int) -> tuple[Any, Any]:
-    """Find the libraries that have threads; 3 ms, so only anew after something was imported."""
+    """Find the libraries that have threads; 3 ms, so only again after an import."""
     from threadpoolctl import ThreadpoolController
 
     every = ThreadpoolController()

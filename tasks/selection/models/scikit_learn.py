@@ -48,7 +48,7 @@ FORESTS = frozenset({"ExtraTrees", "RandomForest"})
 
 
 def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: int) -> Any:
-    """Return what prepares the features for an estimator.
+    """Return the transformer that prepares the features for an estimator.
 
     The columns' order is: codes, numbers, one-hot. HistGradientBoosting moves its categorical
     columns to the front, so that with codes in front already its own order is this one.
@@ -171,7 +171,7 @@ def coefficients_of(estimator: Any) -> Any:
 
 
 _LINEAR: dict[Task, str] = {"classification": "LogisticRegression", "regression": "Ridge"}
-# the library's 100 stops short, with a warning, on tables whose classes can be parted exactly
+# the library's 100 stops early, with a warning, on tables with separable classes
 _DEFAULTS: dict[str, dict[str, JSON]] = {"LogisticRegression": {"max_iter": 1000}}
 _DEPRECATED = "is deprecated in scikit-learn; give C, l1_ratio and solver instead"
 _REFUSED = {
@@ -601,7 +601,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
 
 
 def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False) -> None:
-    """Say early what `fit_estimator` would refuse.
+    """Check early what `fit_estimator` would refuse.
 
     Parameters
     ----------

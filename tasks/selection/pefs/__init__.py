@@ -20,11 +20,11 @@ lambda is 2: what looks like a power of it in section 3.1 is the mark of a footn
 a feature's probability rises by theta (1 - theta) (2 w - 1 - epsilon) on the mean, where w is how
 often the one of two masks that has it wins: what is kept wins by more than epsilon.
 
-Departs: searches end when they have settled (`found.is_settled`), at most after 60 sweeps of d
-iterations, in place of after 100,000 iterations whatever d. Of fewer than 128 features a sweep is
-128 iterations and a step 1/128: the distribution would else be done before the network has
-learned. Of two features the margin is 1/3. The loss of a mask has batch statistics of its own,
-and equal losses share their utilities. Weight decay is of weights alone. A masked feature is at
-its baseline, a missing value as well. The penalty can be steered to a number of features, which
+Deviations: searches end when they have settled (`results.is_settled`), at most after 60 sweeps of d
+iterations, instead of 100,000 iterations for any d. With fewer than 128 features a sweep is
+128 iterations and a step 1/128: the distribution would otherwise settle before the network has
+learned. With two features the margin is 1/3. The loss of a mask has its own batch statistics, and
+equal losses share their utilities. Weight decay applies to weights only. Masked features and
+missing values are set to the baseline. The penalty can be steered to a number of features, which
 the paper does not do; features that are the same in all rows take no part.
 """

@@ -1,7 +1,6 @@
-"""A search on its way, or what it found, as bytes and back: safetensors, which executes nothing.
+"""A search in progress, or its result, as bytes and back: safetensors, which executes no code.
 
-A search that goes on from a checkpoint makes the same sweeps, to the last bit, as one that was
-never stopped.
+A search resumed from a checkpoint makes the same sweeps, to the last bit, as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ON_ITS_WAY, _FOUND = "chaffinch search by PEFS", "chaffinch search by PEFS, at 
 
 
 def fingerprint(prepared: Prepared, asked: Mapping[str, Any]) -> str:
-    """Return what tells searches apart: rows and all that was asked for, of numbers and text."""
+    """Return a hash of the rows and settings (numbers and text) that identifies a search."""
     plain = json.dumps(asked, sort_keys=True, default=lambda number: number.item())
     digest = hashlib.sha256(plain.encode())
     for array in (prepared.inputs, prepared.target, prepared.weight):
@@ -37,7 +36,7 @@ def fingerprint(prepared: Prepared, asked: Mapping[str, Any]) -> str:
 
 
 def to_bytes(search: Search, of: str) -> bytes:
-    """Return a search as it is after a sweep.
+    """Return the state of a search after a sweep.
 
     Parameters
     ----------
@@ -50,18 +49,18 @@ def to_bytes(search: Search, of: str) -> bytes:
     for name, tensor in training.tensors.items():
         tensors[name] = tensor.detach().numpy()
     tensors.update(_tensors_of(sweeps, len(search.probabilities)))
-    said = {
+    state = {
         "inputs": search.n_inputs,
         "place": search.place,
         "step": training.step,
         "penalty": search.penalty,
         "random": search.random.bit_generator.state,
     }
-    return sealed(tensors, {"what": _ON_ITS_WAY, "of": of, "state": json.dumps(said)})
+    return sealed(tensors, {"what": _ON_ITS_WAY, "of": of, "state": json.dumps(state)})
 
 
 def restore(search: Search, content: bytes, of: str) -> None:
-    """Take a fresh search to where another one was.
+    """Restore the state of a search in a fresh one.
 
     Parameters
     ----------
@@ -81,9 +80,9 @@ def restore(search: Search, content: bytes, of: str) -> None:
     import torch
 
     tensors, metadata = _opened(content, [_ON_ITS_WAY])
-    said = json.loads(metadata["state"])
-    # those from before there were modules do not say, but begin with weights (inputs, units)
-    width = said["inputs"] if "inputs" in said else len(tensors["parameters_0"])
+    state = json.loads(metadata["state"])
+    # earlier formats lack it, but begin with weights (inputs, units)
+    width = state["inputs"] if "inputs" in state else len(tensors["parameters_0"])
     fresh = search.n_inputs
     if width != fresh:
         raise ValueError(
@@ -102,14 +101,14 @@ def restore(search: Search, content: bytes, of: str) -> None:
     with torch.no_grad():
         for name, tensor in training.tensors.items():
             tensor.copy_(torch.from_numpy(tensors[name]).reshape(tensor.shape))
-    training.step, search.place, search.penalty = said["step"], said["place"], said["penalty"]
+    training.step, search.place, search.penalty = state["step"], state["place"], state["penalty"]
     search.order, search.probabilities = tensors["order"], tensors["probabilities"]
-    search.random.bit_generator.state = said["random"]
+    search.random.bit_generator.state = state["random"]
     search.sweeps = _sweeps_of(tensors)
 
 
 def found_to_bytes(found: ProbabilisticSearch, of: str) -> bytes:
-    """Return what a search found.
+    """Return the result of a search as bytes.
 
     Parameters
     ----------
@@ -118,12 +117,12 @@ def found_to_bytes(found: ProbabilisticSearch, of: str) -> bytes:
         The search's fingerprint.
     """
     tensors = _tensors_of(found.sweeps, len(found.probabilities))
-    said = {"asked": found.asked, "seed": found.seed, "held_out_loss": found.held_out_loss}
-    return sealed(tensors, {"what": _FOUND, "of": of, "state": json.dumps(said)})
+    state = {"asked": found.asked, "seed": found.seed, "held_out_loss": found.held_out_loss}
+    return sealed(tensors, {"what": _FOUND, "of": of, "state": json.dumps(state)})
 
 
 def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
-    """Return what a search found; None of a checkpoint that it can go on from.
+    """Return the result of a search; None for the checkpoint of an unfinished one.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Whether a torch module can take the place of the paper's network, tried on a mini-batch.
+"""Test on a mini-batch whether a torch module can replace the paper's network.
 
-What it does there it does in the search. So anything that it has on its way must be in parameters
-and buffers that stay as they are but for their values: a checkpoint keeps these, and no others.
+A module behaves in the search as in the test. All of its state must be in parameters and buffers of
+constant names and shapes: a checkpoint stores these, and no others.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import torch
 
 
-# A torch module of someone's own in place of the paper's network.
+# A user's torch module in place of the paper's network.
 #
-# Each mask has a forward pass, and batch statistics, of its own. Training begins from the module's
-# weights as they are, in float32, and is what it is for the paper's network: Adam on the mean loss
-# of all masks, weight decay on tensors of two or more dimensions. What the module draws, as dropout
-# does, it draws from torch's own generator, which is seeded anew for each pass and then given back.
+# Each mask has its own forward pass and batch statistics. Training starts from the module's
+# weights, in float32, and is otherwise that of the paper's network: Adam on the mean loss of all
+# masks, weight decay on tensors of two or more dimensions. Random numbers of the module, as for
+# dropout, come from torch's own generator, which is seeded for each pass and then restored.
 
 
 @dataclass
@@ -136,17 +136,17 @@ class ModuleTraining:
         there = dict(self.module.named_parameters()).get(name)
         what, remedy = f"parameter {name!r}", "set requires_grad before the search"
         if there is None:
-            said, remedy = f"removes {what}", "let it stay"
+            problem, remedy = f"removes {what}", "let it stay"
         elif there is before.get(name):
-            said = f"stops training {what}"
+            problem = f"stops training {what}"
         else:
-            said, remedy = (
+            problem, remedy = (
                 f"gives {what} a gradient, or makes it anew",
                 f"make it before, and {remedy}",
             )
         raise UnusableError(
             "network must train the same parameters from the first step to the last, but "
-            f"{said} at iteration {self.step}; {remedy}"
+            f"{problem} at iteration {self.step}; {remedy}"
         )
 
     def _losses(self, rows: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -279,14 +279,14 @@ def drawing_from(*seed: int) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """Return what is said of an error in one line: the first of its own, or its type."""
+    """Return the first line of an error's message, or its type."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def first_sentence(error: Exception) -> str:
-    """Return the type of an error, and the first sentence of its own; torch's may be many."""
-    said = next(iter(str(error).splitlines()), "").partition(". ")[0].removesuffix(".")
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    """Return the type of an error, and the first sentence of its message."""
+    problem = next(iter(str(error).splitlines()), "").partition(". ")[0].removesuffix(".")
+    return f"{type(error).__name__}: {problem}" if problem else type(error).__name__
 
 
 _AS_A_WHOLE = 1e-4  # how near to 1 probabilities add up
@@ -297,7 +297,7 @@ _State = dict[str, tuple[tuple[int, ...], "torch.dtype", bool]]
 
 @torch_by_default()
 def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
-    """Try a module on a mini-batch, and return what tells it from another one.
+    """Try a module on a mini-batch, and return a digest that identifies it.
 
     Parameters
     ----------
@@ -310,8 +310,8 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     Returns
     -------
     str
-        A digest of its layers, weights and buffers, and of what it makes of the mini-batch: layers
-        alone do not tell what happens between them.
+        A digest of its layers, weights and buffers, and of its outputs for the mini-batch: layers
+        alone do not show what happens between them.
 
     Raises
     ------
@@ -447,12 +447,12 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
     was, now = before.get(name), after.get(name)
     what = f"{'parameter' if is_parameter else 'buffer'} {name!r}"
     if now is None:
-        said, remedy = f"removes {name!r}", "let it stay"
+        problem, remedy = f"removes {name!r}", "let it stay"
     elif was is not None and was[:2] == now[:2]:
-        said = f"gives {what} a gradient" if now[2] else f"stops training {what}"
+        problem = f"gives {what} a gradient" if now[2] else f"stops training {what}"
         remedy = "set requires_grad before the search" if is_parameter else "store it detached"
     else:
-        said = f"makes {what}, {_written(now)}, {f'of {_written(was)}' if was else 'anew'}"
+        problem = f"makes {what}, {_written(now)}, {f'of {_written(was)}' if was else 'anew'}"
         of_type = "" if now[1].is_floating_point else f", dtype={now[1]}"
         zeros = f"register_buffer({name.rpartition('.')[2]!r}, torch.zeros({now[0]}{of_type}))"
         if is_parameter:
@@ -463,7 +463,7 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
             remedy = f"give it that from the start, as by {zeros}"
     raise ValueError(
         "network must keep the names, shapes and types of its parameters and buffers, but a "
-        f"training step {said}; {remedy}"
+        f"training step {problem}; {remedy}"
     )
 
 

@@ -1,13 +1,13 @@
 """Masks that differ from given sets: each mask that is drawn is repaired until it does.
 
 A feature that a mask shares with a given set leaves the mask, until the mask is far enough from
-every set. Which one is drawn, by how improbable it is that the distribution itself would have kept
-it. A final mask is made in the same way, but the least probable leaves. A feature that is the same
-in all rows is in no mask: it would make a set another one that tells the same.
+every set. It is drawn at random, weighted by the odds against keeping it. For the final mask the
+least probable leaves. A feature that is the same in all rows is in no mask: it would only disguise
+an equal set.
 
-The more features a mask has, the more of a set it may share. So features that tell nothing would
-make room for shared ones, and win by that: a mask larger than was asked for, or larger than a given
-set where no number was, may share no more than one of just that size.
+The more features a mask has, the more of a set it may share. So uninformative features would make
+room for shared ones: a mask larger than the requested number, or larger than a given set without
+one, may share no more than a mask of just that size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, la
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.pefs.distribution import Masks
 
-# Whether there is a mask far enough from given sets, and which is the most probable: exactly.
+# Whether a mask far enough from given sets exists, and the most probable one: exactly.
 #
 # A mixed integer program, solved by HiGHS: one variable for each feature, one constraint for each
 # set, that the mask shares no more with it than it may.
@@ -115,7 +115,7 @@ def smallest_mask(
 
 
 def some_mask(size: int, sets: Masks, most: NDArray[np.int64], varying: Mask) -> Mask | None:
-    """Return any mask that `best_mask` may return, or None; quicker where counts tell."""
+    """Return any mask that `best_mask` may return, or None; faster if counts decide."""
     among = sets[:, varying]
     fewest_of_each = size - among.shape[1] + among.sum(axis=1)
     fewest_of_all = np.sort(among.sum(axis=0))[:size].sum()

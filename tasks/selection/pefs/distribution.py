@@ -42,7 +42,7 @@ def of_columns(masks: Any, feature_of_column: Any) -> Any:
 
 @compiled
 def worth_of_ranks(losses: Any, n_best: int) -> Any:
-    """Return what each loss is worth, as `distribution.utilities` says.
+    """Return the utility of each loss; see `utilities`.
 
     It is the worth of the ranks above the losses that are lower than it, shared with its equals.
 
@@ -75,7 +75,7 @@ def worth_of_ranks(losses: Any, n_best: int) -> Any:
 def after_step(
     theta: Any, masks: Any, worth: Any, fixed: Any, penalty: float, rate: float, near: float
 ) -> Any:
-    """Return the probabilities after a step, as `distribution.moved` says.
+    """Return the probabilities after a step; see `moved`.
 
     Parameters
     ----------

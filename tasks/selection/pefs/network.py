@@ -252,8 +252,8 @@ def folded(
 ) -> tuple[list[Floats], list[Floats]]:
     """Return a plain ReLU network in which batch normalisation has been taken up.
 
-    Its statistics are taken anew over all of `inputs`, layer by layer, with the mask that they
-    have: those of training are of other masks.
+    Its statistics are recomputed over all of `inputs`, layer by layer, with their mask: those of
+    training are of other masks.
 
     Parameters
     ----------

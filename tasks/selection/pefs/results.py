@@ -1,4 +1,4 @@
-"""What searches by PEFS found: the probability of each feature, and how it came about."""
+"""Results of searches by PEFS: the probability of each feature, and its course."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ class SharedModule:
         kept = torch.from_numpy(mask[prepared.reading.feature_of_column].astype(np.float32))
         with single_torch_thread():
             module = recalibrated(self.module, torch.from_numpy(prepared.inputs) * kept)
-            with np.errstate(over="ignore"):  # of what float32 cannot hold the outputs tell
+            with np.errstate(over="ignore"):  # overflow shows in the outputs
                 rows = torch.from_numpy(prepared.reading.inputs(X)) * kept
             outputs = torch.cat(
                 [outputs_of(module, some) for some in torch.split(rows, _ROWS_AT_ONCE)]

@@ -123,7 +123,7 @@ def check_count(name: str, value: Any, least: int) -> None:
 
 
 def _diverged(step: int, *, of_module: bool = False) -> UnusableError:
-    """Return what is said of a training whose loss was no longer finite after so many steps."""
+    """Return the error of a training whose loss became non-finite after so many steps."""
     remedy = "give a network whose outputs stay finite" if of_module else "take another method"
     return UnusableError(
         f"the training of the network of pefs diverged after {step} steps; "

@@ -1,4 +1,4 @@
-"""Branch and bound where pair costs have a convex part, compiled: `pair_costs.py` tells of it.
+"""Compiled branch and bound for pair costs with a convex part; see `pair_costs.py`.
 
 Of a partial set P that lacks t features, let s be any weights of its candidates that sum to t. With
 Q the convex part and R = costs - 2 Q, a set of P and t candidates T is worth
@@ -10,9 +10,9 @@ So it is worth no more than worth(P) + s'Qs and the t largest of
 
     marginal_j + Q_jj - 2 (Qs)_j - 1/2 (sum of the t - 1 smallest R_ij that are left).
 
-The weights are improved by steps towards the t candidates of the largest (Frank and Wolfe 1956),
-until what is left is hopeless or can be seen not to be. Then one candidate, that of the largest
-weight, is added, all sets with it are looked at, and the rest is bounded again without it.
+The weights are improved by steps towards the t best candidates (Frank and Wolfe 1956), until the
+remaining sets are hopeless or cannot be shown to be so. Then the candidate of the largest weight is
+added, all sets with it are searched, and the rest is bounded again without it.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound.problem import (
 from chaffinch.tasks.selection.alternatives.pair_costs import nearest_of
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
-# The weights at which the convex part of pair costs is replaced by its tangent, compiled.
+# The weights at which the convex part of the pair costs is replaced by its tangent, compiled.
 #
-# `convex_bound.py` tells what they are for. A level's weights sum to the number of features that it
-# lacks; their slopes, 2 Q s, are kept with them and changed as they change. How many roundings
-# these can have gone through is counted, and they are taken anew before roundings add up to a
-# margin.
+# A level's weights sum to the number of features that it lacks. Their slopes, 2 Q s, are stored and
+# updated with them. Their roundings are counted, and slopes are recomputed before the rounding
+# error reaches a margin.
 
 MOST_ROUNDINGS = 2000  # of a slope, each of no more than k times the largest entry
 _CLOSE = 1e-9  # relative, of the best weights
@@ -58,7 +57,7 @@ _CLOSE = 1e-9  # relative, of the best weights
 
 @compiled
 def forget(problem: Any, state: Any, level: int, feature: int) -> None:
-    """Take a feature that is no candidate any more out of a level's weights."""
+    """Remove a feature that is no longer a candidate from a level's weights."""
     share = state.shares[level, feature]
     state.shares[level, feature] = 0.0
     if share == 0.0:
@@ -71,7 +70,7 @@ def forget(problem: Any, state: Any, level: int, feature: int) -> None:
 
 @compiled
 def _take_slopes(problem: Any, state: Any, level: int) -> None:
-    """Take a level's slopes anew."""
+    """Recompute a level's slopes."""
     n = state.n_candidates[level]
     for i in range(n):
         feature, slope = state.candidates[level, i], 0.0
@@ -85,7 +84,7 @@ def _take_slopes(problem: Any, state: Any, level: int) -> None:
 
 @compiled
 def weigh(problem: Any, state: Any, level: int) -> None:
-    """Make weights sum to what a level lacks; all alike if there are none."""
+    """Scale weights to the number of features that a level lacks; equal ones if there are none."""
     n, n_open, in_all = state.n_candidates[level], len(state.chosen) - level, 0.0
     for i in range(n):
         in_all += state.shares[level, state.candidates[level, i]]
@@ -106,10 +105,10 @@ def weigh(problem: Any, state: Any, level: int) -> None:
 
 @compiled
 def halve(problem: Any, state: Any, level: int) -> None:
-    """Take half of the smallest rests of pair costs among the candidates that are left.
+    """Compute half of the smallest rests of pair costs among the remaining candidates.
 
-    The loop is that of `search_kernels._promise_anew`: as a kernel that both call, searches take
-    up to 1.7 times as long.
+    The loop repeats that of `kernels._update_promises`: with a shared kernel searches take up to
+    1.7 times as long.
     """
     n, partners = state.n_candidates[level], len(state.chosen) - level - 1
     nearest, is_left = np.empty(partners), np.zeros(len(problem.gains), np.bool_)
@@ -135,7 +134,7 @@ def halve(problem: Any, state: Any, level: int) -> None:
 
 @compiled
 def promise(problem: Any, state: Any, level: int, places: Any) -> float:
-    """Write what candidates promise, and the places of the best; return what these come to."""
+    """Write the candidates' promises and the places of the best; return the sum of the latter."""
     n, filled, bound = state.n_candidates[level], 0, 0.0
     for i in range(n):
         feature = state.candidates[level, i]
@@ -160,7 +159,7 @@ def promise(problem: Any, state: Any, level: int, places: Any) -> float:
 
 @compiled
 def constant(problem: Any, state: Any, level: int) -> float:
-    """Return s'Qs, and what the multipliers give for the room that is left in the rows."""
+    """Return s'Qs plus the contribution of the multipliers for the room left in the rows."""
     given = 0.0
     for i in range(state.n_candidates[level]):
         feature = state.candidates[level, i]
@@ -173,7 +172,7 @@ def constant(problem: Any, state: Any, level: int) -> float:
 
 @compiled
 def step(problem: Any, state: Any, level: int, places: Any, wanted: float, bound: float) -> bool:
-    """Move weights towards the best candidates; return False if it cannot make bounds hopeless."""
+    """Move weights towards the best candidates; return False if bounds cannot become hopeless."""
     n = state.n_candidates[level]
     slopes, gap, curvature = np.zeros(n), 0.0, 0.0
     for place in places:
@@ -206,7 +205,7 @@ def step(problem: Any, state: Any, level: int, places: Any, wanted: float, bound
 
 @compiled
 def overfill(problem: Any, state: Any, level: int, over: Any) -> float:
-    """Write by how much weights overfill rows, 0 where a row needs no charge; return its square."""
+    """Write by how much weights exceed rows, 0 for rows without a charge; return its square."""
     norm = 0.0
     for r in range(len(problem.caps)):
         over[r] = state.loads[level, r] - problem.caps[r]
@@ -219,16 +218,16 @@ def overfill(problem: Any, state: Any, level: int, over: Any) -> float:
     return norm
 
 
-_FEW = 4  # features that a partial set lacks are looked for without the convex part
+_FEW = 4  # missing features, up to which the convex part is not used
 _STEPS = 8  # towards better weights, each time a level is bounded
 _STEPS_AT_FIRST, _ROUNDS_OF_CHARGES = 60, 40
-_IN_VAIN = 3  # rounds without a lower bound, before charges change by half as much
-_FEWER = 0.7  # of the candidates are left: half sums are taken anew
+_IN_VAIN = 3  # rounds without a lower bound, before the step is halved
+_FEWER = 0.7  # share of candidates left at which half sums are recomputed
 
 
 @compiled
 def _drop(problem: Any, state: Any, level: int, bound: float, last: float, wanted: float) -> bool:
-    """Drop candidates with which no set is worth what is wanted; return whether there were any."""
+    """Drop candidates that no good enough set has; return whether there were any."""
     n, kept = state.n_candidates[level], 0
     is_hopeless = np.zeros(n, np.bool_)
     for i in range(n):
@@ -248,9 +247,9 @@ def _drop(problem: Any, state: Any, level: int, bound: float, last: float, wante
 
 @compiled
 def set_out(problem: Problem, state: State) -> None:
-    """Find weights of the first level's candidates, its charges for rows, and a bound by them.
+    """Find weights of the first level's candidates, its charges for rows, and its bound.
 
-    The charges are those of the levels below it too.
+    Lower levels use the same charges.
     """
     level, share, since = state.level[0], 1.0, 0
     places = np.empty(len(state.chosen) - level, np.int64)
@@ -289,7 +288,7 @@ def set_out(problem: Problem, state: State) -> None:
 
 @compiled
 def _bounded(problem: Any, state: Any, level: int) -> int:
-    """Bound what is left of a level, drop what is hopeless, and return the work."""
+    """Bound the rest of a level, drop hopeless candidates, and return the work."""
     n_open, steps = len(state.chosen) - level, 0
     places, work = np.empty(n_open, np.int64), 0
     wanted = state.best_value[0] - problem.slack - problem.margin - state.value[level]
@@ -318,7 +317,7 @@ def _bounded(problem: Any, state: Any, level: int) -> int:
 
 @compiled
 def _is_beaten(problem: Any, state: Any, level: int, word: Any) -> bool:
-    """Return whether no set of a level is worth more than the best, or comes before its equal."""
+    """Return whether no set of a level is better than the best, or equal and before it."""
     n_open, filled = len(word) - level, 0
     if state.best[0] < 0 or state.ceilings[level] > state.best_value[0] + problem.slack:
         return False
@@ -333,7 +332,7 @@ def _is_beaten(problem: Any, state: Any, level: int, word: Any) -> bool:
 
 @compiled
 def _heaviest(state: Any, level: int) -> int:
-    """Return the place of the candidate with the largest weight, of equals the lowest index."""
+    """Return the place of the candidate with the largest weight; ties go to the lowest index."""
     best = 0
     for i in range(state.n_candidates[level]):
         feature, first = state.candidates[level, i], state.candidates[level, best]
@@ -345,7 +344,7 @@ def _heaviest(state: Any, level: int) -> int:
 
 @compiled
 def _descend(problem: Any, state: Any, level: int) -> int:
-    """Add a candidate, which leaves its level, and fill the level below it; return the work."""
+    """Move a candidate from its level to the set, and fill the next level; return the work."""
     place, below, n = _heaviest(state, level), level + 1, state.n_candidates[level] - 1
     added, marginal = state.candidates[level, place], state.marginals[level, place]
     state.n_candidates[level] = n
@@ -386,7 +385,7 @@ def _descend(problem: Any, state: Any, level: int) -> int:
 
 @compiled
 def _begin(problem: Any, state: Any, level: int) -> int:
-    """Make a level ready to be looked at without the convex part; return the work."""
+    """Prepare a level for the search without the convex part; return the work."""
     n_open = len(state.chosen) - level
     for i in range(state.n_candidates[level]):
         nearest = problem.nearest[state.candidates[level, i], n_open - 1]
@@ -396,7 +395,7 @@ def _begin(problem: Any, state: Any, level: int) -> int:
 
 @compiled
 def search_convex(problem: Problem, state: State, most_work: int, found: Any) -> int:
-    """Search on as `search_kernels.search` does, by what the convex part tells."""
+    """Continue the search as `kernels.search` does, with the convex part."""
     k, first, work = len(state.chosen), state.level[0], 0
     word = np.empty(k, np.int64)
     last = max(first, k - _FEW)
@@ -421,44 +420,43 @@ def search_convex(problem: Problem, state: State, most_work: int, found: Any) ->
     return DONE
 
 
-# Searches that take long go on in turns, with and without the convex part of their pair costs.
+# Long searches alternate between bounds with and without the convex part of the pair costs.
 #
-# To find such a part takes time, and with it each partial set takes more, so that which of the two
-# ways is the quicker shows only on the way. What a search does is counted, in looks at a candidate
-# or a pair:
+# Finding such a part takes time and makes each partial set slower, so that only the search shows
+# which way is faster. The work of a search is counted, in looks at a candidate or a pair:
 #
-# - The part is found when searches of the same pair costs have done a few times what it costs.
-# - Each search begins without it. Then the two ways take turns, the longer ones with the part; they
-#   know of the same best set, and what ends first ends both.
-# - If the last search ended with the part, the next tries it soon; if it ended without, late.
-# - The part is made better for a search that, with it, has done many times what that costs; each
-#   time twice as many.
-# - A search for many sets would find them twice. It goes on with the part, for good, if the last
-#   one for few ended with it, and the part closes nearly all of what is open above what is wanted.
+# - The part is computed when searches with the same pair costs have done a few times its work.
+# - Each search begins without it. Then the two ways alternate, with longer turns for the part; they
+#   share the best set, and the first to end ends both.
+# - If the last search ended with the part, the next tries it early; if it ended without, late.
+# - The part is improved for a search that has done many times the work of an improvement with it,
+#   each time twice as many.
+# - A search for many sets would find them twice. It switches to the part permanently if the last
+#   one for few ended with it, and the part closes nearly all of the gap above the wanted value.
 #
-# So a search takes no more than a few times what the better way takes, and what it does depends on
-# no clock.
+# So a search takes at most a few times the work of the better way, and its course depends on no
+# clock.
 
-# A part takes as long as a search takes for so much, times n**3 + 3e5.
+# Computing a part takes about as long as this much search work, times n**3 + 3e5.
 _WORK_OF_PART, _SMALL = 20, 3e5
 _BEFORE_PART, _BEFORE_BETTER = 5, 3  # times that
 _TURNS = 4  # times as long are those with the part
 _SOON, _LATE = 0.25, 4  # times what the last search did
 _CLOSED = 0.9  # of what is open
-_LEAST_TO_CHOOSE = 5  # features; fewer are found as soon without
+_LEAST_TO_CHOOSE = 5  # features; smaller sets are found as fast without
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def count_work(found: Search, work: float, deadline: float | None) -> None:
-    """Count what a search has done, and let the other way go on if it is its turn.
+    """Count the work of a search, and switch to the other way if it is its turn.
 
     Parameters
     ----------
     found : Search
     work : float
-        How many looks at a candidate or a pair it has taken since the last call.
+        Number of looks at a candidate or a pair since the last call.
     deadline : float or None
-        On the clock of `time.monotonic`; a part that is looked for is then as good as it is.
+        On the clock of `time.monotonic`; the computation of a part stops then.
     """
     convexity, k = found.convexity, len(found.state.best) - int(found.state.level[0])
     if not len(found.problem.costs) or k < _LEAST_TO_CHOOSE:
@@ -487,13 +485,13 @@ def count_work(found: Search, work: float, deadline: float | None) -> None:
 
 
 def begin_now(found: Search) -> None:
-    """Find a convex part and begin a search with it, however little has been done."""
+    """Compute a convex part and begin a search with it, regardless of the work so far."""
     _find_part(found, None)
     _begin_convex(found)
 
 
 def learn(found: Search) -> None:
-    """Keep which way came to its end, if both were gone."""
+    """Remember which way came to its end, if both were tried."""
     if found.is_convex or found.other is not None:
         found.convexity.is_quicker = found.is_convex
         times = _SOON if found.is_convex else _LATE
@@ -501,13 +499,13 @@ def learn(found: Search) -> None:
 
 
 def _fixed_and_open(found: Search) -> tuple[Integers, Integers]:
-    """Return the places of what is in every set, and of what a search may add."""
+    """Return the places of the fixed features, and of those that may be added."""
     fixed = found.state.chosen[: int(found.state.level[0])].copy()
     return fixed, np.setdiff1d(np.arange(len(found.features)), fixed)
 
 
 def _find_part(found: Search, deadline: float | None) -> None:
-    """Find a convex part, or a better one, for what a search may add to what is fixed."""
+    """Compute a convex part, or improve it, for the features that may be added."""
     fixed, places = _fixed_and_open(found)
     problem, multipliers = found.problem, found.state.multipliers[len(fixed)]
     gains = problem.gains[places] - problem.costs[np.ix_(fixed, places)].sum(axis=0)
@@ -518,7 +516,7 @@ def _find_part(found: Search, deadline: float | None) -> None:
 
 
 def _begin_convex(found: Search) -> None:
-    """Begin a search with the convex part that is known."""
+    """Begin a search with the known convex part."""
     fixed, places = _fixed_and_open(found)
     part = found.convexity.part(found.features[places])
     if part is None:
@@ -540,12 +538,12 @@ def _begin_convex(found: Search) -> None:
         found.is_declined = True
         return
     if found.is_for_many and wanted == found.at_least:
-        state.n_found[:] = 0  # all are met again
+        state.n_found[:] = 0  # all are found again
     found.begin(problem, state)
 
 
 def _first_state(found: Search, problem: Problem, fixed: Integers) -> State:
-    """Return the state before the first candidate is added that knows what was found so far."""
+    """Return the initial state, with the sets found so far."""
     level, before = len(fixed), found.state
     k, n = len(before.best), len(problem.gains)
     state = first_level(problem, fixed, k, float(before.best_value[0]), k + 1)

@@ -1,11 +1,12 @@
-"""The inner loops of the branch and bound, compiled: `solve.py` tells what they do.
+"""The compiled inner loops of the branch and bound; see `solve.py`.
 
-A level is a partial set. Its candidates are ordered by what they promise, best first; each is
-added in turn, those before it being left out, so that every set is met once. What a candidate
-promises is what it adds, less half of the smallest pair costs that it must still meet, less what
-the multipliers charge for its weights in the rows.
+A level is a partial set. Its candidates are ordered by their promise, best first; each is added in
+turn and those before it are left out, so that every set is visited once. The promise of a candidate
+is its marginal value, minus half of the smallest pair costs that it must still meet, minus the
+charges of the multipliers for its weights in the rows.
 
-A search stops after so much work and goes on when called again: all it knows is in its state.
+A search pauses after a given amount of work and continues when called again: all of its state is in
+`State`.
 """
 
 from __future__ import annotations
@@ -28,18 +29,17 @@ from chaffinch.tasks.selection.alternatives.arrays import (
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, stable_order
 
-# What rows charge the candidates of a level, so that its bound comes down, compiled.
+# Charges of rows to the candidates of a level, which lower its bound, compiled.
 #
-# The charges are multipliers at least 0 of each candidate's weights in the rows (Lagrangian
-# relaxation), made better by subgradient steps of Polyak's length.
+# The charges are nonnegative multipliers of each candidate's weights in the rows (Lagrangian
+# relaxation), improved by subgradient steps of Polyak's length.
 
-_HALVINGS = 15  # how often a step may become half as long for want of a lower bound
-_GUESS = 0.1  # how far below a bound the best set is taken to be where none is known
+_HALVINGS = 15  # number of times a step is halved if it gives no lower bound
+_GUESS = 0.1  # assumed gap between the bound and the best set if none is known
 
 
 @compiled
 def copy(state: Any, level: int, place: int, into: int) -> None:
-    """Copy a candidate of a level to another place."""
     state.candidates[level, into] = state.candidates[level, place]
     state.marginals[level, into] = state.marginals[level, place]
     state.promises[level, into] = state.promises[level, place]
@@ -48,7 +48,7 @@ def copy(state: Any, level: int, place: int, into: int) -> None:
 
 @compiled
 def _charged(problem: Any, state: Any, level: int, rows: Any, charged: Any, places: Any) -> float:
-    """Charge by rows[0]; return the bound, whose features are at `places` and overfill rows[1]."""
+    """Charge by rows[0]; return the bound, with its features in `places` and excess in rows[1]."""
     bound, filled = 0.0, 0
     for r in range(rows.shape[1]):
         room = problem.caps[r] - state.loads[level, r]
@@ -76,7 +76,7 @@ def _charged(problem: Any, state: Any, level: int, rows: Any, charged: Any, plac
 
 @compiled
 def _step(problem: Any, rows: Any, length: float) -> bool:
-    """Charge more for rows that are overfilled, less for others; return whether any changed."""
+    """Raise charges of exceeded rows and lower the others; return whether any changed."""
     norm, size = 0.0, 0.0
     for r in range(rows.shape[1]):
         if rows[0, r] > 0 or rows[1, r] > 0:
@@ -94,7 +94,7 @@ def _step(problem: Any, rows: Any, length: float) -> bool:
 
 @compiled
 def charge(problem: Problem, state: State, level: int, n_steps: int) -> bool:
-    """Charge the candidates of a level so that its bound comes down, and drop the hopeless ones.
+    """Charge the candidates of a level to lower its bound, and drop the hopeless ones.
 
     Takes subgradient steps of Polyak's length; returns whether any candidate was dropped.
     """
@@ -132,13 +132,13 @@ def charge(problem: Problem, state: State, level: int, n_steps: int) -> bool:
 
 
 _STEPS = 3  # on each level
-_MOVES = 64  # of each candidate, after which all are sorted
-_PER_STEP = 150  # looks at a candidate take as long as what comes with each step
+_MOVES = 64  # per candidate, after which all are sorted
+_PER_STEP = 150  # looks at a candidate that take as long as the overhead of a step
 
 
 @compiled
 def is_before(word: Any, best: Any) -> bool:
-    """Sort a set; return whether it comes before a sorted one as a word, or there is none."""
+    """Sort a set; return whether it precedes a sorted one lexicographically, or there is none."""
     for i in range(1, len(word)):
         place, feature = i, word[i]
         while place > 0 and word[place - 1] > feature:
@@ -153,7 +153,7 @@ def is_before(word: Any, best: Any) -> bool:
 
 @compiled
 def _write_first(state: Any, level: int, word: Any) -> None:
-    """Write the set that comes first of all that can still come of the next candidate."""
+    """Write the lexicographically first of the remaining sets with the next candidate."""
     place, n_open, filled = state.place[level], len(word) - level - 1, 0
     lowest = np.empty(n_open)
     for i in range(place + 1, state.n_candidates[level]):
@@ -166,7 +166,7 @@ def _write_first(state: Any, level: int, word: Any) -> None:
 
 @compiled
 def _sort(state: Any, level: int) -> None:
-    """Order candidates likewise, however they lie."""
+    """Sort candidates by promise, from any order."""
     n = state.n_candidates[level]
     by_index = stable_order(state.candidates[level, :n])
     order = by_index[stable_order(-state.promises[level, :n][by_index])]
@@ -178,9 +178,9 @@ def _sort(state: Any, level: int) -> None:
 
 @compiled
 def _order(state: Any, level: int) -> None:
-    """Order candidates by what they promise; of equals the lowest index comes first.
+    """Sort candidates by promise; ties go to the lowest index.
 
-    They mostly lie in nearly that order; where they do not, inserting them would take too long.
+    They are mostly in nearly that order; where they are not, insertion would take too long.
     """
     features, promises = state.candidates[level], state.promises[level]
     marginals, losses = state.marginals[level], state.losses[level]
@@ -204,7 +204,7 @@ def _order(state: Any, level: int) -> None:
 
 @compiled
 def _pass(problem: Any, state: Any, level: int) -> None:
-    """Leave the next candidate out, and with it those that it dominates."""
+    """Leave out the next candidate, and those that it dominates."""
     place = state.place[level]
     passed, kept = state.candidates[level, place], place + 1
     state.place[level] = kept
@@ -218,8 +218,8 @@ def _pass(problem: Any, state: Any, level: int) -> None:
 
 
 @compiled
-def _promise_anew(problem: Any, state: Any, level: int, n_open: int) -> None:
-    """Take the smallest pair costs among the candidates that are left."""
+def _update_promises(problem: Any, state: Any, level: int, n_open: int) -> None:
+    """Recompute the smallest pair costs among the remaining candidates."""
     n, partners = state.n_candidates[level], n_open - 1
     nearest, is_left = np.empty(partners), np.zeros(len(problem.gains), np.bool_)
     for i in range(n):
@@ -244,7 +244,7 @@ def _promise_anew(problem: Any, state: Any, level: int, n_open: int) -> None:
 
 @compiled
 def fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> bool:
-    """Return whether rows allow a candidate and, at their best, what is to follow it."""
+    """Return whether rows allow a candidate, given the lightest possible followers."""
     for r in range(len(problem.caps)):
         load = state.loads[level, r] + problem.weights[feature, r]
         if load + problem.least[r, n_open - 1] > problem.caps[r]:
@@ -254,7 +254,7 @@ def fits(problem: Any, state: Any, level: int, feature: int, n_open: int) -> boo
 
 @compiled
 def settle(problem: Any, state: Any, level: int, n_open: int) -> int:
-    """Drop what is hopeless on a new level and order the rest; return the work."""
+    """Drop hopeless candidates of a new level and sort the rest; return the work."""
     work, is_new, n_steps = 0, True, _STEPS if n_open > 1 and len(problem.caps) else 0
     while state.n_candidates[level] >= n_open:
         work += state.n_candidates[level] * (n_steps + 1)
@@ -262,7 +262,7 @@ def settle(problem: Any, state: Any, level: int, n_open: int) -> int:
         if len(problem.costs) == 0 or n_open == 1 or not is_shrinking:
             break
         work += state.n_candidates[level] ** 2
-        _promise_anew(problem, state, level, n_open)
+        _update_promises(problem, state, level, n_open)
         is_new = False
     _order(state, level)
     state.place[level] = 0
@@ -273,7 +273,7 @@ def settle(problem: Any, state: Any, level: int, n_open: int) -> int:
 def _least_promise(
     candidates: Any, marginals: Any, losses: Any, costs: Any, wanted: float, n_open: int
 ) -> float:
-    """Return what followers must promise so that a set is worth what is wanted; inf if none can."""
+    """Return the promise that followers need for a good enough set; inf if none has it."""
     highest, filled = np.empty(n_open), 0
     for i in range(len(candidates)):
         promise = marginals[i] - costs[candidates[i]] - losses[i]
@@ -285,7 +285,7 @@ def _least_promise(
 
 @compiled
 def _descend(problem: Any, state: Any, level: int, k: int, least: float) -> int:
-    """Add the next candidate of a level and fill the level below it; return the work."""
+    """Add the next candidate of a level and fill the level below; return the work."""
     place, below = state.place[level], level + 1
     added, n_open = state.candidates[level, place], k - below
     state.chosen[level] = added
@@ -312,13 +312,13 @@ def _descend(problem: Any, state: Any, level: int, k: int, least: float) -> int:
 
 @compiled
 def _bound(promises: Any, n_open: int, base: float) -> float:
-    """Return what no set can exceed that has the next candidate of a level, or one after it."""
+    """Return an upper bound on sets with the next candidate of a level or a later one."""
     return base + total(promises[:n_open]) if n_open <= len(promises) else -np.inf
 
 
 @compiled
 def scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
-    """Look at every set that lacks one feature: keep the best one, or write all that will do."""
+    """Visit every set that lacks one feature: keep the best one, or write all good enough ones."""
     for i in range(state.n_candidates[level]):
         best, worth = state.best_value[0], state.value[level] + state.marginals[level, i]
         if worth < best - problem.slack:
@@ -335,7 +335,7 @@ def scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
 
 @compiled
 def walk(problem: Any, state: Any, first: int, most_work: int, found: Any) -> tuple[int, int]:
-    """Look at what is left of a level and those below it; return how it ended, and the work."""
+    """Search the rest of a level and those below it; return how it ended, and the work."""
     k, work = len(state.chosen), 0
     word, costs, values = np.empty(k, np.int64), problem.costs, state.value
     candidates, marginals, losses = state.candidates, state.marginals, state.losses
@@ -375,7 +375,7 @@ def walk(problem: Any, state: Any, first: int, most_work: int, found: Any) -> tu
             )
             if least == np.inf:
                 work += end - place
-                places[level] = place + 1  # with pair costs none dominates another
+                places[level] = place + 1  # no dominance with pair costs
                 continue
         work += _descend(problem, state, level, k, least)
         state.level[1] = level + 1
@@ -384,10 +384,10 @@ def walk(problem: Any, state: Any, first: int, most_work: int, found: Any) -> tu
 
 @compiled
 def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
-    """Search on, for the best set or, where `found` has room, for all that are worth enough.
+    """Continue the search, for the best set or, with room in `found`, for all good enough ones.
 
     Returns `DONE`, `PAUSED` after about `most_work` looks at a candidate or a pair, or `FULL` if
-    `found`, of shape (most, k), may not hold the sets, unsorted, that come next.
+    `found`, of shape (most, k), may not have room for the next sets, which are unsorted.
     """
     first = state.level[0]
     if state.place[first] < 0:
@@ -395,12 +395,12 @@ def search(problem: Problem, state: State, most_work: int, found: Any) -> int:
     return walk(problem, state, first, most_work, found)[0]
 
 
-MOST_WORK = 20_000_000  # looks at a feature in place of another: some tens of milliseconds
+MOST_WORK = 20_000_000  # looks at a swap: some tens of milliseconds
 
 
 @compiled
 def _fits(problem: Any, loads: Any, out: int, feature: int, n_after: int) -> bool:
-    """Return whether rows allow a feature, in place of another (-1 for none)."""
+    """Return whether rows allow a feature in place of another (-1 for none)."""
     for r in range(len(loads)):
         load = loads[r] + problem.weights[feature, r]
         if out >= 0:
@@ -412,7 +412,7 @@ def _fits(problem: Any, loads: Any, out: int, feature: int, n_after: int) -> boo
 
 @compiled
 def _orders(problem: Any, multipliers: Any) -> tuple[Any, Any]:
-    """Return what features are charged (n,), and them by their gain, charged, the highest first."""
+    """Return the features' charges (n,), and the features by charged gain, highest first."""
     charges = np.zeros(len(problem.gains))
     for feature in range(len(charges)):
         for r in range(len(multipliers)):
@@ -422,7 +422,7 @@ def _orders(problem: Any, multipliers: Any) -> tuple[Any, Any]:
 
 @compiled
 def _put_in(problem: Any, loads: Any, adds: Any, feature: int) -> None:
-    """Take a feature's weights and pair costs into account."""
+    """Add a feature's weights and pair costs."""
     for r in range(len(loads)):
         loads[r] += problem.weights[feature, r]
     if len(problem.costs):
@@ -434,9 +434,9 @@ def _put_in(problem: Any, loads: Any, adds: Any, feature: int) -> None:
 def _fill(
     problem: Any, multipliers: Any, n_fixed: int, chosen: Any, loads: Any, work_left: Any
 ) -> bool:
-    """Add the feature that adds most, charged, again and again; return whether there always is one.
+    """Add the feature with the largest charged marginal repeatedly; return whether it succeeds.
 
-    When work is out, features that did not fit once are not looked at again.
+    When the work is used up, features that did not fit once are not tried again.
     """
     n, k, has_pairs = len(problem.gains), len(chosen), len(problem.costs) > 0
     adds, is_in = problem.gains.copy(), np.zeros(n, np.bool_)
@@ -444,7 +444,7 @@ def _fill(
     for place in range(n_fixed):
         is_in[chosen[place]] = True
         _put_in(problem, loads, adds, chosen[place])
-    first = 0  # in the order, that may still be added
+    first = 0  # position of the first that may still be added
     for size in range(n_fixed, k):
         best, highest, at = -1, -np.inf, first
         while at < n:
@@ -469,7 +469,7 @@ def _fill(
 
 @compiled
 def _adding(problem: Any, chosen: Any) -> tuple[Any, Any]:
-    """Return what features add to a set, (n,), and with how many of it each is in conflict."""
+    """Return the marginal values of features, (n,), and their number of conflicts with the set."""
     n = len(problem.gains)
     adds, conflicts = problem.gains.copy(), np.zeros(n, np.int64)
     if len(problem.costs):
@@ -487,20 +487,20 @@ def _adding(problem: Any, chosen: Any) -> tuple[Any, Any]:
 def exchange(
     problem: Problem, chosen: Integers, n_fixed: int, loads: Floats, work_left: Integers
 ) -> bool:
-    """Make the swap that gains most; return whether there was one.
+    """Make the swap with the largest gain; return whether there was one.
 
     Parameters
     ----------
     problem
     chosen : ndarray of int64, shape (k,)
-        The set, what is in from the start first; changed in place.
+        The set, with fixed features first; changed in place.
     n_fixed : int
-        How many are in from the start.
+        Number of fixed features.
     loads : ndarray, shape (r,)
-        Of the set in the rows; changed in place.
+        Loads of the set in the rows; changed in place.
     work_left : ndarray of int64, shape (1,)
-        How many looks at a feature in place of another, and at a row, there may still be; changed
-        in place. Of a search that is cut short the best swap by then is made.
+        Remaining number of looks at swaps and rows; changed in place. If it runs out, the best swap
+        so far is made.
     """
     k, most, best_place, best_feature = len(chosen), problem.slack, -1, -1
     adds, conflicts = _adding(problem, chosen)
@@ -511,7 +511,7 @@ def exchange(
         is_in[chosen[place]] = True
         if place >= n_fixed:
             losses[place - n_fixed] = adds[chosen[place]]
-    # what loses least first: without pair costs nothing after it gains as much
+    # smallest loss first: without pair costs no later one gains as much
     places = n_fixed + stable_order(losses)
     for feature in range(len(adds)):
         if is_in[feature] or conflicts[feature] > 1:
@@ -545,24 +545,24 @@ def exchange(
 def good_set(
     problem: Problem, fixed: Integers, multipliers: Floats, chosen: Integers, work_left: Integers
 ) -> bool:
-    """Write a set that obeys the rows: what adds most, charged, one by one, and then by swaps.
+    """Write a set that obeys the rows: greedily by charged marginal value, then by swaps.
 
     Parameters
     ----------
     problem
     fixed : ndarray of int64, shape (f,)
-        In from the start.
+        Fixed features.
     multipliers : ndarray, shape (r,)
-        What weights in the rows are charged.
+        Charges for weights in the rows.
     chosen : ndarray of int64, shape (k,)
-        Where to write the set, in any order.
+        Output, in any order.
     work_left : ndarray of int64, shape (1,)
-        See `exchange`; a set is written however little there is.
+        See `exchange`; a set is written even if none is left.
 
     Returns
     -------
     bool
-        Whether there is one: rows may stand in the way of a set that is made one by one.
+        Whether a set was found: a greedy choice may violate the rows.
     """
     loads = np.zeros(len(problem.caps))
     write(chosen[: len(fixed)], fixed)

@@ -1,12 +1,11 @@
-"""What a branch and bound starts from: the features that matter, rows, multipliers, a first set.
+"""Initialisation of the branch and bound: relevant features, rows, multipliers, a first set.
 
-Of a quality without pair costs, and where only sets to be shared with forbid anything, a feature
-*dominates* another if it has the higher gain, or the same and the lower index, and is in no given
-set that the other is not in. A best set that is first among its equals has, with a feature, all
-that dominate it: else one of these could be swapped in, which is worth no less, shares no more and
-comes first. So a feature that k others dominate is in no such set. In the sequential search for
-a + 1 sets this leaves at most k features for each way of being in the given ones: the a k that are
-in some, and the k best of the rest; (a + 1) k in all, however many there are.
+Without pair costs, and if only limits on shared features forbid sets, a feature *dominates* another
+if it has a higher gain, or an equal one and the lower index, and is in no given set that the other
+is not in. The lexicographically first best set contains, with a feature, all that dominate it:
+otherwise one of these could be swapped in, for a set of no lower value and no larger overlap that
+comes first. So features dominated by k others can be left out. In the sequential search for a + 1
+sets at most (a + 1) k features remain: the a k that are in given sets, and the k best others.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from chaffinch.tasks.selection.core import Floats, Mask
 
 @dataclass(frozen=True)
 class Limits:
-    """How many features a set may share with each of some given sets.
+    """Largest numbers of features that a set may share with each of some given sets.
 
     Attributes
     ----------
@@ -54,32 +53,33 @@ class Limits:
 
 @dataclass
 class Search:
-    """A search that is ready to go.
+    """A search that can be run and resumed.
 
     Attributes
     ----------
     features : ndarray of int64, shape (n,)
-        What its arrays are about, in order.
+        Features of its arrays, ascending.
     problem : Problem
     state : State
     convexity : Convexity
         Of its pair costs.
+        Convex part of its pair costs.
     at_least : float
-        What it was asked for.
+        Value that sets must reach.
     is_rough : bool
-        Whether its bound is rough, as it began late or has no room, and it is not to go on.
+        Whether its bound is rough, because it began late or lacks memory, and it is not to be run.
     is_proven : bool
-        Whether such a one has nevertheless a best set.
+        Whether a rough one nevertheless has a best set.
     is_for_many : bool
-        Whether it is for so many sets that it is not their proof that takes the time.
+        Whether it is for so many sets that listing them takes longer than the proof.
     other : tuple of Problem and State, or None
-        With a convex part of its pair costs if these are without, and the other way round.
+        The same search with a convex part if this is without, and vice versa.
     work : dict of bool to float
-        What was done with a convex part, since it was last begun, and without.
+        Work with a convex part, since it was last begun, and without.
     n_begun : int
-        How often it was begun with a convex part.
+        Number of starts with a convex part.
     is_declined : bool
-        Whether that was found not to be worth it.
+        Whether the convex part was found not to be worth its time.
     """
 
     features: Integers
@@ -101,31 +101,31 @@ class Search:
         return len(self.problem.convex) > 0
 
     def begin(self, problem: Problem, state: State) -> None:
-        """Go on with a convex part, from its beginning."""
+        """Switch to a search with a convex part, from its beginning."""
         if not self.is_convex:
             self.other = self.problem, self.state
         self.problem, self.state = problem, state
         self.work[True], self.n_begun = 0.0, self.n_begun + 1
 
     def turn(self) -> None:
-        """Go on the other way, where it was left."""
+        """Switch to the other search, where it was left."""
         if self.other is not None:
             here, (self.problem, self.state) = (self.problem, self.state), self.other
             self.other = here
 
     def best(self) -> tuple[int, ...]:
-        """Return the best set so far, which must be there, as indices of all features."""
+        """Return the best set so far, which must exist, as indices of all features."""
         return tuple(self.features[self.state.best].tolist())
 
 
 def open_bound(found: Search) -> float:
-    """Return what no set can exceed that a search has not met yet; -inf when it is done."""
+    """Return an upper bound on sets not visited yet; -inf when the search is done."""
     here = open_bound_of(found.state)
     return here if found.other is None else min(here, open_bound_of(found.other[1]))
 
 
 def open_bound_of(state: State) -> float:
-    """Return the same of one way to go on, or of a search that has no other."""
+    """Return the same for one of the two ways, or for a search that has no other."""
     if state.shares.shape[1]:
         levels = state.ceilings[int(state.level[0]) : int(state.level[1]) + 1]
         return float(levels.max(initial=-math.inf))
@@ -138,13 +138,12 @@ def open_bound_of(state: State) -> float:
     return float(max(bounds))
 
 
-# One set of many features among many more, without pair costs, where a tree has no room in memory.
+# One set of many features, without pair costs, where a tree does not fit into memory.
 #
-# A branch and bound keeps on each of its k levels what may still be added, up to n numbers in each
-# of four arrays. Here is the first level only. Its rows are charged for so that its bound is
-# lowest. A set that is made at these charges reaches that bound where rows make a matroid, as
-# beside one given set, so that it is best; beside more of them it may be short of it by a few
-# features.
+# A branch and bound stores, on each of its k levels, up to n numbers in each of four arrays. Here
+# only the first level is stored. Its rows are charged to minimise its bound. A set built with these
+# charges attains the bound if rows form a matroid, as with one given set, and is then best; with
+# more given sets it may lack a few of the best features.
 
 MOST_NUMBERS = 2**28  # on all levels: 2 GiB in each array
 _MOST_PLANES = 200
@@ -152,15 +151,15 @@ _CLOSE = 1e-13  # relative: rounding
 
 
 def has_room(n_features: int, k: int) -> bool:
-    """Return whether a tree over so many features that matter has room in memory."""
+    """Return whether a tree over so many relevant features fits into memory."""
     return n_features * k <= MOST_NUMBERS
 
 
 def best_charges(problem: Problem, state: State, deadline: float | None) -> Floats:
-    """Return what rows are charged on the first level so that its bound is lowest, (r,).
+    """Return the charges of rows, (r,), that minimise the bound of the first level.
 
-    That bound is convex in the charges. It is bounded from below by planes, one for each charges
-    that were tried, and the next to try are where these are lowest (Kelley's cutting planes).
+    The bound is convex in the charges. It is bounded from below by planes, one for each vector of
+    charges tried, and the next vector is their minimum (Kelley's cutting planes).
     """
     level = int(state.level[0])
     here = (level, slice(int(state.n_candidates[level])))
@@ -180,7 +179,7 @@ def best_charges(problem: Problem, state: State, deadline: float | None) -> Floa
         heights = np.append(heights, bound - charges @ slopes)
         if is_late(deadline):
             break
-        # in the unit of charges, and above the first plane, as the solver's tolerances are absolute
+        # scaled and shifted, as the solver's tolerances are absolute
         rises = (heights - heights[0]) / unit
         found = linprog(
             np.append(np.zeros(n_rows), 1.0),
@@ -189,7 +188,7 @@ def best_charges(problem: Problem, state: State, deadline: float | None) -> Floa
             bounds=[*[(0.0, 1.0)] * n_rows, (None, None)],
             method="highs-ds",
         )
-        if found.fun is None or found.x is None:  # for want of precision
+        if found.fun is None or found.x is None:  # solver failed for lack of precision
             break
         if lowest - (heights[0] + unit * found.fun) <= _CLOSE * abs(lowest):
             break
@@ -213,7 +212,7 @@ def charge_all(problem: Problem, state: State, multipliers: Floats) -> None:
 _STEPS, _WORK_OF_STEPS = 150, 30_000_000
 _EPSILON = float(np.finfo(np.float64).eps)
 _MOST_TO_COMPARE = 4000  # features, each with each
-_ROOM = 2.0  # by how much multipliers may grow on the way
+_ROOM = 2.0  # factor by which multipliers may grow
 
 
 def prepared(
@@ -226,12 +225,11 @@ def prepared(
     only_best: bool,
     deadline: float | None = None,
 ) -> Search | None:
-    """Return a search for the best set, or all sets, that are worth `at_least`.
+    """Return a search for the best set, or all sets, of value `at_least` or more.
 
-    None if it is plain that no set obeys limits and constraints. Of a search with pair costs that
-    is late before these are put in order, only a first set and a rough bound are found; for want of
-    a first set it is made ready nevertheless. Where a tree without pair costs has no room, that is
-    all there is: see `problem.py`.
+    None if limits and constraints plainly allow no set. A search with pair costs that is late
+    before these are sorted only has a first set, if found, and a rough bound; so has one without
+    pair costs whose tree does not fit into memory.
     """
     is_fixed, is_open = _fixed_and_open(form, k, constraints)
     n_open = k - int(is_fixed.sum())
@@ -276,12 +274,12 @@ def prepared(
 
 
 def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask, Mask]:
-    """Return what is in from the start, fewer than k, and what may be added, both (n,)."""
+    """Return the fixed features, fewer than k, and those that may be added, both (n,)."""
     is_fixed = np.zeros(len(form.gains), dtype=bool)
     is_fixed[constraints.included] = True
     is_open = ~is_fixed
     is_open[constraints.excluded] = False
-    if is_fixed.sum() == k:  # the last is then the only one that may be added
+    if is_fixed.sum() == k:  # then only the last one may be added
         last = np.flatnonzero(is_fixed)[-1]
         is_fixed[last], is_open[:] = False, False
         is_open[last] = True
@@ -291,7 +289,7 @@ def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask,
 
 
 def _undominated(gains: Floats, sets: Mask, is_open: Mask, k: int) -> Mask:
-    """Return the features that fewer than k with the same sets, or with none, dominate."""
+    """Return features dominated by fewer than k others with the same sets, or with none."""
     kept = np.zeros_like(is_open)
     in_some = sets.any(axis=0)
     order = np.argsort(-gains, kind="stable")
@@ -309,14 +307,14 @@ def _undominated(gains: Floats, sets: Mask, is_open: Mask, k: int) -> Mask:
 
 
 def _packed(sets: Mask) -> NDArray[np.uint8]:
-    """Return for each feature in which of some sets (r, n) it is, eight to a byte."""
+    """Return for each feature the sets (r, n) that contain it, eight to a byte."""
     return np.ascontiguousarray(np.packbits(sets, axis=0).T)
 
 
 def _problem(
     form: Form, k: int, limits: Limits, constraints: Constraints, features: Integers
 ) -> Problem:
-    """Return the arrays of some features, without pairs and rows that can never be too full."""
+    """Return the arrays of some features, without zero pair costs and redundant rows."""
     rows = constraints.rows(len(form.gains))
     members, further = limits.sets[:, features], rows.weights[:, features]
     caps, n_sets = np.concatenate([limits.at_most, rows.caps]), len(members)
@@ -351,12 +349,12 @@ def _problem(
 
 
 def _with_slack(problem: Problem, k: int, size: float, most_charged: float) -> Problem:
-    """Return the problem with the slack that multipliers up to a size ask for.
+    """Return the problem with the slack needed for multipliers up to a size.
 
-    `size`: what gains and pair costs of a set cannot exceed, whatever their signs.
+    `size`: upper bound on gains and pair costs of a set in absolute value.
     """
     n_rows = len(problem.caps)
-    n_pairs = k * (k - 1) // 2 if len(problem.costs) else 0  # as many terms as are added up
+    n_pairs = k * (k - 1) // 2 if len(problem.costs) else 0  # number of added terms
     slack = 4 * _EPSILON * (k + n_pairs + n_rows + 8) * (size + most_charged)
     return problem._replace(most_charged=most_charged, slack=slack)
 
@@ -371,7 +369,7 @@ def _charged(
     only_best: bool,
     is_wide: bool,
 ) -> Problem:
-    """Charge for weights in rows on the first level; return the problem with the slack for that."""
+    """Charge for weights in rows on the first level; return the problem with its slack."""
     level, k = int(state.level[0]), len(state.best)
     if not len(problem.caps) or state.n_candidates[level] < k - level:
         return problem
@@ -391,7 +389,7 @@ def _charged(
 
 
 def _take_back_charges(problem: Problem, state: State) -> None:
-    """Make promises of the first level what they are without charges."""
+    """Reset promises of the first level to those without charges."""
     level = int(state.level[0])
     candidates = slice(int(state.n_candidates[level]))
     state.promises[level, candidates] = state.marginals[level, candidates]
@@ -401,9 +399,9 @@ def _take_back_charges(problem: Problem, state: State) -> None:
 
 
 def first_level(problem: Problem, fixed: Integers, k: int, at_least: float, n_levels: int) -> State:
-    """Return the state with every candidate that rows and pair costs allow on its first level.
+    """Return the initial state, with every candidate that rows and pair costs allow.
 
-    It has room for levels 0..n_levels - 1, k + 1 if it is to be searched.
+    It has room for levels 0..n_levels - 1; k + 1 if it is to be searched.
     """
     n, level, n_rows = len(problem.gains), len(fixed), len(problem.caps)
     state = State(
@@ -453,7 +451,7 @@ def first_level(problem: Problem, fixed: Integers, k: int, at_least: float, n_le
 
 
 def _good_set(problem: Problem, fixed: Integers, k: int, multipliers: Floats) -> Integers | None:
-    """Return a set found by exchange, in any order; None if rows are in the way."""
+    """Return a set found by exchange, in any order; None if rows prevent it."""
     chosen, work_left = np.zeros(k, dtype=np.int64), np.array([swaps.MOST_WORK])
     if swaps.good_set(problem, fixed, multipliers, chosen, work_left):
         return chosen
@@ -461,11 +459,11 @@ def _good_set(problem: Problem, fixed: Integers, k: int, multipliers: Floats) ->
 
 
 def improve_by_swaps(found: Search) -> None:
-    """Make the best set so far, if there is one, better by swaps that obey the rows."""
+    """Improve the best set so far, if any, by swaps that obey the rows."""
     problem, state = found.problem, found.state
     if state.best[0] < 0:
         return
-    fixed = state.chosen[: int(state.level[0])]  # nothing below the first level changes it
+    fixed = state.chosen[: int(state.level[0])]  # fixed at the first level
     chosen = np.concatenate([fixed, np.setdiff1d(state.best, fixed)])
     loads = problem.weights[chosen].sum(axis=0)
     work_left = np.array([swaps.MOST_WORK])
@@ -475,7 +473,7 @@ def improve_by_swaps(found: Search) -> None:
 
 
 def _take(problem: Problem, state: State, chosen: Integers | None, at_least: float) -> None:
-    """Take a set, if any, for the best so far if it is better, or the first that will do."""
+    """Use a set as the best so far if it is better, or the first that is good enough."""
     if chosen is None:
         return
     value = Form(problem.gains, problem.costs if len(problem.costs) else None).value(chosen)

@@ -1,22 +1,21 @@
 """The best feature set of a size, or all that are good enough, by depth-first branch and bound.
 
-A set is worth the sum of its gains less the sum of its pair costs (`Form`). A partial set that
-lacks t features can come to no more than its own worth and the t largest of
+The value of a set is the sum of its gains minus the sum of its pair costs (`Form`). For a partial
+set that lacks t features, an upper bound is its own value plus the t largest of
 
     gain - pair costs to the partial set - 1/2 (sum of the t - 1 smallest pair costs that are left),
 
-since each pair that is still to come is counted by half with either of its two features. Rows (how
-much may be shared with other sets, groups, a budget) only ever forbid sets. They are let go of in
-the bound, against a charge for a feature's weights in them that is at least 0: what a set saves or
-pays by that is at least 0 if it obeys them (Lagrangian relaxation), so that the bound holds. The
-charges are improved by a few subgradient steps on every level.
+since half of each future pair cost is counted with either of its two features. Rows (limits on
+shared features, groups, a budget) only forbid sets. The bound relaxes them with nonnegative charges
+for a feature's weights in them (Lagrangian relaxation): sets that obey the rows pay nothing in
+total, so that the bound holds. The charges are improved by a few subgradient steps on every level.
 
-A search that takes long goes on in turns with one by a closer bound, from what is convex in the
-pair costs: `convex_bound.py`.
+A long search alternates with one that uses a tighter bound, from the convex part of the pair costs:
+see `convex_bound.py`.
 
-Of sets that are worth the same but for rounding, the first as a word of sorted indices is taken.
-A search that takes long makes the best set so far better by swaps whenever it pauses, so that what
-it is stopped with is best among its neighbours. More time never leaves a worse one.
+Among sets of equal value up to rounding, the lexicographically first one is returned. A long search
+improves the best set so far by swaps at every pause, so that a stopped search returns a local
+optimum. More time never gives a worse set.
 """
 
 from __future__ import annotations
@@ -59,19 +58,19 @@ OnBetter = Callable[[tuple[int, ...]], None]
 
 @dataclass(frozen=True)
 class Found:
-    """What a search for the best set has found.
+    """Result of a search for the best set.
 
     Attributes
     ----------
     indices : tuple of int, sorted, or None
         The set; None if there is none, or none was found in time.
     value : float
-        What it is worth; -inf without a set.
+        Its value; -inf without a set.
     bound : float
-        No set is worth more: of those worth `at_least`, if that was asked for. -inf if there is
-        none. Above `value` by what rounding can add up to, even where the search is complete.
+        Upper bound on the value of sets, or of those of value `at_least`, if given. -inf if there
+        is none. Above `value` by possible rounding errors, even if the search is complete.
     complete : bool
-        Whether the search came to its end, so that the set is best, or there is none.
+        Whether the search is finished, so that the set is best, or there is none.
     """
 
     indices: tuple[int, ...] | None
@@ -82,18 +81,18 @@ class Found:
 
 @dataclass(frozen=True)
 class BestSets:
-    """What a search for the best sets has found.
+    """Result of a search for the best sets.
 
     Attributes
     ----------
     sets : ndarray of int32, shape (N, k)
         N sets, each sorted, the best first.
     bound : float
-        No set is worth more; at least what was asked for.
+        Upper bound on the value of sets; at least the value asked for.
     complete : bool
-        Whether the search came to its end.
+        Whether the search is finished.
     is_long : bool
-        Whether it takes more work than to solve a linear program over some hundreds of sets.
+        Whether it takes more work than solving a linear program over some hundreds of sets.
     """
 
     sets: NDArray[np.int32]
@@ -118,32 +117,31 @@ def best_set(
     Parameters
     ----------
     form : Form
-        What sets are worth, over n features.
+        Value of sets, over n features.
     k : int in 1..n
-        Their size.
+        Size of the set.
     limits : Limits
-        On what is shared with given sets.
+        Largest numbers of features shared with given sets.
     constraints : Constraints, optional
-        Checked, with indices for names; the number of sets per feature is not looked at.
+        Checked, with indices for names; the number of sets per feature is ignored.
     at_least : float
-        Only sets that are worth this are looked for.
+        Only sets of at least this value are searched for.
     deadline : float, optional
-        On the clock of `time.monotonic`; looked at every few milliseconds.
+        On the clock of `time.monotonic`; checked every few milliseconds.
     on_better : callable, optional
-        Called with the set that the search begins with, with the best so far every few
-        milliseconds, and with the best. A search that is given more time calls it with the same
-        sets in the same order, and then with more.
+        Called with the first set, with the best so far every few milliseconds, and with the best.
+        With more time, a search makes the same calls in the same order, and then more.
     is_any_enough : bool
-        Whether a search that is long may stop, not complete, as soon as it has found any set.
+        Whether a long search may stop, incomplete, as soon as it has found any set.
     """
     rules = constraints or Constraints()
-    # what a search tells does not depend on its time, but for the end
+    # apart from its end, the calls of a search must not depend on its time
     until = None if on_better else deadline
     found = prepared(form, k, limits, rules, at_least, only_best=True, deadline=until)
     if found is None:
         return Found(None, -math.inf, -math.inf, complete=True)
 
-    def tell() -> None:
+    def report() -> None:
         if on_better is not None and found.state.best[0] >= 0:
             on_better(found.best())
 
@@ -153,13 +151,13 @@ def best_set(
         nonlocal pauses
         pauses += 1
         improve_by_swaps(found)
-        tell()
+        report()
         return is_any_enough and pauses > _LONG and bool(found.state.best[0] >= 0)
 
-    tell()
+    report()
     ended = _run(found, np.empty((0, k), dtype=np.int64), deadline, improve)
     if ended == DONE:
-        tell()
+        report()
     slack, best_value = found.problem.slack, float(found.state.best_value[0])
     bound = -math.inf if ended == DONE else max(open_bound(found), best_value) + slack
     if found.state.best[0] < 0:
@@ -179,7 +177,7 @@ def sets_within(
     most: int,
     deadline: float | None = None,
 ) -> tuple[NDArray[np.int32], bool]:
-    """Return all sets of k features that are worth `least`.
+    """Return all sets of k features of value `least` or more.
 
     Parameters
     ----------
@@ -188,14 +186,14 @@ def sets_within(
     least : float
         Finite.
     most : int
-        Stop after so many sets.
+        Stop after this many sets.
 
     Returns
     -------
     sets : ndarray of int32, shape (N, k)
-        N sets, each sorted, in no order that means anything, but always the same.
+        N sets, each sorted, in an arbitrary but reproducible order.
     complete : bool
-        Whether these are all there are.
+        Whether these are all such sets.
     """
     rules = constraints or Constraints()
     found = prepared(form, k, limits, rules, least, only_best=False, deadline=deadline)
@@ -224,7 +222,7 @@ def best_sets(
     deadline: float | None = None,
     is_any_enough: bool = False,
 ) -> BestSets:
-    """Return the best sets of k features that are worth `least`, as many as asked for or fewer.
+    """Return up to `most` best sets of k features of value `least` or more.
 
     Parameters
     ----------
@@ -233,9 +231,9 @@ def best_sets(
     least : float
         Finite.
     most : int
-        How many; of those that are worth the same as the last, any.
+        Number of sets; ties with the last are broken arbitrarily.
     is_any_enough : bool
-        Whether a search that is long may stop, not complete, as soon as it has found any.
+        Whether a long search may stop, incomplete, as soon as it has found any.
     """
     rules = constraints or Constraints()
     found = prepared(form, k, limits, rules, least, only_best=False, deadline=deadline)
@@ -257,14 +255,14 @@ def best_sets(
         pauses += 1
         state = found.state
         known = sets[: int(state.n_found[0])]
-        if found.n_begun:  # with a convex part, so that it may have met sets twice
+        if found.n_begun:  # with a convex part it may have found sets twice
             known = np.unique(np.sort(known, axis=1), axis=0)
         merits = worths(of_all, known)
         best = np.argsort(-merits, kind="stable")[:most]
         sets[: len(best)] = known[best]
         state.n_found[0] = len(best)
         if len(best) == most:
-            # of sets that are worth the same there may be more than can be looked at
+            # there may be more sets of equal value than can be listed
             more = math.nextafter(float(merits[best[-1]]) + 2 * slack, math.inf)
             state.best_value[0] = max(state.best_value[0], more)
     bound = max([least, *merits[best[:1]].tolist()])
@@ -280,11 +278,11 @@ def _run(
     deadline: float | None,
     on_pause: Callable[[], bool] | None = None,
 ) -> int:
-    """Search until it is done, there is no room for more sets, it is enough, or too late."""
+    """Search until it is done, `found` is full, it is enough, or the deadline is over."""
     if found.is_rough:
         return DONE if found.is_proven else PAUSED
     work = 1 + _WORK_BETWEEN_LOOKS // (1 + len(found.problem.caps) // _ROWS_OF_WORK)
-    most_work = 0 if is_late(deadline) else work  # none still makes a bound
+    most_work = 0 if is_late(deadline) else work  # without work it still gives a bound
     while True:
         kernel = search_convex if found.is_convex else search
         ended = kernel(found.problem, found.state, most_work, sets)

@@ -368,11 +368,11 @@ def search_cliques(
 # before. All numbers are whole, so that no design is impossible for the solver's tolerances. The
 # sum of the worths is only what the solver is led by, and needs no such care.
 #
-# HiGHS often proves within tenths of a second that some thousands of sets have no such design, by
-# cuts, where a search through cliques goes on for minutes; but not always. It is asked about small
-# programs only, for some nodes of its tree and half of the time that is left, so that not all is
-# lost where it comes to no end. Presolve, and heuristics that presolve smaller programs, can merge
-# cliques for minutes and heed no limit: they are off.
+# HiGHS often proves within tenths of a second, by cuts, that some thousands of sets have no such
+# design, where a search through cliques takes minutes; but not always. It is used for small
+# programs only, with a limit of nodes and half of the remaining time, so that little is lost if it
+# does not finish. Presolve, and heuristics that presolve smaller programs, can merge cliques for
+# minutes and ignore limits: they are off.
 
 _MOST_ENTRIES = 200_000  # enough for what cliques left open among the instances of the benchmark
 _OPTIONS = {
@@ -497,9 +497,9 @@ def _rows(designs: Designs, sets: Sets) -> tuple[sparse.csr_array, np.ndarray]:
 
 # Better designs among known sets: two sets of a design are swapped for two others, compiled.
 #
-# Two sets at a time are replaced by the best two that go with the rest, until no such swap gains.
-# Then a set is drawn and forced in, what cannot stay with it and one more leave, the gaps are
-# filled with the best that fit, and it goes on; the best design so far is kept and started from.
+# Two sets at a time are replaced by the best two that fit the rest, until no such swap gains. Then
+# a random set is forced in, sets that conflict with it and one more are removed, the gaps are
+# filled with the best that fit, and the swaps are repeated. The best design so far is the start.
 
 _ROUNDS_WITHOUT_GAIN = 20  # at least
 _WORK_BETWEEN_LOOKS = 5_000_000  # at the clock: some milliseconds
@@ -536,8 +536,8 @@ def _has_room(sets: Any, uses: Any, one: int, most: int) -> bool:
 
 
 @inlined
-def _tell_clashes(sets: Any, is_in: Any, one: int, overlap: int, clashes: Any, place: int) -> None:
-    """Write which sets do not go with one that is now at a place, and how many they clash with."""
+def _mark_clashes(sets: Any, is_in: Any, one: int, overlap: int, clashes: Any, place: int) -> None:
+    """Write the sets that conflict with the set now at a place, and update their counts."""
     _mark(sets, is_in, one, 1)
     for other in range(len(sets)):
         now = np.int16(_shared(sets, is_in, other) > overlap)
@@ -547,10 +547,10 @@ def _tell_clashes(sets: Any, is_in: Any, one: int, overlap: int, clashes: Any, p
 
 
 @inlined
-def _beside(worths: Any, clashes: Any, a: int, b: int, least: float, out: Any) -> int:
-    """Write which sets go with all of a design but two, best first; return how many there are.
+def _fitting(worths: Any, clashes: Any, a: int, b: int, least: float, out: Any) -> int:
+    """Write the sets that fit all of a design but two, best first; return their number.
 
-    Stops where a set, with the best of them, is not worth more than `least`.
+    Stops where a set, with the best of them, is not above `least`.
     """
     n, m = 0, len(clashes) - 1
     for one in range(len(worths)):
@@ -566,7 +566,7 @@ def _beside(worths: Any, clashes: Any, a: int, b: int, least: float, out: Any) -
 def _best_two(
     sets: Any,
     worths: Any,
-    beside: Any,
+    fitting: Any,
     n: int,
     overlap: int,
     least: float,
@@ -575,13 +575,13 @@ def _best_two(
     is_in: Any,
     pair: Any,
 ) -> int:
-    """Write the best two of the sets beside a rest that are worth more than `least`, or -1.
+    """Write the best two fitting sets with a total above `least`, or -1.
 
-    Stops early where that is much work. Returns how many sets were looked at.
+    Stops early if that is much work. Returns the number of sets looked at.
     """
     pair[0], work = -1, 0
     for i in range(n):
-        one = beside[i]
+        one = fitting[i]
         if 2 * worths[one] <= least or work > _MOST_WORK_OF_A_PAIR:
             break
         if not _has_room(sets, uses, one, most):
@@ -589,7 +589,7 @@ def _best_two(
         _mark(sets, is_in, one, 1)
         _count(sets, uses, one, 1)
         for j in range(i + 1, n):
-            other = beside[j]
+            other = fitting[j]
             if worths[one] + worths[other] <= least:
                 break
             work += 1
@@ -636,9 +636,9 @@ def improve(
     m, n_features = len(design), np.max(sets) + 1
     clashes = np.zeros((m + 1, len(sets)), np.int16)  # the last row: their sum
     is_in, uses = np.zeros(n_features, np.int64), np.zeros(n_features, np.int64)
-    beside, pair = np.empty(len(sets), np.int64), np.empty(2, np.int64)
+    fitting, pair = np.empty(len(sets), np.int64), np.empty(2, np.int64)
     for place in range(m):
-        _tell_clashes(sets, is_in, design[place], overlap, clashes, place)
+        _mark_clashes(sets, is_in, design[place], overlap, clashes, place)
         _count(sets, uses, design[place], 1)
     work = 0
     while pairs_left[1] > 0 and work < most_work:
@@ -648,17 +648,17 @@ def improve(
             continue
         pairs_left[1] -= 1
         least = worths[design[a]] + worths[design[b]] + gain
-        n = _beside(worths, clashes, a, b, least, beside)
+        n = _fitting(worths, clashes, a, b, least, fitting)
         _count(sets, uses, design[a], -1)
         _count(sets, uses, design[b], -1)
         work += len(sets) + _best_two(
-            sets, worths, beside, n, overlap, least, uses, most, is_in, pair
+            sets, worths, fitting, n, overlap, least, uses, most, is_in, pair
         )
         if pair[0] >= 0:
             pairs_left[1] = m * (m - 1) // 2
             design[a], design[b] = pair
-            _tell_clashes(sets, is_in, design[a], overlap, clashes, a)
-            _tell_clashes(sets, is_in, design[b], overlap, clashes, b)
+            _mark_clashes(sets, is_in, design[a], overlap, clashes, a)
+            _mark_clashes(sets, is_in, design[b], overlap, clashes, b)
         _count(sets, uses, design[a], 1)
         _count(sets, uses, design[b], 1)
 

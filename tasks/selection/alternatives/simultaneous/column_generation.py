@@ -44,7 +44,7 @@ _WORTH_A_PRICE = 1e-6  # a subset that more than one set has by less is not wort
 
 @dataclass(frozen=True)
 class Solution:
-    """What the linear program says.
+    """Solution of the linear program.
 
     Attributes
     ----------
@@ -295,15 +295,14 @@ def _after_swaps(gains: Floats, costs: Floats | None, base: Integers) -> Floats:
     return swapped
 
 
-# Sets are added to the linear program until it knows all that matter (column generation).
+# Column generation: sets are added to the linear program until it has all that matter.
 #
-# Each round solves the program over the sets that are known, charges its prices, and asks for sets
-# that are worth more, so charged, than the program knows. When there are none, the program has its
-# value over all sets. The bound of `prices.py` holds whenever it is proven what no charged set
-# exceeds, so that it can be stopped at any time.
+# Each round solves the program over the known sets, charges its prices, and searches for sets of
+# higher charged value. When there are none, the program has its optimum over all sets. The bound of
+# `prices.py` holds with any proven upper bound on charged sets, so that it can be stopped any time.
 #
-# Only a proof takes a whole search. Where that is long, sets are first looked for next to those
-# that are known (`column_generation.py`), and there is none before nothing is found there.
+# Only a proof takes a whole search. Where that is long, the neighbours of known sets are searched
+# first, and there is no proof before nothing is found there.
 
 _CLOSE = 1e-7  # relative to the bound; what rounds after that gain is not worth their time
 _MOST_ROUNDS, _PER_ROUND = 500, 200
@@ -457,7 +456,7 @@ def listed(known: Known) -> Find:
 _FIRST = 300
 _ROUNDS = 40
 _WORTHWHILE = 0.02
-_WORTH_A_CAP = 0.1  # of what is between: without one, prices tell sets apart better
+_WORTH_A_CAP = 0.1  # of the gap: without a cap, prices separate sets better
 
 
 def sharpened(

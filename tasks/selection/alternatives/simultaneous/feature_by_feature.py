@@ -1,17 +1,17 @@
 """Designs searched feature by feature, where a set is worth the sum of what its features are.
 
-So it is for univariate worth, and for FCBF, which adds that some features do not go together. If
-few of the best ones are kept apart, by conflicts, given sets, groups or a budget, designs are worth
-nearly as much as if none were. There are too many such sets to list those that come near to prices'
-bound (`price_and_enumerate.py`); but what features can add at most by their uses is close to what
-they do add. The two searches are those of univariate worth alone: `feature_by_feature.py` by the
-sum, `worst_set_targets.py` by the smallest; what a set may not take is told by `whole_numbers.py`.
+For univariate quality, and for FCBF, which adds conflicts between features. If conflicts, given
+sets, groups or a budget affect few of the best features, designs are nearly as good as without
+them. There are then too many sets near the bound by prices to list them
+(`price_and_enumerate.py`); but the largest contribution of features by their uses is close to the
+actual one. The two searches are those of univariate quality: `feature_by_feature.py` for the sum,
+`worst_set_targets.py` for the smallest; `whole_numbers.py` has the features barred from a set.
 
-What every set must have is left out of all of them, so that they are smaller, and share less.
+Features that every set must have are removed first, so that sets are smaller, and share less.
 
-Only some features are looked at. Let m k of those before a feature, in the order of value, be
-barred by nothing. A design with the feature does not have all of them, so that one of them can take
-its place in all of its sets; unless it counts for something that sets must have, as in a group.
+Only some features are relevant. Let m k of those before a feature, in the order of value, be
+unrestricted. A design with the feature does not have all of them, so that one of them can replace
+it in all of its sets; unless it counts for a requirement, as in a group.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, inlined
 
 # The search for the best multiplicities that sets can have, compiled: see `univariate.py`.
 #
-# Features are taken best first. For each, the search chooses in how many sets it is, then in which;
-# sets that have had the same features so far are interchangeable, and only the first of them are
-# taken. What the features after it can add at most is read off a table, that knows how many places
-# are left in all sets together, and how often two sets can still share a feature
-# (`whole_numbers.py`). Where nothing bars two features from a set, no feature is in more sets than
-# a better one.
+# Features are taken best first. For each, the search chooses the number of its sets, then the sets;
+# sets with the same features so far are interchangeable, and only the first of them are taken. The
+# largest contribution of the remaining features is read from a table, by the number of places left
+# in all sets, and of features that pairs of sets can still share (`whole_numbers.py`). Without
+# conflicts no feature is in more sets than a better one.
 #
-# A search stops after so many steps and goes on when called again: all it knows is in its state.
+# A search pauses after a number of steps and continues when called again: all of its state is in
+# `State`.
 
 
 @inlined
@@ -71,7 +71,7 @@ def _pairs_left(problem: Any, state: Any) -> int:
 def _is_enough(problem: Any, state: Any, j: int, count: int) -> bool:
     """Return whether later features, in no more sets than this one, can fill and beat the best.
 
-    Where some do not go together, they may be in more; the table tells what they promise.
+    With conflicts they may be in more; the table has their promises.
     """
     if not problem.is_free:
         return True
@@ -91,8 +91,8 @@ def _is_enough(problem: Any, state: Any, j: int, count: int) -> bool:
 
 
 @inlined
-def _tell_barred(problem: Any, state: Any, j: int) -> int:
-    """Tell which sets may not have feature j; return how many may."""
+def _mark_barred(problem: Any, state: Any, j: int) -> int:
+    """Mark the sets that may not have feature j; return how many may."""
     n = 0
     for s in range(len(state.filled)):
         n_open = problem.size - state.filled[s]
@@ -105,11 +105,11 @@ def _tell_barred(problem: Any, state: Any, j: int) -> int:
 
 @inlined
 def _list_counts(problem: Any, state: Any, j: int) -> None:
-    """List in how many sets feature j may be, the most promising first, of equals the most."""
+    """List the allowed numbers of sets of feature j, most promising first; ties, largest first."""
     state.n_counts[j], state.next_count[j], state.is_placed[j] = 0, 0, False
     pairs, most = _pairs_left(problem, state), min(state.most[j], state.left[j], problem.most_uses)
     if not problem.is_free:
-        most = min(most, _tell_barred(problem, state, j))
+        most = min(most, _mark_barred(problem, state, j))
     for count in range(most + 1):
         shares = count * (count - 1) // 2
         if shares > pairs:
@@ -131,7 +131,7 @@ def _list_counts(problem: Any, state: Any, j: int) -> None:
 
 @inlined
 def _may_take(problem: Any, state: Any, j: int, depth: int, s: int) -> bool:
-    """Return whether set s may have feature j beside the first `depth` of its places."""
+    """Return whether set s may have feature j together with the first `depth` of its places."""
     if state.filled[s] >= problem.size or (not problem.is_free and state.is_barred[j, s]):
         return False
     if state.alike[j, s] and (depth == 0 or state.places[j, depth - 1] != s - 1):
@@ -280,7 +280,7 @@ class FeatureByFeature:
     n_turns : int
         How often it was gone on with.
     is_done : bool
-        Whether there is no better design than the best that it was told of, or has found.
+        Whether no design is better than the best one given or found.
     """
 
     designs: Designs

@@ -127,7 +127,7 @@ def best_beside(
             np.concatenate((limits.sets, has)),
             np.concatenate((limits.at_most, np.full(len(others), designs.overlap))),
         )
-    used_up = np.flatnonzero(has.sum(axis=0) >= most)  # with an overlap of 0, whatever is used
+    used_up = np.flatnonzero(has.sum(axis=0) >= most)  # with an overlap of 0, all used features
     constraints = designs.constraints
     excluded = {*(int(j) for j in constraints.must_exclude), *used_up.tolist()}
     if excluded & set(constraints.must_include):
@@ -561,7 +561,7 @@ class _Search(BestDesign):
             if found.sets is None:
                 return replace(found, bound=found.bound / self.designs.n_sets)
             self.take(found.sets.astype(np.int32))
-        has_best = self.best is not None  # where none is found, prices often tell that none is
+        has_best = self.best is not None  # if none is found, prices often show that there is none
         if not is_close and has_best and self.begin_by_features():
             return self._solved(self.value, 0.0, is_proven=True)
         bound, master = price(self.designs, first, self.deadline, is_short=is_close)
@@ -707,21 +707,20 @@ class _Search(BestDesign):
         return ended == DONE
 
 
-# Several sets of univariate worth by prices of subsets, where their uses leave too much open.
+# Several univariate sets by prices of subsets, where bounds on uses leave too large a gap.
 #
 # With c_R sets that have all of the features R, over all R of one size r (`result.py`),
 #
 #     sum of c_R (c_R - 1) / 2  <=  m (m - 1) / 2 * K! / (r! (K - r)!).
 #
-# `use_bounds.py` holds the uses of features to this for r = 1, and `use_bounds.py` to r = K + 1
-# among the best. Where a few features are worth far more than all others, that is too little: these
-# are together in nearly all sets, which then have next to no room for more in common, and sets that
-# lack them are poor. A linear program over sets sees both, as it is held to every r from 1 to K +
-# 1; any prices of subsets bound what designs are worth, by the proof in `prices.py`, and its dual
-# values are the prices to take. So what is open after annealing goes on from there by
-# `price_and_enumerate.py`.
+# `use_bounds.py` uses this for r = 1, and for r = K + 1 among the best features. This is too weak
+# if a few features have far higher values than all others: these are together in nearly all sets,
+# which can then share next to nothing else, and sets that lack them are poor. A linear program over
+# sets takes every r from 1 to K + 1 into account; any prices of subsets bound the value of designs,
+# by the proof in `prices.py`, and its dual values are good prices. So `price_and_enumerate.py`
+# continues with the gap left after annealing.
 #
-# For the smallest worth, a set counts for no more than the bound itself (`price_and_enumerate.py`).
+# For the smallest value, a set is capped at the bound itself (`price_and_enumerate.py`).
 
 _MOST_SETS = 1_000_000_000  # that there are; of more, too many are worth nearly as much
 

@@ -1,4 +1,4 @@
-"""The sets that designs are looked for among, and what a design of them would lose."""
+"""Candidate sets of designs, and the loss of a design relative to its bound."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from chaffinch.tasks.selection.core import Floats, Mask
 #
 # and each of the terms has a largest value by itself: m times that of the best charged set, the
 # largest over c_R = 0, 1, 2, ..., and what m (m - 1) / 2 pairs of sets may share. Their sum bounds
-# every design, whatever the prices (Lagrangian relaxation); what the terms of one design lack to
+# every design, for any prices (Lagrangian relaxation); what the terms of one design lack to
 # their largest values, its *loss*, is what it is worth less than the bound.
 
 Subsets = NDArray[np.int64]

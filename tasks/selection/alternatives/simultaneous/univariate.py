@@ -1,4 +1,4 @@
-"""Several sets of univariate worth at once, best in all: simultaneous search, sum aggregation.
+"""Several univariate sets at once, best in total: simultaneous search, sum aggregation.
 
 Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3,
 definition 5 with equations 11 (a set is worth the sum of its features' values) and 17 (sum over
@@ -12,11 +12,11 @@ these multiplicities matter. Three things follow, for values of any sign, equal 
    used most the names of the best: the sets are as large and share as much as before, and by the
    rearrangement inequality they are worth no less. Nothing is left out by c_1 >= c_2 >= ...
 2. *Only the best m k features are used*, because c_1 + ... + c_n = m k, and c descends.
-3. *How much is shared bounds c*: see `use_bounds.py`. No sets are worth more than the best c that
-obeys
-   it, if there are sets for that c at all.
+3. *How much is shared bounds c*: see `use_bounds.py`. No sets are better than the best c within
+   these bounds, if there are sets for that c at all.
 
-Given sets, or a limit to some features, would tell features apart, and the first step fails.
+With given sets, or a limit to some features, features are not interchangeable, and the first step
+fails.
 
 `feature_by_feature.py` searches c and the sets together, feature by feature. What it cannot end
 in time is compared with designs by annealing: for c that make fewer and fewer pairs, and with c
@@ -91,15 +91,14 @@ from chaffinch.tasks.selection.alternatives.simultaneous.worst_set_targets impor
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
-# Many sets dealt out one after the other, compiled: a design where annealing would take too long.
+# Many sets constructed one after the other, compiled: a design where annealing would take too long.
 #
-# Each set is begun with the feature that is furthest behind how often it is to be used, and goes on
-# so among those that it may still take: none of a set with which it shares all it may. To keep this
-# costs no more than to visit, for each feature that is taken, the sets that have it.
+# Each set starts with the feature that is furthest behind its intended uses, and continues with the
+# allowed ones: no feature of a set with which it already shares all it may. The bookkeeping takes,
+# for each feature added, a visit to the sets that have it.
 #
-# The best uses by pairs alone are often none that there are sets for, and never looked for long: at
-# multiples of the price of a pair they are evener, and the best sets that come of any are taken.
-
+# The best uses by pairs alone often have no sets, and are not searched for long. At multiples of
+# the price of a pair they are more even, and the best sets found for any of them are taken.
 _NONE = -1
 _DEARER_DEALT = (1024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 _PRICES_IN_VAIN = 3  # prices, once there are sets
@@ -159,7 +158,7 @@ def _deal(dealt: _Dealt, one: int, overlap: int) -> bool:
 def best_dealt_out(
     units: Integers, k: int, n_sets: int, overlap: int, uses: Uses, deadline: float | None
 ) -> Integers:
-    """Return the sets that are worth most of those dealt out for uses at some prices of a pair.
+    """Return the best of the sets constructed for uses at several prices of a pair.
 
     Parameters
     ----------
@@ -501,7 +500,7 @@ def in_order(values: Floats, sets: Integers) -> Sets:
 
 _WORK_AT_FIRST, _MORE_WORK = 1_000_000, 30  # times that in each round
 _STEPS_AT_FIRST, _MORE_STEPS = 1_000_000, 10
-_ROUNDS, _ENDLESS, _IN_VAIN_BALANCED = 2, 60, 3  # without a table, with one, and in vain
+_ROUNDS, _ENDLESS, _IN_VAIN_BALANCED = 2, 60, 3  # without a table, with one, and without a gain
 _SWAPS_BALANCED = 1_000_000
 _HOPES = (1.0, 1.0, 0.5, 0.25, 0.1)  # shares of what the bound leaves
 _DEARER_BALANCED = (4, 2, 8)  # times the price at which the best uses share what they may
@@ -591,7 +590,7 @@ class _BalancedSearch(Targets):
         return is_proven
 
     def _anneal(self, n_swaps: int, seed: int) -> None:
-        """Look for a better design, hoping for much at a low price, or less, as the seed says."""
+        """Search for a better design with several prices and hopes, which depend on the seed."""
         left = self.upper - self.worth
         if self.best is None or left <= 0 or is_late(self.deadline):
             return
@@ -635,16 +634,16 @@ class _BalancedSearch(Targets):
         return found.complete
 
 
-# Sets of univariate worth at once, worth no less than sets that are found one after the other.
+# Univariate sets at once, at least as good as those of a sequential search.
 #
-# What is best for one set may leave little for the next, so that sets one after the other are no
-# proof; but they are a design, and are there where annealing finds none, or none as good. It does
-# not begin with them: they share all they may, so that it would hardly leave them. None is searched
-# for longer than for half of the work, and half of the time, that is left for all of them; what is
-# best by then is kept. Where they leave too little for the last ones, Greedy Depth Search is asked.
+# The best set may leave little for the next, so that sequential sets are no proof; but they are a
+# design, also where annealing finds none, or none as good. Annealing does not start from them: they
+# share all they may, so that it would hardly leave them. Each search gets at most half of the
+# remaining work and time; its best set by then is kept. If the last sets have too few features
+# left, Greedy Depth Search is used.
 #
-# Where two sets need not differ by more than one feature, any different sets will do: the m best,
-# which are enumerated in the order of what they are worth. These are best by sum and by smallest.
+# If two sets need only differ in one feature, any different sets will do: the m best, which are
+# enumerated in the order of value. These are best by sum and by smallest.
 
 _SHARE = 0.25  # of the time
 _WORK, _WORK_BETWEEN_LOOKS = 1_000_000_000, 1_000_000  # where there is no limit to the time
@@ -699,13 +698,13 @@ def best_by_values(
 def sets_in_turn(
     values: Floats, k: int, n_sets: int, overlap: int, deadline: float | None
 ) -> Sets | None:
-    """Return m sets, shape (m, k), each the best beside those before it as far as it was looked.
+    """Return m sets, shape (m, k), each the best given those before it, as far as searched.
 
-    None where these leave no further set, or it takes too long. See `best_by_values`.
+    None if no further set is left, or it takes too long. See `best_by_values`.
 
-    `bounding.one_after_another` does the same by any form, and knows constraints. Each of its
-    searches has work of its own, which serves a few sets; hundreds, beside so many rows, would take
-    it thirty times as long as they take here, where one amount of work is for all.
+    `one_after_another` does the same for any form and constraints. Each of its searches has work of
+    its own, which is fine for a few sets; hundreds, with as many rows, would take it thirty times
+    as long as here, where all share one amount of work.
     """
     kept = np.sort(best_first(values)[: n_sets * k])
     form, n = Form(np.asarray(values, dtype=np.float64)[kept]), len(kept)

@@ -1,13 +1,13 @@
-"""A bound on sets of univariate worth: few features cannot be in many sets, and be together rarely.
+"""A bound on univariate sets: few features cannot be in many sets, and rarely together.
 
 Let any two of m sets of k features share K at most. Then no K + 1 features are together in two
 sets, so that for any t features T
 
     sum over the sets S of C(|S & T|, K + 1)  <=  C(t, K + 1),
 
-and with it the uses of T in all, the sum of |S & T|, come to no more than `most_uses_of` says: as
-the left side is convex, they are most where all sets have about as many of T. Held to this for the
-best 1, 2, 3, ... features, and to what pairs of sets share (`use_bounds.py`), the worth in all of
+and with it the total uses of T, the sum of |S & T|, are at most `most_uses_of`: as the left side is
+convex, they are largest if all sets have about as many of T. With this limit for the best 1, 2, 3,
+... features, and with that on features shared by pairs of sets, the total value
 
     sum of value_j c_j,  c_1 + ... + c_n = m k
 
@@ -16,11 +16,11 @@ prices that are at least 0, of pairs, of the t best features and of a use (of an
 each piece then counts for what it is worth beyond its charges. They are taken from the program's
 dual values and rounded to whole units, so that the bound is exact.
 
-The program has m pieces for each feature, over which a solver forgets its time limit: one step of
-the simplex method looks at all of them, some 10 s for 150,000. So it is solved by the decomposition
-of Dantzig and Wolfe (1960): of each feature a few c_j, or rather mixtures of them, are in a small
-program, and so are, for all features together that no t best ones hold to anything, a few vectors.
-Its prices say which others would be better; these are added until there are none.
+The program has m pieces for each feature, over which a solver ignores its time limit: one step of
+the simplex method reads all of them, some 10 s for 150,000. So it is solved by the decomposition of
+Dantzig and Wolfe (1960): a few c_j of each feature, or mixtures of them, are in a small program,
+and so are a few vectors for all features without a limit together. Its prices show which others
+would be better; these are added until there are none.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from chaffinch.tasks.selection.alternatives.arrays import DONE, FULL, PAUSED, In
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, stable_order
 
-# All sets of k features that are worth enough at a price that is low enough, compiled.
+# All sets of k features of high enough value at a low enough price, compiled.
 #
-# Features have a worth and a price, whole numbers; sets are gone through depth first. A partial set
-# is left where no features after it can make it worth enough, or cheap enough, or both at once: a
-# set of worth at least Z and price at most P has worth less price at least Z - P.
+# Features have a value and a price, integers; sets are searched depth first. A partial set is left
+# if no later features can make it valuable enough, or cheap enough, or both at once: a set of value
+# at least Z and price at most P has a value minus price of at least Z - P.
 #
-# A search stops after so many steps and goes on when called again: all it knows is in its state.
+# A search pauses after a number of steps and continues when called again: all of its state is in
+# `Found`.
 
 NEVER = 2**61  # more than any sum
 
@@ -316,7 +317,7 @@ def _pairs(counts: Integers) -> int:
 _AT_FIRST = (1.0, 0.5, 2.0)  # times the price of a pair, for uses to begin with
 _MOST_ROUNDS = 100  # 20 are enough where m is 5,000
 _SAME = 1e-9  # of what the best feature is worth, or of the bound
-_INFEASIBLE = 2  # what `linprog` says then
+_INFEASIBLE = 2  # status of `linprog`
 
 
 def most_uses_of(n_features: int, k: int, n_sets: int, overlap: int) -> int:
@@ -352,7 +353,7 @@ def bound_of_prefixes(
     k, n_sets, overlap : int
         k, m, K.
     uses : Uses
-        The best by pairs alone, from whose prices it goes on.
+        The best by pairs alone, whose prices are the start.
     deadline : float, optional
         On the clock of `time.monotonic`; when it is over, the bound by the best prices so far is
         returned.
@@ -618,7 +619,7 @@ def best_uses_for(question: Question, deadline: float | None) -> Uses:
 def prices_of_uses(question: Question, uses: Uses) -> Prices:
     """Return the prices at which the best uses suit the features."""
     of_features = np.maximum(question.worth - uses.threshold, 0)
-    if question.most_uses == question.n_sets:  # a price tells no more sets from others than this
+    if question.most_uses == question.n_sets:  # no other price separates more sets
         of_features = np.minimum(of_features, uses.price * (question.n_sets - 1))
     counts = np.arange(question.most_uses + 1)
     saved = of_features[:, None] * counts - uses.price * (counts * (counts - 1) // 2)

@@ -1,4 +1,4 @@
-"""What the search for multiplicities searches, and where it is: the arrays its kernels share."""
+"""Problem and state of the search for multiplicities: the arrays shared by its kernels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from chaffinch.tasks.selection.alternatives.greedy import best_first
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
-# Values as whole numbers, so that searches compare sums exactly.
+# Values as integers, so that searches compare sums exactly.
 #
-# A unit is a power of two, so that scaling by it is exact and all that is lost is in rounding to
-# the next whole number. That is measured, not guessed: for values such as 9, 8.5, 7 nothing is
-# lost, and what is found best is then best to the last bit.
+# A unit is a power of two, so that scaling is exact and only rounding to the next integer loses
+# digits. The error is measured: for values such as 9, 8.5, 7 it is zero, and results are then exact
+# to the last bit.
 
 _BITS = 61  # of a sum, so that it is less than a quarter of what 64 bits hold
 _MOST_BITS_OF_VALUE = 52
@@ -108,13 +108,13 @@ def whole_values(values: Floats, n_best: int, largest_sum: int) -> WholeValues:
     )
 
 
-# What a set may not take beside the features that it has, compiled: conflicts, and linear rows.
+# Features that a set may not take, given those that it has, compiled: conflicts, and linear rows.
 #
-# For searches that give each feature to its sets before the next one: `feature_by_feature.py` and
-# `worst_set_targets.py`. A row of weights w and a cap b says that the weights of a set's features
-# come to no more than b; given sets, groups and a budget are such rows. A weight may be below 0, as
-# where at least so many features of a group are asked for, so that a set is barred from a feature
-# only if nothing that it can still take makes up for that.
+# For searches that assign each feature to its sets before the next one: `feature_by_feature.py` and
+# `worst_set_targets.py`. A row of weights w and a cap b requires that the weights of a set's
+# features sum to at most b; given sets, groups and a budget are such rows. Weights may be negative,
+# e.g. for a minimum number of features of a group, so that a feature is barred from a set only if
+# no feature that it can still take compensates for it.
 
 
 class Bars(NamedTuple):

@@ -1,12 +1,12 @@
-"""Designs put together from known sets, compiled: the one whose worst set is worth most.
+"""Compiled search for the design of known sets whose worst set is best.
 
-Sets have a price, and a feature has a *penalty* for each number of sets that it could be in, which
-is 0 for the number that suits it. The prices of a design's sets and the penalties of all features
-come to no more than a budget (`use_bounds.py`). So where the budget would not bear that a
-feature is in no further set, one of the sets that have it must be next; else it is any.
+Sets have a price, and a feature has a *penalty* for each number of its sets, 0 for the number that
+suits it. The prices of a design's sets and the penalties of all features are within a budget
+(`use_bounds.py`). So if the budget does not allow a feature to be in no further set, one of the
+sets with the feature must be next; else it may be any set.
 
-A set is left out once all designs with it and those before it have been looked at, so that none is
-met twice. A search stops after so much work and goes on when called again.
+A set is left out once all designs with it and those before it have been visited, so that none is
+visited twice. A search pauses after a given amount of work and continues when called again.
 """
 
 from __future__ import annotations
@@ -295,16 +295,16 @@ def assemble(parts: Parts, state: Assembly, most_work: int) -> int:
     return PAUSED
 
 
-# The search for sets that are all worth a target, compiled: see `univariate.py`.
+# The search for sets that all reach a target, compiled: see `univariate.py`.
 #
-# Features are taken best first, and for each the sets that have it are chosen; sets that have had
-# the same features so far are interchangeable. A partial design is left where a set cannot come to
-# the target with the best of the features to come, or where all sets that fall short of it cannot:
-# what they can be given in all is read off a table of uses (`whole_numbers.py`), with the places
-# that they have left and the pairs of them that can still share a feature.
+# Features are taken best first, and for each its sets are chosen; sets with the same features so
+# far are interchangeable. A partial design is left if a set cannot reach the target with the best
+# of the remaining features, or if all sets below it together cannot: their largest total gain is
+# read from a table of uses (`whole_numbers.py`), by the places that they have left and the features
+# that pairs of them can still share.
 #
-# A design that is found raises the target above its worst set. A search stops after so many steps
-# and goes on when called again: all it knows is in its state.
+# A design found raises the target above its worst set. A search pauses after a number of steps and
+# continues when called again: all of its state is in `Balance`.
 
 
 class Balance(NamedTuple):
@@ -456,18 +456,17 @@ def balance(problem: Problem, state: Balance, most_steps: int) -> int:
     return PAUSED
 
 
-# Two ways to the design whose worst set is worth most, where sets are worth what features are.
+# Two ways to the design whose worst set is best, for sums of feature values.
 #
-# - *Down from the bound on the sum* (`use_bounds.py`): for a target Z, prices tell which sets can
-# be in a
-#   design that is worth Z (`use_bounds.py`); these are listed (`use_bounds.py`), and the
-#   best design of them is put together (`worst_set_targets.py`). If there is none, Z is lowered.
-#   This is fast where a design comes so near to the bound that there are few such sets.
-# - *Up from the best design known*: one that is better is searched for, feature by feature
-#   (`worst_set_targets.py`). This is fast where a few features are worth so much that the bound is
+# - *Down from the bound on the sum* (`use_bounds.py`): for a target Z, prices determine the sets of
+#   designs that reach Z; these are listed, and their best design is assembled
+#   (`worst_set_targets.py`). If there is none, Z is lowered. This is fast if a design is so close
+#   to the bound that there are few such sets.
+# - *Up from the best design known*: a better one is searched for, feature by feature
+#   (`worst_set_targets.py`). This is fast if a few features have such high values that the bound is
 #   out of reach.
 #
-# Both go on where some features do not go together: bounds by uses hold all the more.
+# Both work with conflicts too: bounds by uses then hold all the more.
 
 _WORK_BETWEEN_LOOKS = 500_000  # at the clock: some milliseconds
 _PAIRS_BETWEEN_LOOKS = 4_000_000  # of sets, all of which a step looks at

@@ -1,4 +1,4 @@
-"""The exact masked loss of tree models; `engine.py` tells how, `forest.py` what a forest is."""
+"""The exact masked loss of tree models; see `engine.py`, and `forest.py` for the normal form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tree_engine(
 
     forest = forest_of(model)
     engine = TreeEngine(forest, rows, loss, baseline, settle, exactly, threads=threads)
-    engine.settles_ties = not isinstance(model, XGBoostModel)  # its float32 sums part what ties
+    engine.settles_ties = not isinstance(model, XGBoostModel)  # its float32 sums break ties
     return engine
 
 

@@ -1,25 +1,25 @@
 """The exact masked loss of a forest: every single-feature masking of a row in one visit.
 
-All rows are visited once; `arrays` tells how one visit to a tree finds what masking each feature
-would change. Those changes are kept, for every row and every feature that some tree tests, and a
-removal visits again only the trees that test the feature, and of these only the rows whose walks
-it turns. So a whole elimination costs little more than a few visits of everything, where one
+All rows are visited once; one visit to a tree finds what masking each feature would change (see
+`kernels.py`). These changes are stored, for every row and every feature that some tree tests. A
+removal visits again only the trees that test the feature, and of these only the rows whose walks it
+changes. So a whole elimination costs little more than a few visits of everything, where one
 prediction per feature and removal would visit everything d^2 / 2 times.
 
-Values are whole numbers of a unit 2^-q, with q as large as keeps every sum below 2^60. Sums are
-then exact, whatever their order: the same bits for any number of threads, no drift over removals,
-and a change of exactly 0 where a feature has none. Rounding to units is finer than the library's
-own rounding of its sums, unless some values are huge beside those of ordinary rows: `coarseness`
-finds the losses in which that shows, and the model itself is asked for them.
+Values are integers in units of 2^-q, with q as large as keeps every sum below 2^60. Sums are then
+exact in any order: the same bits for any number of threads, no drift over removals, and a change of
+exactly 0 where a feature has none. Rounding to units is finer than the library's own rounding of
+its sums, unless some values are huge compared with those of ordinary rows: `coarseness` finds the
+losses affected by that, and the model itself computes them.
 
-A removal writes nothing but the mask, and waits until losses are next asked for. Then each run of
-blocks is brought up to the mask and its losses are summed while a processor's cache holds its
-changes: with several threads the memory, and not the processors, is what they would wait for.
+A removal writes only the mask, until losses are next needed. Then each run of blocks is updated and
+its losses are summed while its changes are in the processor's cache: with several threads memory
+access would otherwise be the bottleneck.
 
-Kept per row: 8 bytes for each used feature and output (the changes), 8 for each tree of up to 64
-inner nodes (its word) and, if there are deeper ones, 8 for each column. Keeping the changes, and
-not making them anew for each removal, is what the speed of an elimination comes from. The floor of
-a removal is one reading of the changes: 8 bytes a row and kept feature.
+Stored per row: 8 bytes for each used feature and output (the changes), 8 for each tree of up to 64
+inner nodes (its word) and, if there are deeper ones, 8 for each column. Storing the changes,
+instead of recomputing them for each removal, makes an elimination fast. The lower limit of a
+removal is one pass over the changes: 8 bytes per row and kept feature.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ from chaffinch.tasks.selection.models import XGBoostModel
 
 # Where rounding is too much for a loss: XGBoost's own in float32, and the tree engine's units.
 #
-# A sum of float32 is off by some 1e-7 of the sums that lead to it. That is nothing beside the
-# residuals of most models. It is much where the target is far from 0 for its spread, where hundreds
-# of trees each add less than such a step, or where next to no loss is left, as on training rows.
+# A sum in float32 has an error of some 1e-7 of its partial sums. That is negligible compared with
+# the residuals of most models. It is large where the target is far from 0 for its spread, where
+# hundreds of trees each add less than such a step, or where almost no loss is left, as on training
+# rows.
 
 # Of the loss. It bounds what rows may be off by when none makes up for another; they mostly do, so
 # that a loss is off by a tenth of it or less. A hundred trees of an ordinary target come to 1e-6.
@@ -61,10 +62,10 @@ _FINE = 5e-13  # of how far ordinary targets are apart
 
 
 def check_unit(engine: MaskedLoss, rows: Rows, loss: Loss) -> None:
-    """Raise NotCovered if beside a forest's greatest values its unit is too coarse for other rows.
+    """Raise NotCovered if a forest's unit, set by its largest values, is too coarse for other rows.
 
-    The model would be asked for nearly every loss then, see `coarseness`. Where the unit is coarse
-    only beside next to no loss at all, as on rows that are learnt by heart, it is asked for few.
+    The model would then compute nearly every loss, see `coarseness`. If the unit is coarse only
+    compared with losses near 0, as on memorised rows, it computes few.
 
     Parameters
     ----------
@@ -113,14 +114,13 @@ def check_rounding(engine: MaskedLoss, model: Predictor, rows: Rows, loss: Loss)
         )
 
 
-# Rows whose rank or class turns on the last bit of a sum: the model itself is asked about them.
+# Rows whose rank or class depends on the last bit of a sum: the model itself predicts them.
 #
-# The engine's sums are exact, a library's are rounded as it goes, so that two scores which tie in
-# one may differ by a bit in the other. Of a mean over rows that is a rounding like any other. A
-# scorer of classes however counts who comes first. So wherever two probabilities of a class, or the
-# two likeliest classes of a row, are nearer than rounding reaches, the model's own predictions of
-# these rows take the place of the engine's; all other rows keep their places whatever the last bits
-# are.
+# The engine's sums are exact, a library's are rounded, so that two scores which tie in one may
+# differ by a bit in the other. In a mean over rows that is ordinary rounding. A scorer of classes
+# however depends on the order. So wherever two probabilities of a class, or the two likeliest
+# classes of a row, are closer than the rounding error, the model's own predictions of these rows
+# replace the engine's; all other rows keep their ranks for any last bits.
 
 Settle = Callable[[Floats, Mask], Floats]
 
@@ -156,8 +156,8 @@ def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> S
 
 
 def _is_near(prediction: Floats, reach: float) -> Mask:
-    """Return the rows, shape (n,), of which a probability is near another that it is told from."""
-    in_order = np.sort(prediction, axis=1)  # any two classes may be told apart, as by a top three
+    """Return the rows, shape (n,), with a probability close to another that must be ordered."""
+    in_order = np.sort(prediction, axis=1)  # any two classes may be compared, as by a top three
     near: Mask = np.diff(in_order, axis=1).min(axis=1) <= reach
     for probability in prediction.T:
         order = np.argsort(probability)

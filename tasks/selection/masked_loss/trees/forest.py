@@ -4,11 +4,11 @@ A forest maps the columns that its `prepare` makes of a row to one raw score for
 
     raw[o] = base[o] + sum over trees t of value[leaf of the row in t][o - output[t]] / divisor,
 
-and its link makes the prediction of it. An inner node tests one column: the row goes left if its
-value is at most the threshold, or if it is missing and the node says so; a categorical column
-holds codes, and the row goes left if the node's flag for the code is set. Whatever a library does
-to a value before it compares (rounding to float32, counting zeros as missing, truncating codes) is
-the business of `prepare`, so that two semantics of one feature are two columns.
+and its link gives the prediction. An inner node tests one column: the row goes left if its value is
+at most the threshold, or if it is missing and the node's default is left; a categorical column
+holds codes, and the row goes left if the node's flag for the code is set. Preprocessing in a
+library before comparison (rounding to float32, counting zeros as missing, truncating codes) is done
+by `prepare`, so that two semantics of one feature are two columns.
 
 Nodes are numbered breadth first in each tree, inner nodes and leaves apart, tree after tree. A
 child is written as the number of an inner node, or as ``~leaf``, which is negative.
@@ -199,7 +199,7 @@ def as_codes(values: Floats, known: Integers) -> Floats:
     values : ndarray of float64
         Codes as a table holds them; of a fraction, its whole part counts.
     known : ndarray of int64
-        The codes that are told apart, ascending. They are numbered 0, 1, ... in this order; any
+        The codes that are distinguished, ascending. They are numbered 0, 1, ... in this order; any
         other is ``len(known)``, and a missing one is ``len(known) + 1``.
     """
     missing = np.isnan(values)
@@ -217,7 +217,7 @@ def category_flags(
     in_set_left: bool,
     missing_left: Flags,
 ) -> tuple[Integers, Flags, dict[int, Integers]]:
-    """Return `category_start`, `category_left`, and for each column the codes it tells apart.
+    """Return `category_start`, `category_left`, and for each column its distinguished codes.
 
     Those are the codes that some test on the column names. All others take one way at every test,
     so that one flag does for them, however large codes are.

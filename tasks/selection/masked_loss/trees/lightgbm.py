@@ -1,6 +1,6 @@
 """LightGBM's trees in normal form, read from its own text format.
 
-A numeric test of LightGBM has one of three kinds of missing values, told by two bits of its
+A numeric test of LightGBM has one of three kinds of missing values, given by two bits of its
 ``decision_type``: with "none" a NaN counts as 0, with "zero" both go to the default side, with
 "NaN" only a NaN does. Before any test, values of at most 1e-35 count as 0. A categorical test
 truncates its code towards 0; NaN and codes outside its bitset go right.

@@ -3,9 +3,9 @@
 XGBoost rounds features to float32 and goes left if x < threshold, which for numbers of that kind
 is x <= the one before the threshold. Of a categorical test the codes in its set go right; all
 others, negative ones and those beyond the set included, go left. Its own sums are float32, so that
-its predictions differ from a forest's by some 1e-7 of the sums before them; `rounding` tells where
-that is too much. Its probabilities are float32 too: one close to 1 is 1, or a few steps of 6e-8
-below it, and its log loss is that of the rest.
+its predictions differ from a forest's by some 1e-7 of the partial sums; see `check_rounding` for
+where that is too much. Its probabilities are float32 too: one close to 1 is 1, or a few steps of
+6e-8 below it, and its log loss is that of the rest.
 """
 
 from __future__ import annotations
