@@ -143,7 +143,7 @@ class Server:
             run = self.get(f"/flow_runs/{flow_run}")
             return run if run["state_type"] in ENDS else {}
 
-        return eventually(look, 90)
+        return eventually(look)
 
 
 @contextmanager

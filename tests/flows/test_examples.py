@@ -37,7 +37,7 @@ def example(name: str, *arguments: str, folder: Path, **more: str) -> None:
     """Run an example in a folder, to its end."""
     subprocess.run(
         (sys.executable, str(FOLDER / name), *arguments),
-        env=environment(folder, **more), cwd=folder, check=True, capture_output=True, timeout=120,
+        env=environment(folder, **more), cwd=folder, check=True, capture_output=True, timeout=300,
     )  # fmt: skip
 
 
@@ -110,6 +110,6 @@ def test_the_flows_in_the_documents(orders, tmp_path, server: Server, page, snip
         (tmp_path / "job.py").write_text(f"{code}print(result.features)\n")
         done = subprocess.run(
             (sys.executable, "job.py"), env=environment(tmp_path, PREFECT_API_URL=server.url),
-            cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120,
+            cwd=tmp_path, check=True, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert all(name in done.stdout for name in TELLING), page

@@ -41,7 +41,7 @@ with run.lock(), run.stage(*sys.argv[2:]) as writer:
 
 def test_what_was_kept_before_a_kill_is_there_for_the_same_key_and_for_no_other(run: Run) -> None:
     command = [sys.executable, "-c", KILLED, str(run.folder.parents[1]), STAGE, KEY]
-    assert subprocess.run(command, timeout=60).returncode == -signal.SIGKILL
+    assert subprocess.run(command, timeout=300).returncode == -signal.SIGKILL
     with run.lock():
         assert Checkpoints.of(run.folder, STAGE, "1b" * 32).read("part-1") is None
         with run.stage(STAGE, KEY) as writer:

@@ -31,7 +31,7 @@ def run_python(script: str, *arguments: object) -> subprocess.CompletedProcess[s
         [sys.executable, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -220,7 +220,7 @@ def test_a_lock_that_another_process_holds_is_waited_for_and_said_once(tmp_path:
         )  # fmt: skip
         assert waiting.stderr is not None
         assert waiting.stderr.readline() == "waiting for another process that works on it\n"
-    said, nothing = waiting.communicate(timeout=60)
+    said, nothing = waiting.communicate(timeout=300)
     assert (said, nothing) == ("held\n", "")
 
 

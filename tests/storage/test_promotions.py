@@ -194,7 +194,7 @@ def test_killed_in_the_middle_there_is_the_old_or_the_new_and_never_half(
     """The contract, its folder, the history and its folder are flushed, in this order."""
     promote(histories, "a")
     command = [sys.executable, "-c", KILLED, str(histories.folder), str(flushes)]
-    assert subprocess.run(command, timeout=60, check=False).returncode == -9
+    assert subprocess.run(command, timeout=300, check=False).returncode == -9
     last = histories.history("orders")[-1]
     assert (last.run, histories.contract(last)) == (found, found.encode())
     promote(histories, "b")

@@ -93,7 +93,7 @@ def test_a_store_that_may_not_be_written_or_read(mode: int, message: str) -> Non
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(folder)
         store.path.chmod(mode)
-        output, errors = start(FORBIDDEN, store.path).communicate(timeout=60)
+        output, errors = start(FORBIDDEN, store.path).communicate(timeout=300)
         store.path.chmod(0o700)
     assert errors == ""
     assert output == message.format(store=store.path) + "\n"
@@ -376,7 +376,7 @@ def test_after_kill_9_nothing_is_half_there_and_only_that_stage_is_done_again(
     store: Store,
 ) -> None:
     killed = start(STAGES, store.path, "die")
-    assert killed.communicate(timeout=60)[0].split() == ["ingest", "train"]
+    assert killed.communicate(timeout=300)[0].split() == ["ingest", "train"]
     assert killed.returncode == -9
     run = store.run("r")
     assert run.finished("ingest", "k") is not None
@@ -384,7 +384,7 @@ def test_after_kill_9_nothing_is_half_there_and_only_that_stage_is_done_again(
     assert not (run.folder / "train" / "model.txt").exists()
 
     again = start(STAGES, store.path, "live")
-    assert again.communicate(timeout=60) == ("train\nreport\n", "")
+    assert again.communicate(timeout=300) == ("train\nreport\n", "")
     assert (run.folder / "train" / "model.txt").read_bytes() == b"whole"
     left = [p.name for p in run.folder.rglob("*") if p.is_file() and p.name.startswith(".")]
     assert left == [".lock"]
@@ -413,8 +413,8 @@ def test_a_second_process_waits_and_says_so_once(store: Store) -> None:
     assert second.stderr.readline() == "waiting for another process that works on run r\n"
     assert second.poll() is None
     (run.folder / "let-go").touch()
-    assert first.communicate(timeout=60) == ("done\n", "")
-    assert second.communicate(timeout=60) == ("done\n", "")
+    assert first.communicate(timeout=300) == ("done\n", "")
+    assert second.communicate(timeout=300) == ("done\n", "")
 
 
 def test_a_killed_process_holds_no_run(store: Store) -> None:
@@ -422,7 +422,7 @@ def test_a_killed_process_holds_no_run(store: Store) -> None:
     holder = start(HOLDER, store.path)
     wait_for(run.folder / "held")
     holder.kill()
-    holder.communicate(timeout=60)
+    holder.communicate(timeout=300)
     began = time.monotonic()
     with run.lock():
         assert time.monotonic() - began < 5

@@ -89,7 +89,7 @@ def chaffinch(*command: str, home: Path, **more: str) -> subprocess.CompletedPro
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -116,7 +116,7 @@ def _marked(variable: str) -> list[str]:
     return commands
 
 
-def eventually(look: Callable[[], Found], seconds: float = 60) -> Found:
+def eventually(look: Callable[[], Found], seconds: float = 300) -> Found:
     """Return the first true thing that `look` gives."""
     end = time.monotonic() + seconds
     while not (found := look()):

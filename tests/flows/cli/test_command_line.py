@@ -118,7 +118,7 @@ def test_on_a_terminal_every_step_is_a_bar():
         f"from chaffinch.flows.cli.output import progress\nwith progress() as (tell, *_): {steps}"
     )
     ours, theirs = pty.openpty()
-    subprocess.run((sys.executable, "-c", code), stderr=theirs, check=True, timeout=60)
+    subprocess.run((sys.executable, "-c", code), stderr=theirs, check=True, timeout=300)
     os.close(theirs)
     shown = os.read(ours, 100_000).decode()
     os.close(ours)

@@ -76,7 +76,7 @@ def program(code, *arguments, **more):
         env=os.environ | more,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -35,7 +35,7 @@ def help_of(*command: str) -> str:
     """Return what a program says of itself, once."""
     program, *subcommands = command
     ended = subprocess.run(
-        (*PROGRAMS[program], *subcommands, "--help"), capture_output=True, text=True, timeout=60,
+        (*PROGRAMS[program], *subcommands, "--help"), capture_output=True, text=True, timeout=300,
         env={**os.environ, "COLUMNS": "200"}, check=True,
     )  # fmt: skip
     return ended.stdout

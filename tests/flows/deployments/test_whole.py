@@ -144,7 +144,10 @@ def up(machine: Machine, objects: ObjectStorage, table: Path) -> Iterator[Server
     bucket = SERVICES["bucket"]
     for _ in range(2):  # as at every start
         subprocess.run(
-            machine.command(bucket.command), env=machine.environment(bucket), check=True, timeout=60
+            machine.command(bucket.command),
+            env=machine.environment(bucket),
+            check=True,
+            timeout=300,
         )
     from pyarrow import fs
 

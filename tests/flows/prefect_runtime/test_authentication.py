@@ -201,7 +201,7 @@ def open_to_all(tmp_path_factory) -> Iterator[dict[str, str]]:
             except httpx.TransportError:
                 return False
 
-        eventually(is_up, 90)
+        eventually(is_up)
         yield env
 
 

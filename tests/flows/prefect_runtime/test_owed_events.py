@@ -52,7 +52,7 @@ def said(server, store, *command):
 def killed(server, store, when, *command):
     ended = subprocess.run(
         (sys.executable, "-c", DIES, when, *command, "--store", str(store)),
-        env=server.env, cwd=store, capture_output=True, timeout=60, check=False,
+        env=server.env, cwd=store, capture_output=True, timeout=300, check=False,
     )  # fmt: skip
     assert ended.returncode == -9, ended.stderr
 

@@ -134,7 +134,7 @@ def test_a_flow_that_waits_goes_on_with_what_a_person_says(flow, server, store, 
         assert list(form["properties"]) == ["promote", "reason"]
         assert told.startswith(f"Not promoted as {name}, for a person to decide: nothing was promo")
         resume_flow_run(run, {"promote": answer, "reason": "looked at it"})
-        flow_run, result = ended.result(timeout=60)
+        flow_run, result = ended.result(timeout=300)
     assert flow_run == run
     assert server.get(f"/flow_runs/{flow_run}")["state_type"] == "COMPLETED"
     word = "Promoted" if answer else "Not promoted"
@@ -167,7 +167,7 @@ def test_another_promotion_meanwhile_is_not_overtaken(flow, server, started, sto
         run, *_ = eventually(lambda: question(server, known))
         chaffinch.promote(started[1].run, "raced", store=store)
         resume_flow_run(run, {"promote": True, "reason": "too late"})
-        flow_run, _ = ended.result(timeout=60)
+        flow_run, _ = ended.result(timeout=300)
     assert [one.run for one in chaffinch.promotions("raced", store=store)] == [started[1].run]
     assert "was promoted as 'raced' meanwhile; compare with it" in verdict(server, flow_run)
 

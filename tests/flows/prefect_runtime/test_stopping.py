@@ -136,7 +136,7 @@ def test_told_to_stop_while_its_server_is_being_started_it_leaves_none(tmp_path)
     home = environment(tmp_path, PREFECT_API_URL="")
     ended = subprocess.run(
         (sys.executable, "-c", STOPPED_AT_THE_START),
-        env=home, capture_output=True, text=True, timeout=60, check=False,
+        env=home, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (ended.stdout, ended.stderr) == ("stopped\n", "")
     assert still_running(tmp_path) == []

@@ -29,7 +29,7 @@ def made(server: Server) -> dict[str, dict[str, Any]]:
 def make(server: Server, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         (*CHAFFINCH, "automations", *more), env=server.env, capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_without_a_server_there_is_one_line(tmp_path):
     url = f"http://127.0.0.1:{free_port()}/api"
     ended = subprocess.run(
         (*CHAFFINCH, "automations"), env=environment(tmp_path, PREFECT_API_URL=url),
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith(f"Error: no Prefect server answers at {url}: start one with")

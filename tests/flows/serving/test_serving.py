@@ -130,7 +130,7 @@ def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, ta
     newer.write_text("\n".join(table.read_text().splitlines()[:200]) + "\n")
     command = (*CHAFFINCH, "announce", str(newer), "--name", "harvest")
     ended = subprocess.run(
-        command, env=server.env, cwd=store, capture_output=True, text=True, timeout=60, check=True
+        command, env=server.env, cwd=store, capture_output=True, text=True, timeout=300, check=True
     )
     assert ended.stdout == f"Announced {newer} as chaffinch.dataset.harvest\n"
     assert "Warning" not in ended.stderr
@@ -154,7 +154,7 @@ def test_what_cannot_be_announced_is_said_in_a_line(table, tmp_path, arguments, 
     (tmp_path / "harvest.csv").write_bytes(table.read_bytes())
     ended = subprocess.run(
         (*CHAFFINCH, "announce", *arguments), env=environment(tmp_path), cwd=tmp_path,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"Error: {said}")
@@ -291,7 +291,7 @@ def test_without_a_server_there_is_one_line_with_the_remedy(url, code, table, tm
         del env["PREFECT_API_URL"]
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
     ended = subprocess.run(
-        command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == code
     assert ended.stdout == ""

@@ -493,7 +493,7 @@ def test_a_killed_one_goes_on_with_the_stage_it_was_at(former, moved, tmp_path, 
     source, store, steps = tmp_path / "t.csv", tmp_path / "store", steps_of(with_changes=True)
     causes("x2", "x3", seed=1).to_csv(source, index=False)
     command = [sys.executable, "-c", KILLED, former.folder, source, store, step]
-    done = subprocess.run(command, timeout=120, env=os.environ)
+    done = subprocess.run(command, timeout=300, env=os.environ)
     assert done.returncode == -signal.SIGKILL
     (unfinished,) = (store / "runs").iterdir()
     with pytest.raises(InputError, match="is not finished"):

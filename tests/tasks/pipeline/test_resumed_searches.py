@@ -110,7 +110,7 @@ def counted_in(folder: Path) -> Path:
 
 def killed(source: Path, store: Path, counted: Path, cluster: str) -> None:
     command = [sys.executable, "-c", DOOMED, *map(str, (source, store, counted, cluster))]
-    ended = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=120)
+    ended = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=300)
     assert ended.returncode == -signal.SIGKILL
 
 

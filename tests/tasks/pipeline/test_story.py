@@ -121,7 +121,7 @@ select_features(
 def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: str) -> None:
     source, store = folder / "wine.csv", tmp_path / "store"
     command = [sys.executable, "-c", KILLED, str(source), str(store), step]
-    assert subprocess.run(command, timeout=120).returncode == -signal.SIGKILL
+    assert subprocess.run(command, timeout=300).returncode == -signal.SIGKILL
     before = manifests(store)
     assert set(before) == set(STEPS[1 : STEPS.index(step)])
 
@@ -238,7 +238,7 @@ select_features(
 def test_a_killed_tuning_repeats_no_fit(folder, tmp_path, monkeypatch, cluster: str) -> None:
     source, store = folder / "wine.csv", tmp_path / "store"
     command = [sys.executable, "-c", TUNING_KILLED, str(source), str(store), cluster]
-    killed = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=120)
+    killed = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=300)
     assert killed.returncode == -signal.SIGKILL
     resumed, seen, _ = tuned_run(source, store, monkeypatch, cluster=cluster)
     assert seen == [5, 6, 7, 8]
@@ -288,7 +288,7 @@ def test_two_processes_on_one_run_do_its_work_once(folder, tmp_path) -> None:
         subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ})
         for _ in range(2)
     ]
-    errors = [process.communicate(timeout=120)[1] for process in processes]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
     assert any("waiting for another process that works on" in error for error in errors)
 

@@ -569,7 +569,7 @@ def test_a_script_needs_no_guard_around_its_main(tmp_path) -> None:
         "with open_workers('local', 1) as workers:\n"
         "    print(workers.map(add, 1, [1, 2]))\n"
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.returncode) == ("[2, 3]\n", 0), done.stderr
     assert done.stderr == ""
 

@@ -124,7 +124,7 @@ for security in (own, True, None):  # the cluster's own certificate, another one
 def test_no_other_user_can_use_the_cluster_or_read_its_key() -> None:
     def visit(user: int) -> list[str]:
         command = [sys.executable, "-c", VISITOR, str(user), address, key, *files]
-        visitor = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        visitor = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
         return visitor.stdout.splitlines()
 
     with open_workers("local", 1) as workers:
