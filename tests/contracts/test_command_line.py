@@ -37,6 +37,7 @@ COMMANDS = {
     "promote": ("RUN", "--as", "--reason", "--store", "--json"),
     "promoted": ("NAME", "--store", "--json"),
     "rollback": ("NAME", "--reason", "--store", "--json"),
+    "methods": ("METHOD", "--json"),
     "runs": ("--store", "--json"),
     "show": ("RUN", "--store", "--json"),
     "serve": ("--data", "--target", "--cron", "--name", "--promote", "--store", "--cluster",

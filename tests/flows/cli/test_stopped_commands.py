@@ -22,7 +22,7 @@ SAID = {
     "serve": "The same command serves again.",
     "descend": "The same command goes on where it was seconds ago.",
     **dict.fromkeys(("diff", "columns", "promoted", "runs", "show"), ANEW),
-    **dict.fromkeys(("announce", "automations", "shuffle"), ANEW),
+    **dict.fromkeys(("announce", "automations", "methods", "shuffle"), ANEW),
 }
 
 

@@ -54,7 +54,7 @@ def test_a_source_that_cannot_be_one_fails_the_run_and_does_not_name_it(
             "comparison",
             {"data": ["orders.csv", "foo://x/y"], "settings": SETTINGS},
             "orders.csv, unnamed: 4 methods, 1 model",
-            "there is no file orders.csv",
+            "nothing is read from foo: addresses",
         ),
         (
             "comparison",
