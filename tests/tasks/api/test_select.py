@@ -35,7 +35,7 @@ from chaffinch import (
 )
 from chaffinch.tasks.api.select import method_settings
 from chaffinch.tasks.data.split_requirements import PARTS
-from chaffinch.tasks.settings.selection import method_of
+from chaffinch.tasks.settings.method import method_of
 from tests.made_up import good_table
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 30})

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from chaffinch import Pefs
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing import cells
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
@@ -18,7 +19,6 @@ from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.methods.fitting import Recipe
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.methods import Pefs
 from chaffinch.tasks.settings.selection import ModelSettings
 from tests.tasks.comparing.made_up_comparison import compared_in_memory
 
