@@ -51,6 +51,7 @@ class ComparisonSettings(Settings):
         "What to compare; every feature kept is always among it. Of the default ones those that "
         "take sample weights, where there are some.",
         min_length=1,
+        validate_default=True,
     )
     models: tuple[ModelSettings, ...] = setting(
         (ModelSettings(),), 2, "Models", "Models to select for and to retrain.", min_length=1

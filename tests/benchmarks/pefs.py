@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
-from chaffinch import Pefs
+from chaffinch.methods import Pefs
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection.core import Rows, Schema

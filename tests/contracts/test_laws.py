@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch import ModelSettings, Pefs
+from chaffinch import ModelSettings
+from chaffinch.methods import Pefs
 from chaffinch.tasks.selection.baselines.names import SCORES
 from chaffinch.tasks.settings.method import declared, kinds
 from tests.made_up import good_table

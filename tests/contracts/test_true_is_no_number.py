@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 import chaffinch
-from chaffinch import AfsBm, Gbmo, InputError, Pefs
+from chaffinch import InputError
+from chaffinch.methods import AfsBm, Gbmo, Pefs
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.descent import DescentSettings
 from chaffinch.tasks.settings.reselection import ReselectionSettings

@@ -12,7 +12,7 @@ from prefect.exceptions import ParameterTypeError
 
 import chaffinch
 import chaffinch.flows
-from chaffinch import Sequential
+from chaffinch.methods import Sequential
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.selection.baselines.names import SCORES

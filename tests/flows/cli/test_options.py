@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from chaffinch import Gbmo, InputError
+from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.flows.cli.options import (
     COMPARISON,
@@ -18,6 +18,7 @@ from chaffinch.flows.cli.options import (
     settings_options,
     values_of,
 )
+from chaffinch.methods import Gbmo
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings.descent import ShuffleSettings
 from chaffinch.tasks.settings.method import kinds, method_of

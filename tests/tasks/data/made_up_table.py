@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chaffinch import Gbmo
+from chaffinch.methods import Gbmo
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.settings.columns import ColumnSettings

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chaffinch import Flbmo, Gbmo, Pefs
+from chaffinch.methods import Flbmo, Gbmo, Pefs
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import chaffinch
-from chaffinch import AfsBm, InputError, ModelSettings, SelectionSettings
+from chaffinch import InputError, ModelSettings, SelectionSettings
+from chaffinch.methods import AfsBm
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.reporting.tables import candidate_sizes

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import chaffinch
-from chaffinch import Pefs
+from chaffinch.methods import Pefs
 from chaffinch.storage.runs import stages as module
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.selection.pefs.search import Search

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch
-from chaffinch import InputError, ModelSettings, Pefs, SelectionSettings
+from chaffinch import InputError, ModelSettings, SelectionSettings
+from chaffinch.methods import Pefs
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection.core import Rows, Schema

@@ -14,7 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import chaffinch
-from chaffinch import InputError, ModelSettings, ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
+from chaffinch import InputError, ModelSettings
+from chaffinch.methods import ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection import models

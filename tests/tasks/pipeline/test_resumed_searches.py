@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from distributed import WorkerPlugin
 
-from chaffinch import Pefs
+from chaffinch.methods import Pefs
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.runs.store import Run
 from chaffinch.tasks.pipeline import run as story
