@@ -15,7 +15,7 @@ if __name__ == "__main__":
         data,
         chaffinch.SelectionSettings(
             target=target,
-            method=chaffinch.Flbmo(n_features=(10,)),
+            method=chaffinch.methods.Flbmo(n_features=(10,)),
             model=chaffinch.ModelSettings(name="xgboost"),
         ),
         chaffinch.ExecutionSettings(),

@@ -30,7 +30,7 @@ from chaffinch.tasks.pipeline.run import check_settings, select_features
 from chaffinch.tasks.pipeline.stage import steps_of
 from chaffinch.tasks.results.former_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult, load_result
-from chaffinch.tasks.settings.methods import ReselectionSettings
+from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
 
 FormerRun = Annotated[

@@ -39,13 +39,11 @@ from chaffinch.storage.datasets.column_names import nearest
 from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import StrictError, WorkersError
-from chaffinch.tasks.selection.baselines.names import REFITTING, SCORES
-from chaffinch.tasks.settings.methods import ReselectionSettings
+from chaffinch.tasks.settings.method import declared, kinds, method_of
+from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import (
-    METHODS,
     ExecutionSettings,
     SelectionSettings,
-    method_of,
 )
 from chaffinch.tasks.workers.signals import Stopped
 
@@ -205,8 +203,8 @@ def cli() -> None:
     metavar="METHOD",
     help="gbmo and afs_bm find the number of features by themselves, flbmo keeps a fixed number; "
     "pefs trains a network and the probability of each feature; "
-    f"to compare with, {', '.join(SCORES)} rank the features once and keep the best, and "
-    f"{', '.join(REFITTING)} fit the model again and again as they search.  [default: gbmo]",
+    f"to compare with, there are {', '.join(kinds()[3:-1])}. chaffinch methods describes each.  "
+    "[default: gbmo]",
 )
 @click.option(
     "--set",
@@ -344,26 +342,17 @@ def compare(
 def methods(method: str | None, as_json: bool) -> None:
     """List the methods of selection, or the settings of METHOD."""
     if method is None:
-        rows = [(kind, _summary(kind)) for kind in METHODS]
+        rows = [(kind, declared(kind).summary) for kind in kinds()]
     else:
         rows = defaults_of(type(method_of(method)))
     if as_json:
         echo_exactly(json.dumps(dict(rows), indent=2, ensure_ascii=False))
         return
     if method is not None:
-        echo(f"{method}: {_summary(method)}")
+        echo(f"{method}: {declared(method).summary}")
     page = click.HelpFormatter(max_width=100)
     page.write_dl(rows)
     click.echo(page.getvalue().rstrip())
-
-
-def _summary(kind: str) -> str:
-    """Return what a method does, in one sentence."""
-    if kind in SCORES:
-        return f"Ranking by {SCORES[kind]}."
-    if kind in REFITTING:
-        return f"{REFITTING[kind].capitalize()}."
-    return METHODS[kind].model_fields["kind"].description or ""
 
 
 @cli.command()

@@ -3,7 +3,7 @@
 A log of a run in the night reads
 
     4/9 train base model
-    4/9 train base model: 12 of 60 after 30 s
+    4/9 train base model: 12 of 60 after 30 s, about 2 min left
     4/9 train base model: done after 71.3 s
 
 and of an hour not a line for each half minute.
@@ -24,6 +24,12 @@ def numbered(step: str, steps: Sequence[str]) -> str:
     """Return what a person reads of a step: its place among all, and its name in words."""
     number = f"{steps.index(step) + 1}/{len(steps)} " if step in steps else "    "
     return number + step.replace("_", " ")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class ProgressLines:
@@ -49,7 +55,7 @@ class ProgressLines:
         self._clock = clock
         self._lock = Lock()  # `tell` comes from a thread of its own
         self._held: list[str] | None = []
-        self._begun: dict[str, float] = {}
+        self._begun: dict[str, tuple[float, int]] = {}  # when, and the items done before
         self._told: dict[str, float] = {}
         self._ended: set[str] = set()
         self._now: tuple[str, int, int] | None = None
@@ -63,10 +69,10 @@ class ProgressLines:
                 self._release()
             name, ends = numbered(step, self._steps), done == total == 1
             if step not in self._begun:
-                self._begun[step] = self._clock()
+                self._begun[step] = self._clock(), done
                 self._line(f"{name}: finished before" if ends else name)
             elif ends:
-                self._line(f"{name}: done after {self._clock() - self._begun[step]:.1f} s")
+                self._line(f"{name}: done after {self._clock() - self._begun[step][0]:.1f} s")
             self._now = None if ends else (step, done, total)
             if ends:
                 self._ended.add(step)
@@ -78,11 +84,16 @@ class ProgressLines:
             if self._now is not None:
                 step, done, total = self._now
                 items = f"{done} of {total} " if total > 1 else ""
-                seconds = self._clock() - self._begun[step]
+                began, before = self._begun[step]
+                seconds = self._clock() - began
                 if seconds < _LONGER * self._told.get(step, 0.0):
                     return
                 self._told[step] = seconds
-                self._line(f"{numbered(step, self._steps)}: {items}after {seconds:.0f} s")
+                line = f"{numbered(step, self._steps)}: {items}after {seconds:.0f} s"
+                if before < done < total:
+                    left = seconds * (total - done) / (done - before)
+                    line += f", about {_duration(left)} left"
+                self._line(line)
 
     def _line(self, line: str) -> None:
         if self._held is None:

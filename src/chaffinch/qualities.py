@@ -18,8 +18,16 @@ from chaffinch.tasks.api.qualities import (
     permutation,
     relieff,
 )
+from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality, Wrapper
+from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 
 __all__ = [
+    "CFS",
+    "FCBF",
+    "MRMR",
+    "MaskedLossQuality",
+    "Univariate",
+    "Wrapper",
     "binned_mrmr",
     "binned_mutual_information",
     "cfs",

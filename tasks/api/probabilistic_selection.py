@@ -30,6 +30,7 @@ from chaffinch.tasks.data.user_input import (
     with_truths,
 )
 from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.methods.pefs import MOST_UNITS
 from chaffinch.tasks.results.model import check_all_within, check_there, warn_if_new
 from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
@@ -47,7 +48,6 @@ from chaffinch.tasks.selection.pefs.results import (
     stability,
 )
 from chaffinch.tasks.selection.pefs.search import Rules, Search, check_count
-from chaffinch.tasks.settings.methods import MOST_UNITS
 
 if TYPE_CHECKING:
     import torch

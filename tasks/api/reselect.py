@@ -10,7 +10,7 @@ from chaffinch.tasks.api.select import model_settings, naming, selected
 from chaffinch.tasks.pipeline.stage import OnProgress, tell_nobody
 from chaffinch.tasks.results.former_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
-from chaffinch.tasks.settings.methods import ReselectionSettings
+from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings
 
 _STORE = "chaffinch-store"

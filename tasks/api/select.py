@@ -12,22 +12,18 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.pipeline.stage import OnProgress, tell_nobody
 from chaffinch.tasks.results.result import SelectionResult, load_result
-from chaffinch.tasks.selection.baselines.names import SCORES
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
-from chaffinch.tasks.settings.methods import ByScore
+from chaffinch.tasks.settings.method import Method, class_of, kinds, method_of
 from chaffinch.tasks.settings.selection import (
     PERCENT,
-    AtMost,
     Baseline,
     ExecutionSettings,
-    Method,
     ModelSettings,
     SelectionSettings,
     TaskOrAuto,
-    method_of,
 )
 
 
@@ -248,25 +244,34 @@ def method_settings(
     settings have by default or by name, and a lowest score in place of a number.
     """
     method = method_of(method)
-    if min_score is not None and not isinstance(method, ByScore):
+    if min_score is not None and not _takes(type(method), "min_score"):
+        rankings = [kind for kind in kinds() if _takes(class_of(kind), "min_score")]
         raise InputError(
             f"min_score is for a ranking but the method is {method.kind}; leave it out, or use "
-            f"one of {', '.join(SCORES)}"
+            f"one of {', '.join(rankings)}"
         )
-    asked = n_features if isinstance(method, AtMost) or n_features is None else (n_features,)
-    by_default = method_of(method.kind).n_features
-    if n_features is not None and method.n_features not in (None, by_default, asked):
-        raise InputError(
-            f"n_features is {n_features}, but {_counted(method.n_features)} in the settings of "
-            f"method {method.kind}; give it once"
-        )
-    if isinstance(method, ByScore) and (n_features, min_score) != (None, None):
-        of_ranking = {"n_features": asked, "min_score": min_score}
-        return method_of({**method.model_dump(), **of_ranking})
-    if n_features is None:
+    if n_features is not None and not _takes(type(method), "n_features"):
+        raise InputError(f"method {method.kind} takes no n_features; leave it out")
+    if n_features is None and min_score is None:
         return method
-    told = method.model_dump(exclude={"penalties"})  # which a number of features is in place of
-    return type(method)(**{**told, "n_features": asked})
+    asked: dict[str, Any] = {} if min_score is None else {"min_score": min_score}
+    if n_features is not None:
+        asked["n_features"] = n_features if method.limits_size else (n_features,)
+        given, by_default = (
+            one.model_dump()["n_features"] for one in (method, method_of(method.kind))
+        )
+        if given not in (None, by_default, asked["n_features"]):
+            raise InputError(
+                f"n_features is {n_features}, but {_counted(given)} in the settings of "
+                f"method {method.kind}; give it once"
+            )
+    # what n_features and min_score take the place of
+    left = method.model_dump(exclude={"n_features", "min_score", "penalties"})
+    return type(method)(**left, **asked)
+
+
+def _takes(method: type[Method], setting: str) -> bool:
+    return setting in method.model_fields
 
 
 def _counted(named: int | tuple[float, ...]) -> str:

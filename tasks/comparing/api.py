@@ -19,10 +19,10 @@ from chaffinch.tasks.pipeline.stage import (
     warn_nobody,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import (
     Baseline,
     ExecutionSettings,
-    Method,
     ModelSettings,
     TaskOrAuto,
 )

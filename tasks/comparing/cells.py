@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,8 +20,6 @@ from chaffinch.tasks.data.outer_folds import RowsToDeal
 from chaffinch.tasks.data.splits import Splits, fold_indices
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.methods.bmo import search
-from chaffinch.tasks.methods.candidates import Path, candidates, sizes_asked_for
 from chaffinch.tasks.methods.fitting import (
     Fold,
     Recipe,
@@ -31,17 +29,12 @@ from chaffinch.tasks.methods.fitting import (
     recipe_of,
     tune,
 )
-from chaffinch.tasks.methods.inputs import Material, Seen
-from chaffinch.tasks.methods.pefs import search_by_probabilities
-from chaffinch.tasks.methods.wrappers import Refit, refitted_loss
+from chaffinch.tasks.methods.protocol import SearchContext, Seen, as_search
+from chaffinch.tasks.methods.refits import Refit, refitted_loss
 from chaffinch.tasks.pipeline.stage import tell_nobody
-from chaffinch.tasks.selection.afs_bm import MaskingWalks
-from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
-from chaffinch.tasks.selection.core import Mask, Rows, Schema, mask_of_size
+from chaffinch.tasks.selection.core import Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.pefs.results import ProbabilisticSearches
-from chaffinch.tasks.settings.methods import Pefs, Sequential
-from chaffinch.tasks.settings.selection import Method
+from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.statistics.verdict import constant_prediction
 from chaffinch.tasks.workers.interface import InProcess
 
@@ -89,7 +82,7 @@ class _Bench:
     rows: Rows
     splits: Splits
     sizes: tuple[int, ...]
-    material: Material
+    context: SearchContext
 
     def part(self, *names: str) -> Rows:
         """Return the rows of some parts."""
@@ -151,7 +144,7 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
     of_train = partial(folds, "train")
     recipe = tune(recipe_of(settings), settings, train, schema, of_train, InProcess()).recipe
     kept = settings.columns.keep
-    material = Material(
+    context = SearchContext(
         schema=schema,
         recipe=recipe,
         tuner=Tuner(recipe_of(settings), settings),
@@ -167,7 +160,7 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
         warnings=description.warnings,
     )
     sizes = compared.plan.sizes(cell.table)
-    return _Bench(schema, recipe, loss, rows, splits, sizes, material)
+    return _Bench(schema, recipe, loss, rows, splits, sizes, context)
 
 
 def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
@@ -218,82 +211,23 @@ def _chosen(bench: _Bench, method: Method | None) -> list[_Chosen]:
     """
     if method is None:
         return [(None, np.ones(len(bench.schema.features), dtype=bool), 0.0)]
+    method = as_search(method).reaching(bench.sizes)
     began = time.perf_counter()
-    path = search(_with_sizes(method, bench.sizes), bench.material)
+    found = method.search(bench.context)
     searched = time.perf_counter() - began
-    own = _own_choice(bench, path, method)
+    own = _own_choice(bench, [candidate.mask for candidate in method.candidates(found)])
     chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
     sizes = bench.sizes if method.takes_sizes else ()
-    if isinstance(method, Pefs) and isinstance(path, ProbabilisticSearches):
-        return chosen + _steered(method, sizes, path, searched, bench.material)
-    masks = [(size, _of_size(path, size)) for size in sizes]
-    return chosen + [(size, mask, searched) for size, mask in masks if mask is not None]
+    return chosen + method.of_sizes(found, sizes, bench.context, searched)
 
 
-def _own_choice(bench: _Bench, path: Path, method: Method) -> Mask:
+def _own_choice(bench: _Bench, standing: list[Mask]) -> Mask:
     """Return the mask that does best on the model-validation part, of those that are found."""
-    standing = [candidate.mask for candidate in candidates(path, method)]
     if len(standing) == 1:
         return standing[0]
     refit = bench.refit(bench.part("train"), bench.part("model_validation"))
     losses = [refitted_loss(refit, mask) for mask in standing]
     return standing[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))]
-
-
-def _with_sizes(method: Method, sizes: tuple[int, ...]) -> Method:
-    """Return a method that goes far enough to reach some sizes as well."""
-    if isinstance(method, Sequential):
-        return method.model_copy(update={"n_features": (*method.n_features, *sizes)})
-    return method
-
-
-def _steered(
-    method: Pefs,
-    sizes: tuple[int, ...],
-    path: ProbabilisticSearches,
-    searched: float,
-    material: Material,
-) -> list[_Chosen]:
-    """Return what searches chose that were steered to sizes, where the method's own were not.
-
-    A size has its share of the seconds, `searched` of the method's own, by iterations.
-    """
-    own, further = steered_sizes(method, sizes, path.n_features, len(material.keep))
-    steered, seconds = path, 0.0
-    if further:
-        asked = method.model_copy(update={"penalties": None, "n_features": further})
-        began = time.perf_counter()
-        steered = search_by_probabilities(asked, material)
-        seconds = time.perf_counter() - began
-    of_size = dict.fromkeys(own, (path, searched))
-    of_size |= dict.fromkeys(further, (steered, seconds))
-    return [
-        (size, searches.mask(size), taken * searches.share_of_iterations(size))
-        for size, (searches, taken) in sorted(of_size.items())
-    ]
-
-
-def steered_sizes(
-    method: Pefs, sizes: Sequence[int], n_features: int, n_kept: int
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return which sizes PEFS is steered to by its own searches, and for which it makes further."""
-    own = sizes_asked_for(method, n_features, max(1, n_kept)) if method.n_features else {}
-    possible = [size for size in sizes if n_kept <= size <= n_features]
-    return (
-        tuple(size for size in possible if size in own),
-        tuple(size for size in possible if size not in own),
-    )
-
-
-def _of_size(path: Path, size: int) -> Mask | None:
-    """Return a search's mask of a size; None where it has none."""
-    if isinstance(path, MaskingWalks | ProbabilisticSearches):
-        return None
-    if isinstance(path, FoundMasks):
-        return path.of_size(size) if any(mask.sum() == size for mask in path.masks) else None
-    if not path.n_features - len(path.removed) <= size <= path.n_features:
-        return None
-    return mask_of_size(path.n_features, path.removed, size)
 
 
 def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:

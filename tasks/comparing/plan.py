@@ -21,7 +21,8 @@ from chaffinch.storage.sources import Source as TableSource
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.settings.identity import digest, identity, versions
-from chaffinch.tasks.settings.selection import Method, ModelSettings, SelectionSettings
+from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
 # Everything that was measured, as one table: a row for each set of features that was scored.
 #

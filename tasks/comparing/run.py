@@ -24,8 +24,7 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source as TableSource
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, as_table, measure
-from chaffinch.tasks.comparing.estimate import estimate
-from chaffinch.tasks.comparing.library_warnings import heard, remarks_of
+from chaffinch.tasks.comparing.library_warnings import remarks_of
 from chaffinch.tasks.comparing.plan import (
     NONE,
     Cell,
@@ -60,7 +59,6 @@ from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.identity import digest, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
-from chaffinch.tasks.workers.logging import logging_about
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -247,9 +245,6 @@ def measure_cells(
         return
     compared = _loaded(plan)
     with open_workers(execution.cluster, execution.workers) as workers:
-        # what is tried for it is logged as well, and warned of once more in the cells
-        with logging_about(stage="estimate"), heard():
-            say(str(estimate(compared, asked, workers.n_threads)))
         began = time.monotonic()
         results = workers.as_done(measure, compared, asked)
         with closing(results):

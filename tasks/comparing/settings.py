@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from chaffinch.tasks.selection.baselines.names import SCORES, WEIGHTED
 from chaffinch.tasks.settings.base import (
     FEWEST_OUTER_FOLDS,
     MOST_OUTER_FOLDS,
@@ -17,14 +16,18 @@ from chaffinch.tasks.settings.base import (
     setting,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.methods import Gbmo
+from chaffinch.tasks.settings.method import (
+    AnyMethod,
+    Method,
+    declared,
+    form_of_methods,
+    method_of,
+)
 from chaffinch.tasks.settings.selection import (
     Baseline,
-    Method,
     ModelSettings,
     SelectionSettings,
     TaskOrAuto,
-    method_of,
 )
 
 if TYPE_CHECKING:
@@ -36,16 +39,19 @@ _RIVALS = ("gbmo", "select_from_model", "permutation", "anova_f")
 class ComparisonSettings(Settings):
     """Everything that can change the result of a comparison."""
 
+    model_config = ConfigDict(json_schema_extra=form_of_methods("methods"))
+
     target: str = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
-    methods: tuple[Method, ...] = setting(
-        tuple(method_of(name) for name in _RIVALS),
+    methods: tuple[AnyMethod, ...] = setting(
+        _RIVALS,
         1,
         "Methods",
         "What to compare; every feature kept is always among it. Of the default ones those that "
         "take sample weights, where there are some.",
         min_length=1,
+        validate_default=True,
     )
     models: tuple[ModelSettings, ...] = setting(
         (ModelSettings(),), 2, "Models", "Models to select for and to retrain.", min_length=1
@@ -90,7 +96,7 @@ class ComparisonSettings(Settings):
         given = columns if isinstance(columns, Mapping) else vars(columns) if columns else {}
         if not given.get("weight"):
             return values
-        rivals = [name for name in _RIVALS if name not in SCORES or name in WEIGHTED]
+        rivals = [name for name in _RIVALS if declared(name).takes_weights]
         return {**values, "methods": rivals}
 
     @field_validator("methods", mode="before")
@@ -137,7 +143,7 @@ class ComparisonSettings(Settings):
         return SelectionSettings(
             target=self.target,
             task=self.task,
-            method=Gbmo() if method is None else method,
+            method=method_of("gbmo") if method is None else method,
             model=model,
             columns=self.columns,
             loss=self.loss,

@@ -38,7 +38,6 @@ from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import HistorySettings, refuse_scaled_roles
-from chaffinch.tasks.settings.methods import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 _ONE_OR_MORE = "the name of a column, or a list of names,"
@@ -181,14 +180,14 @@ def _used(
     table: pa.Table, history: HistorySettings, settings: SelectionSettings, is_train: Mask | None
 ) -> tuple[str, ...]:
     """Return what history is made of; of what a former run kept nothing of, what can be used."""
-    columns, method = history.columns or (settings.target,), settings.method
-    if not isinstance(method, Reselect):
+    columns, former = history.columns or (settings.target,), settings.former
+    if former is None:
         return columns
 
     def is_kept(name: str) -> bool:
         is_scaled = is_train is not None and name in table.column_names
         brought_to_scale = (name,) if is_scaled else ()
-        return not method.former.keys().isdisjoint([*made_names(name, history), *brought_to_scale])
+        return not former.former.keys().isdisjoint([*made_names(name, history), *brought_to_scale])
 
     series = history.series
     return tuple(n for n in columns if is_kept(n) or can_be_used(table, n, series, is_train))

@@ -36,7 +36,8 @@ from chaffinch.tasks.data.splits import Keys, Splits, fold_indices, split_around
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.base import FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS
-from chaffinch.tasks.settings.selection import Method, SelectionSettings
+from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.settings.selection import SelectionSettings
 
 
 @dataclass(frozen=True)

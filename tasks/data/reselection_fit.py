@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from chaffinch.storage.datasets.column_names import nearest, quoted, quoted_with_reasons
 from chaffinch.storage.errors import InputError, MendableError
 from chaffinch.tasks.errors import ANEW
-from chaffinch.tasks.settings.methods import Reselect
-from chaffinch.tasks.settings.selection import Method, SelectionSettings
+from chaffinch.tasks.settings.reselection import Reselect
+from chaffinch.tasks.settings.selection import SelectionSettings
 
 DROPPED, TARGET_NOW = "left out as asked", "is the target now"
 
@@ -20,7 +20,7 @@ def within_reach(settings: SelectionSettings) -> Iterator[None]:
     try:
         yield
     except MendableError as error:
-        if isinstance(settings.method, Reselect):
+        if settings.former is not None:
             raise error.by_rows_alone() from error
         if type(error) is MendableError:  # servers show the name, which is to be the public one
             raise InputError(str(error)) from error
@@ -33,10 +33,10 @@ def may_lack(settings: SelectionSettings) -> frozenset[str]:
     A former run was told of them, and newer rows are asked only for what it used. What is told of
     them holds on for rows that have them again.
     """
-    method, columns = settings.method, settings.columns
-    if not isinstance(method, Reselect):
+    columns = settings.columns
+    if settings.former is None:
         return frozenset()
-    dropped = set(columns.drop).intersection(method.former_drop)
+    dropped = set(columns.drop).intersection(settings.former.former_drop)
     return frozenset({*columns.categorical, *columns.numeric, *dropped})
 
 
@@ -98,16 +98,16 @@ def _other_kind(method: Reselect, name: str, now: str) -> InputError:
     )
 
 
-def instead_of_keeping(method: Method | Reselect) -> str:
+def instead_of_keeping(settings: SelectionSettings) -> str:
     """Return what to do about a column that is to be kept and is no use as a feature."""
-    if isinstance(method, Reselect):
+    if settings.former is not None:
         return f"the former run was told to keep it, so mend the column, or {ANEW}"
     return "take it off the keep list"
 
 
-def unless_given(method: Method | Reselect, remedy: str, instead: str) -> str:
+def unless_given(settings: SelectionSettings, remedy: str, instead: str) -> str:
     """Return a remedy that is a setting, or what to do where the former run has set it."""
-    return instead if isinstance(method, Reselect) else remedy
+    return remedy if settings.former is None else instead
 
 
 def odd_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
         remedy = f"set task to classification, or {numbers}{if_numbers(name, column)}"
         raise InputError(
             f"target {name!r} holds text but the task is regression: "
-            f"{unless_given(settings.method, remedy, f'{numbers}, or {ANEW}')}"
+            f"{unless_given(settings, remedy, f'{numbers}, or {ANEW}')}"
         )
     task, reason = _task(kind, values, n_distinct, settings)
     if task == "regression":
@@ -162,7 +162,7 @@ def _task(
             raise InputError(
                 f"target {name!r} has {n_distinct} {what}, but classes must be at most "
                 f"{_MOST_FLOAT_CLASSES} whole numbers, or text: "
-                f"{unless_given(settings.method, remedy, f'give such a column, or {ANEW}')}"
+                f"{unless_given(settings, remedy, f'give such a column, or {ANEW}')}"
             )
         return "classification", "the settings say so"
     if values is None:
@@ -242,7 +242,7 @@ def _check_weight(table: Any, settings: SelectionSettings) -> None:
         remedy = f"name another{if_numbers(name, column)}"
         raise InputError(
             f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}: "
-            f"{unless_given(settings.method, remedy, f'mend the column, or {ANEW}')}"
+            f"{unless_given(settings, remedy, f'mend the column, or {ANEW}')}"
         )
     _refuse_missing("weight", name, column)
     weights = as_numbers(column)

@@ -11,8 +11,8 @@ from chaffinch.storage.errors import InputError, MendableError, in_a_line
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.baselines.names import fewest_rows
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.settings.methods import Reselect
-from chaffinch.tasks.settings.selection import Method, SelectionSettings
+from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.settings.selection import SelectionSettings
 
 PARTS = ("train", "mask_validation", "model_validation", "test")
 
@@ -77,7 +77,7 @@ def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Inde
 
 
 def require_to_train_on(
-    n_rows: int, method: Method | Reselect, y: Floats | Index, *, is_within: bool = False
+    n_rows: int, method: Method, y: Floats | Index, *, is_within: bool = False
 ) -> None:
     """Raise TooFewError unless the training part has as many rows as a method needs."""
     n_classes = int(y.max()) + 1 if np.issubdtype(y.dtype, np.integer) else 0

@@ -37,7 +37,6 @@ from chaffinch.tasks.data.table_warnings import Findings
 from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.selection.core import Floats, Schema, Task
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.methods import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 CONSTANT = "constant"
@@ -139,9 +138,9 @@ def describe_table(
     _check_baseline(features, categories, settings)
     for name in settings.method.named_features:
         _require_feature("start", name, features)
-    if isinstance(settings.method, Reselect):
-        gone = why_gone(settings.method, settings, features, excluded)
-        check_kinds_fit(settings.method, features, categories, gone)
+    if settings.former is not None:
+        gone = why_gone(settings.former, settings, features, excluded)
+        check_kinds_fit(settings.former, features, categories, gone)
     return TableDescription(
         features=features,
         n_categories=tuple(len(categories.get(name, ())) for name in features),
@@ -168,8 +167,8 @@ def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
 
 def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
     """Return what each column is for, in the table's order."""
-    if isinstance(settings.method, Reselect):
-        check_columns_fit(settings.method, schema.names, settings.columns.drop)
+    if settings.former is not None:
+        check_columns_fit(settings.former, schema.names, settings.columns.drop)
     with within_reach(settings):
         return _roles(schema.empty_table(), settings)
 
@@ -196,12 +195,12 @@ def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
 
 def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     """Return why a column cannot serve as a feature; raise if it was to be kept."""
-    kept, method = row.name in settings.columns.keep, settings.method
+    kept = row.name in settings.columns.keep
     if row.type == "timestamp" or row.distinct is None:
-        if isinstance(method, Reselect):
-            check_type_fits(method, row.name, row.type)
+        if settings.former is not None:
+            check_type_fits(settings.former, row.name, row.type)
         if row.type == "timestamp":
-            reason = TIMESTAMPS + unless_given(method, _USE_TIMESTAMPS, "")
+            reason = TIMESTAMPS + unless_given(settings, _USE_TIMESTAMPS, "")
         else:
             reason = f"type {row.type}{_USE_OTHERS}"
     elif not row.distinct:
@@ -215,7 +214,7 @@ def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     if kept:
         raise InputError(
             f"keep column {row.name!r} is no use as a feature ({reason}): "
-            f"{instead_of_keeping(method)}"
+            f"{instead_of_keeping(settings)}"
         )
     return reason
 
@@ -246,9 +245,9 @@ def _check_baseline(
 ) -> None:
     """Check the values that a user gave for masked features."""
     given = {} if isinstance(settings.baseline, str) else settings.baseline
-    as_given = unless_given(settings.method, "", f"; mend the column, or {ANEW}")
+    as_given = unless_given(settings, "", f"; mend the column, or {ANEW}")
     for name, value in given.items():
-        if isinstance(settings.method, Reselect) and name not in features:
+        if settings.former is not None and name not in features:
             continue  # a former run was told of it, and may not have kept it
         _require_feature("baseline", name, features)
         known = categories.get(name)

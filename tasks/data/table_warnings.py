@@ -17,7 +17,6 @@ from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.data.reselection_fit import unless_given
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import roles_beside_scale
-from chaffinch.tasks.settings.methods import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 # Features too good to be true: those which alone tell the target.
@@ -175,7 +174,7 @@ class Findings:
         self._rare_classes: list[str] = []
         self._categorical = settings.columns.categorical
         self._zeros_remedy = unless_given(
-            settings.method,
+            settings,
             "name as numeric what is a quantity, and as categorical what is not",
             "take the zeros away from what is a quantity",
         )
@@ -346,7 +345,7 @@ def _count(names: list[str], one: str, several: str) -> str:
 def _takes_scale(settings: SelectionSettings) -> bool:
     """Return whether the series of a history could be scaled, by what their columns are for."""
     history = settings.history
-    if history is None or isinstance(settings.method, Reselect):
+    if history is None or settings.former is not None:
         return False
     others = {name for _, name in roles_beside_scale(history, settings.columns)}
     return others.isdisjoint({*history.columns, settings.target})

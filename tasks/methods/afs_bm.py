@@ -1,26 +1,171 @@
-"""Search by training and masking in turn: the walks of AFS-BM, one for each slack.
+"""AFS-BM: train the model and mask features at random, in turn.
 
-A walk goes from one training to the next, and no two walks have much in common, so that the workers
-are given whole walks.
+Adaptive Feature Selection with Binary Masking, arXiv 2401.11250. A walk goes from one training to
+the next, and walks have little in common, so that each worker computes whole walks.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+from pydantic import ConfigDict, field_validator
 
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.methods.bmo import Slack
 from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner
-from chaffinch.tasks.methods.inputs import Material, no_use_made
-from chaffinch.tasks.selection.afs_bm import MaskingWalk, MaskingWalks, Rules, alternate
+from chaffinch.tasks.methods.masks import FLOATS, NAMES, columns_of_masks, names_of
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    Recorded,
+    SearchContext,
+    SearchMethod,
+    each_mask_once,
+    no_use_made,
+)
+from chaffinch.tasks.selection.afs_bm import (
+    MaskingRound,
+    MaskingWalk,
+    MaskingWalks,
+    Rules,
+    alternate,
+)
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.settings.methods import AfsBm
+from chaffinch.tasks.settings.base import Count, setting
 
 logger = logging.getLogger(__name__)
+
+
+class AfsBm(SearchMethod[MaskingWalks]):
+    """Adaptive feature selection with binary masking: train and mask at random, in turn."""
+
+    model_config = ConfigDict(title="AFS-BM")
+    takes_sizes = False  # masks are drawn at random: one of some size says nothing of that size
+    limits_size = True
+
+    @property
+    def named_features(self) -> tuple[str, ...]:
+        return self.start
+
+    kind: Literal["afs_bm"] = setting(
+        "afs_bm",
+        0,
+        "Kind",
+        "Adaptive feature selection with binary masking trains the model anew between rounds in "
+        "which features, drawn at random, are masked; it finds the number of features itself.",
+    )
+    slacks: tuple[Slack, ...] = setting(
+        (0.01, 0.02, 0.03, 0.05),
+        1,
+        "Slacks",
+        "A feature stays masked while loss <= last accepted loss x (1 + slack). Each slack is a "
+        "search of its own; the one whose mask does best on the model-validation rows wins.",
+        min_length=1,
+    )
+    n_features: Count | None = setting(
+        None,
+        2,
+        "At most this many features",
+        "A search that would end with more masks the feature that costs least, and goes on.",
+    )
+    drift_cap: Slack | None = setting(
+        None,
+        3,
+        "Drift cap",
+        "A feature stays masked only while loss <= very first loss x (1 + cap) as well. By default "
+        "no cap.",
+    )
+    rejections: Count = setting(
+        10, 4, "Rejections", "A round ends once this many features were put back."
+    )
+    patience: Count = setting(
+        5, 5, "Patience", "The search ends after this many rounds in a row that masked nothing."
+    )
+    start: tuple[str, ...] = setting(
+        (),
+        6,
+        "Start",
+        "Features to begin with, beside those that are kept. By default all.",
+    )
+    tune_every_round: bool = setting(
+        False,
+        7,
+        "Tune every round",
+        "Choose the hyper-parameters anew for each training of the search. By default they are "
+        "those of the base model.",
+    )
+
+    @field_validator("slacks", "start")
+    @classmethod
+    def _in_one_order(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Sort: the same in another order are no other settings."""
+        return tuple(sorted(set(given)))
+
+    def check_tuning(self, tuning: str) -> None:
+        """Raise ValueError if there are no hyper-parameters to tune every round."""
+        if self.tune_every_round and tuning == "none":
+            raise ValueError(
+                "tune_every_round needs hyper-parameters to choose from but tuning is none; leave "
+                "it out, or set tuning to small"
+            )
+
+    def search(self, context: SearchContext) -> MaskingWalks:
+        """Train and mask in turn, once for each slack."""
+        search = _Search(
+            self,
+            context.rows("train"),
+            context.rows("mask_validation"),
+            context.schema,
+            context.recipe,
+            context.tuner,
+            tuple(context.folds("train")) if self.tune_every_round else (),
+            context.model,
+            context.baseline,
+            context.loss,
+            context.keep,
+            context.seed,
+        )
+        walks = context.workers.map(_walk, search, self.slacks, context.on_progress)
+        for walk in walks:
+            logger.info(
+                "slack %g: %d rounds, model %s trained %d times, %d of %d features kept",
+                walk.slack,
+                len(walk.rounds),
+                context.recipe.name,
+                walk.n_trainings,
+                walk.mask.sum(),
+                len(walk.mask),
+            )
+        _check_that_features_matter(walks, context)
+        return MaskingWalks(tuple(walks))
+
+    def candidates(self, found: MaskingWalks) -> list[Candidate]:
+        """Return the masks at which walks ended, with the slacks that led to each."""
+        return each_mask_once([(walk.mask, [walk.slack]) for walk in found.walks])
+
+    def record(self, found: MaskingWalks, schema: Schema) -> Recorded:
+        """Return each round of each walk, one walk after the other."""
+        rounds = [one for walk in found.walks for one in walk.rounds]
+        columns = _columns_of_rounds(found, schema)
+        columns |= columns_of_masks(
+            [one.mask for one in rounds], [one.loss for one in rounds], schema
+        )
+        return Recorded(columns, [int(one.mask.sum()) for one in rounds])
+
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> MaskingWalks:
+        """Return what `record` recorded."""
+        return _walks_of(table.to_pylist(), schema)
+
+    def report(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return each round."""
+        return {"rounds": table.to_pylist()}
 
 
 @dataclass(frozen=True)
@@ -62,38 +207,6 @@ class _Search:
         return mask
 
 
-def search_by_alternation(method: AfsBm, material: Material) -> MaskingWalks:
-    """Return what training and masking in turn leads to, for each slack."""
-    search = _Search(
-        method,
-        material.rows("train"),
-        material.rows("mask_validation"),
-        material.schema,
-        material.recipe,
-        material.tuner,
-        tuple(material.folds("train")) if method.tune_every_round else (),
-        material.model,
-        material.baseline,
-        material.loss,
-        material.keep,
-        material.seed,
-    )
-    with said_to_the_user():
-        walks = material.workers.map(_walk, search, method.slacks, material.on_progress)
-    for walk in walks:
-        logger.info(
-            "slack %g: %d rounds, model %s trained %d times, %d of %d features kept",
-            walk.slack,
-            len(walk.rounds),
-            material.recipe.name,
-            walk.n_trainings,
-            walk.mask.sum(),
-            len(walk.mask),
-        )
-    _check_that_features_matter(walks, material)
-    return MaskingWalks(tuple(walks))
-
-
 def _walk(search: _Search, slack: float) -> MaskingWalk:
     method = search.method
     rules = Rules(slack, method.rejections, method.patience, method.drift_cap)
@@ -107,9 +220,46 @@ def _walk(search: _Search, slack: float) -> MaskingWalk:
     )
 
 
-def _check_that_features_matter(walks: list[MaskingWalk], material: Material) -> None:
+def _check_that_features_matter(walks: list[MaskingWalk], context: SearchContext) -> None:
     """Refuse a model to which every mask is the same: what is kept would be arbitrary."""
     rounds = [one for walk in walks for one in walk.rounds]
-    if material.keep or any(loss != one.trained_loss for one in rounds for loss in one.losses):
+    if context.keep or any(loss != one.trained_loss for one in rounds for loss in one.losses):
         return
-    raise no_use_made(material, rounds[0].trained_loss)
+    raise no_use_made(context, rounds[0].trained_loss)
+
+
+def _columns_of_rounds(path: MaskingWalks, schema: Schema) -> dict[str, pa.Array]:
+    rows = [(walk.slack, n, one) for walk in path.walks for n, one in enumerate(walk.rounds, 1)]
+    return {
+        "slack": pa.array([slack for slack, _, _ in rows], pa.float64()),
+        "round": pa.array([number for _, number, _ in rows], pa.int64()),
+        "trained_loss": pa.array([one.trained_loss for _, _, one in rows], pa.float64()),
+        "tried": pa.array([names_of(one.tried, schema) for _, _, one in rows], NAMES),
+        "tried_losses": pa.array([one.losses for _, _, one in rows], FLOATS),
+        "rejected": pa.array([names_of(one.rejected, schema) for _, _, one in rows], NAMES),
+        "removed": pa.array([names_of(one.removed, schema) for _, _, one in rows], NAMES),
+    }
+
+
+def _walks_of(rows: list[dict[str, Any]], schema: Schema) -> MaskingWalks:
+    position = {name: j for j, name in enumerate(schema.features)}
+    walks: list[tuple[float, list[MaskingRound]]] = []
+    for row in rows:
+        if row["round"] == 1:
+            walks.append((row["slack"], []))
+        tried, rejected, removed = (
+            tuple(position[name] for name in row[column])
+            for column in ("tried", "rejected", "removed")
+        )
+        walks[-1][1].append(
+            MaskingRound(
+                np.isin(schema.features, row["features"]),
+                row["trained_loss"],
+                tried,
+                tuple(row["tried_losses"]),
+                rejected,
+                removed,
+                row["loss"],
+            )
+        )
+    return MaskingWalks(tuple(MaskingWalk(slack, tuple(rounds)) for slack, rounds in walks))

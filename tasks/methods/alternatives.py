@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from chaffinch.storage.runs.store import Store
-from chaffinch.tasks.methods.inputs import Material
+from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.methods.rankings import scores_of
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, largest_overlap
 from chaffinch.tasks.selection.alternatives.find import bounds_in_place, find_alternatives
@@ -58,59 +58,59 @@ _MEASURES: dict[QualityName, str] = {
 }
 
 
-def quality_of(name: QualityName, material: Material, store: Store | None = None) -> Quality:
+def quality_of(name: QualityName, context: SearchContext, store: Store | None = None) -> Quality:
     """Return the quality of that name, of the rows that a search may look at."""
-    names = material.schema.features
+    names = context.schema.features
     if name == "model_gain":
-        return Univariate(select_from_model(material.model, MODEL_GAIN), names)
+        return Univariate(select_from_model(context.model, MODEL_GAIN), names)
     if name in _RANKINGS:
-        return Univariate(scores_of(_RANKINGS[name], material), names)
+        return Univariate(scores_of(_RANKINGS[name], context), names)
     if name == "masked_loss":
-        return MaskedLossQuality(_engine(material), names=names)
+        return MaskedLossQuality(_engine(context), names=names)
     if name == "masked_loss_importance":
-        engine = _engine(material)
+        engine = _engine(context)
         return Univariate(engine.without_each() - engine.loss, names)
     if name == "binned_mutual_information":
-        return Univariate(binned_information(material.rows("train"), material.schema), names)
-    relevance, redundancy = _dependencies(name, material, store)
+        return Univariate(binned_information(context.rows("train"), context.schema), names)
+    relevance, redundancy = _dependencies(name, context, store)
     return _OF_PAIRS[name](relevance, redundancy, names)
 
 
 def _dependencies(
-    name: QualityName, material: Material, store: Store | None
+    name: QualityName, context: SearchContext, store: Store | None
 ) -> tuple[Floats, Floats]:
     """Return how features depend on the target (d,) and on each other (d, d)."""
     measure = _MEASURES[name]
-    rows = material.rows("train")
+    rows = context.rows("train")
     if store is None:
-        return _measured(measure, rows, material)
-    key, kept = _key(measure, rows, material), store.dependencies
+        return _measured(measure, rows, context)
+    key, kept = _key(measure, rows, context), store.dependencies
     record = kept.finished(key, key)
     if record is None:
         with kept.stage(key, key) as writer:
             content = io.BytesIO()
-            np.save(content, np.vstack(_measured(measure, rows, material)), allow_pickle=False)
+            np.save(content, np.vstack(_measured(measure, rows, context)), allow_pickle=False)
             writer.write(f"{key}.npy", content.getvalue())
         record = writer.record
     matrix: Floats = np.load(io.BytesIO(record.read(f"{key}.npy")), allow_pickle=False)
     return matrix[0], matrix[1:]
 
 
-def _measured(measure: str, rows: Rows, material: Material) -> tuple[Floats, Floats]:
+def _measured(measure: str, rows: Rows, context: SearchContext) -> tuple[Floats, Floats]:
     if measure == "symmetrical uncertainty":
-        return uncertainties(rows, material.schema)
+        return uncertainties(rows, context.schema)
     if measure == "binned mutual information":
-        of_pairs = binned_information_of_pairs(rows, material.schema)
-        return binned_information(rows, material.schema), of_pairs
+        of_pairs = binned_information_of_pairs(rows, context.schema)
+        return binned_information(rows, context.schema), of_pairs
     # one column beside those of all pairs, whose progress is told: it would count twice
-    unheard = replace(material, on_progress=lambda done, total: None)
+    unheard = replace(context, on_progress=lambda done, total: None)
     relevance = scores_of("mutual_information", unheard)
-    return relevance, _information_of_pairs(rows, material)
+    return relevance, _information_of_pairs(rows, context)
 
 
-def _key(measure: str, rows: Rows, material: Material) -> str:
+def _key(measure: str, rows: Rows, context: SearchContext) -> str:
     """Return the digest of all that the dependencies of features follow from."""
-    schema = material.schema
+    schema = context.schema
     parts = [np.ascontiguousarray(part).data for part in (rows.X, rows.y)]
     hashes = [hashlib.sha256(part).hexdigest() for part in parts]
     return digest(
@@ -120,15 +120,15 @@ def _key(measure: str, rows: Rows, material: Material) -> str:
             "shape": list(rows.X.shape),
             "categories": list(schema.n_categories),
             "classes": schema.n_classes,
-            "seed": material.seed,
+            "seed": context.seed,
             "versions": versions(),
         }
     )
 
 
-def _engine(material: Material) -> MaskedLoss:
-    return material.workers.masked_loss(
-        material.model, material.rows("mask_validation"), material.loss, material.baseline
+def _engine(context: SearchContext) -> MaskedLoss:
+    return context.workers.masked_loss(
+        context.model, context.rows("mask_validation"), context.loss, context.baseline
     )
 
 
@@ -141,11 +141,11 @@ class _Pairs:
     seed: int
 
 
-def _information_of_pairs(rows: Rows, material: Material) -> Floats:
+def _information_of_pairs(rows: Rows, context: SearchContext) -> Floats:
     """Return the mutual information of features with each other, shape (d, d), by the workers."""
-    pairs = _Pairs(rows, material.schema, material.seed)
-    features = range(len(material.schema.features))
-    columns = material.workers.map(_information_with, pairs, features, material.on_progress)
+    pairs = _Pairs(rows, context.schema, context.seed)
+    features = range(len(context.schema.features))
+    columns = context.workers.map(_information_with, pairs, features, context.on_progress)
     matrix = np.stack(columns, axis=1)
     np.fill_diagonal(matrix, 0.0)
     return matrix

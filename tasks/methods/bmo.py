@@ -1,71 +1,118 @@
-"""One search for features, whatever the method: from what it may look at to what it finds."""
+"""GBMO and FLBMO: remove the feature whose masking costs least, again and again.
+
+Binary Mask Optimization, arXiv 2401.12644.
+"""
 
 from __future__ import annotations
 
-from chaffinch.tasks.methods.afs_bm import search_by_alternation
-from chaffinch.tasks.methods.candidates import Path
-from chaffinch.tasks.methods.inputs import Material, no_use_made
-from chaffinch.tasks.methods.pefs import search_by_probabilities
-from chaffinch.tasks.methods.rankings import rank
-from chaffinch.tasks.methods.reselection import search_by_reselection
-from chaffinch.tasks.methods.robust_elimination import search_by_robust_models
-from chaffinch.tasks.methods.wrappers import search_by_refits
-from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
-from chaffinch.tasks.selection.core import MaskedLoss
-from chaffinch.tasks.settings.methods import (
-    AfsBm,
-    ByScore,
-    Flbmo,
-    Gbmo,
-    Pefs,
-    Reselect,
-    RobustElimination,
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+from pydantic import ConfigDict, Field
+
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    Recorded,
+    SearchContext,
+    no_use_made,
+    sizes_asked_for,
 )
-from chaffinch.tasks.settings.selection import Method
+from chaffinch.tasks.methods.removals import (
+    RemovalMethod,
+    masks_on_the_way,
+    read_elimination,
+    record_elimination,
+)
+from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
+from chaffinch.tasks.selection.core import Schema
+from chaffinch.tasks.settings.base import SIZES, Count, Sizes, setting
+
+Slack = Annotated[float, Field(ge=0)]
 
 
-def search(method: Method | Reselect, material: Material) -> Path:
-    """Return what the method finds: the order in which features leave, or whole masks.
+class _MaskOptimisation(RemovalMethod[EliminationPath]):
+    """The search that GBMO and FLBMO share."""
 
-    Parameters
-    ----------
-    method : Method or Reselect
-        Which search, and its settings.
-    material : Material
-        What it may look at.
+    def search(self, context: SearchContext) -> EliminationPath:
+        """Remove one feature after the other, by masked losses of the base model."""
+        engine = context.workers.masked_loss(
+            context.model, context.rows("mask_validation"), context.loss, context.baseline
+        )
+        path = eliminate(engine, keep=context.keep, on_removal=context.on_progress)
+        is_flat = all(loss == path.unmasked_loss for loss in path.losses)
+        # a model that uses one feature has the same loss until that feature is the only one left
+        if is_flat and not context.keep and engine.without_each().min() == path.unmasked_loss:
+            raise no_use_made(context, path.unmasked_loss)
+        return path
 
-    Raises
-    ------
-    InputError
-        If the method cannot be used with the model or the rows, or nothing tells the features
-        apart.
-    """
-    if isinstance(method, ByScore):
-        return rank(method, material)
-    if isinstance(method, AfsBm):
-        return search_by_alternation(method, material)
-    if isinstance(method, RobustElimination):
-        return search_by_robust_models(method, material)
-    if isinstance(method, Pefs):
-        return search_by_probabilities(method, material)
-    if isinstance(method, Reselect):
-        return search_by_reselection(method, material)
-    if not isinstance(method, Gbmo | Flbmo):
-        return search_by_refits(method, material)
-    engine = material.workers.masked_loss(
-        material.model, material.rows("mask_validation"), material.loss, material.baseline
+    def unmasked_loss(self, found: EliminationPath) -> float:
+        """Return the loss that the search began with."""
+        return found.unmasked_loss
+
+    def record(self, found: EliminationPath, schema: Schema) -> Recorded:
+        """Return each removal with its loss."""
+        return record_elimination(found, schema)
+
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> EliminationPath:
+        """Return what `record` recorded."""
+        return read_elimination(table, facts, schema)
+
+
+class Gbmo(_MaskOptimisation):
+    """General binary mask optimisation: remove features while the loss allows it."""
+
+    model_config = ConfigDict(title="GBMO")
+
+    limits_size = True
+
+    kind: Literal["gbmo"] = setting(
+        "gbmo",
+        0,
+        "Kind",
+        "General binary mask optimisation finds the number of features itself.",
     )
-    path = eliminate(engine, keep=material.keep, on_removal=material.on_progress)
-    _check_that_features_matter(material, path, engine)
-    return path
+    slacks: tuple[Slack, ...] = setting(
+        (0.00025, 0.001, 0.01, 0.05),
+        1,
+        "Slacks",
+        "A removal is accepted while loss <= previous loss x (1 + slack); the slack whose mask "
+        "does best on the model-validation rows wins.",
+        min_length=1,
+    )
+    n_features: Count | None = setting(
+        None, 2, "At most this many features", "Go on removing until no more than these are left."
+    )
+    drift_cap: Slack | None = setting(
+        None,
+        3,
+        "Drift cap",
+        "Stop as well once the loss exceeds the unmasked loss x (1 + cap). By default no cap.",
+    )
+
+    def candidates(self, found: EliminationPath) -> list[Candidate]:
+        """Return the mask that each slack leads to."""
+        sizes: dict[int, list[float]] = {}
+        for slack in self.slacks:
+            mask = found.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)
+            sizes.setdefault(int(mask.sum()), []).append(slack)
+        return masks_on_the_way(found, sizes)
 
 
-def _check_that_features_matter(
-    material: Material, path: EliminationPath, walked: MaskedLoss
-) -> None:
-    """Refuse a base model to which every mask is the same: what it kept would be arbitrary."""
-    if material.keep or any(value != path.unmasked_loss for value in path.losses):
-        return
-    if walked.without_each().min() != path.unmasked_loss:
-        return  # it uses one feature, and that is the one that is left
-    raise no_use_made(material, path.unmasked_loss)
+class Flbmo(_MaskOptimisation):
+    """Fixed-length binary mask optimisation: remove features until a size is reached."""
+
+    model_config = ConfigDict(title="FLBMO")
+
+    kind: Literal["flbmo"] = setting(
+        "flbmo",
+        0,
+        "Kind",
+        "Fixed-length binary mask optimisation keeps a fixed number of features.",
+    )
+    n_features: Sizes = SIZES
+
+    def candidates(self, found: EliminationPath) -> list[Candidate]:
+        """Return the mask of each size."""
+        fewest = found.n_features - len(found.removed)
+        return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))

@@ -1,36 +1,288 @@
-"""Search by PEFS: for each penalty or size some searches, shared out to the workers.
+"""PEFS: probabilistic embedded feature selection, searches shared out to the workers.
 
-Where there is a place for checkpoints, whoever searches keeps one now and then, and this process
-what each search found. After a kill these are read back, and what was under way goes on.
+There are some searches for each penalty or size. With a place for checkpoints, each worker keeps
+one from time to time, and this process keeps what each search found. After a kill these are read
+back, and unfinished searches resume.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.methods.candidates import sizes_asked_for
-from chaffinch.tasks.methods.inputs import Material
-from chaffinch.tasks.selection.core import Floats, Rows, Schema
+from chaffinch.tasks.methods.masks import NAMES, names_of
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    Recorded,
+    SearchContext,
+    SearchMethod,
+    each_mask_once,
+    sizes_asked_for,
+)
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.pefs.checkpoint import found_in, found_to_bytes, restore, to_bytes
+from chaffinch.tasks.selection.pefs.memory import check_memory
 from chaffinch.tasks.selection.pefs.network import Prepared
-from chaffinch.tasks.selection.pefs.results import ProbabilisticSearch, ProbabilisticSearches, Sweep
+from chaffinch.tasks.selection.pefs.results import (
+    ProbabilisticSearch,
+    ProbabilisticSearches,
+    Sweep,
+    stability,
+)
 from chaffinch.tasks.selection.pefs.search import Rules, Search
-from chaffinch.tasks.settings.methods import Pefs
+from chaffinch.tasks.settings.base import SIZES, Count, Sizes, setting
 
 logger = logging.getLogger(__name__)
 
+_PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
+MOST_UNITS = 65_536  # of a hidden layer
+
 _Item = tuple[int, float | int, int]  # its number, what is asked for, which seed
+
+
+class Pefs(SearchMethod[ProbabilisticSearches]):
+    """Probabilistic embedded feature selection: a network and the probability of each feature.
+
+    Without penalties and without a number of features, a grid of penalties is swept.
+    """
+
+    model_config = ConfigDict(title="PEFS")
+
+    kind: Literal["pefs"] = setting(
+        "pefs",
+        0,
+        "Kind",
+        "Probabilistic embedded feature selection trains a network of its own and, at the same "
+        "time, the probability of each feature, by which of two random masks has the lower loss.",
+    )
+    penalties: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1)] | (
+        None
+    ) = setting(
+        None,
+        1,
+        "Penalties",
+        "A feature stays if masks that have it win by more than this share of the contests. Each "
+        "penalty is a search of its own; the one whose mask does best on the model-validation "
+        "rows wins. By default 0.01, 0.02, 0.04, 0.08 and 0.15, unless there are sizes.",
+    )
+    n_features: Sizes | None = setting(
+        None,
+        2,
+        "Sizes",
+        f"{SIZES.description} The penalty is steered to each, in place of penalties.",
+    )
+    seeds: Count = setting(
+        1, 3, "Seeds", "Searches for each penalty or size; their probabilities are averaged."
+    )
+    samples: Annotated[int, Field(ge=2)] = setting(
+        2, 4, "Samples", "Masks that are compared on each mini-batch."
+    )
+    hidden_layer_sizes: tuple[Annotated[int, Field(ge=1, le=MOST_UNITS)], ...] = setting(
+        (200, 200, 200), 5, "Hidden layers", "Units of each hidden layer.", min_length=1
+    )
+    batch_size: Annotated[int, Field(ge=2)] | None = setting(
+        None,
+        6,
+        "Batch size",
+        "Rows of a mini-batch. By default 128, or all training rows if there are fewer.",
+    )
+    most_sweeps: Count = setting(
+        60,
+        7,
+        "Most sweeps",
+        "A search ends after so many times as many iterations as there are features (of fewer "
+        "than 128 features, 128), whether or not its probabilities have settled.",
+    )
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """The probabilities are found on the training rows."""
+        return {
+            "train": "tuning, fitting, the baseline, the probabilities",
+            "mask_validation": "the losses of the networks; then fitting",
+        }
+
+    def check_memory(self) -> None:
+        """Refuse hidden layers that do not fit into the memory that is free here; InputError.
+
+        They are counted as if they had one input and one output, and mini-batches were as small as
+        may be: the search itself, which knows the table, refuses what is too much with it.
+        """
+        with said_to_the_user():
+            check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
+
+    def check_training_rows(self, n_rows: int) -> None:
+        """Refuse a mini-batch of more rows than the `n_rows` to train on; InputError."""
+        if self.batch_size is not None and self.batch_size > n_rows:
+            raise InputError(
+                f"batch_size must be at most {n_rows}, the number of training rows, but is "
+                f"{self.batch_size}; leave it out, or give more rows"
+            )
+
+    @field_validator("penalties")
+    @classmethod
+    def _in_one_order(cls, given: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        """Sort: the same in another order are no other settings."""
+        return None if given is None else tuple(sorted(set(given)))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_device(cls, values: Any) -> Any:
+        """Read what earlier releases wrote: a device, of which the CPU alone is left."""
+        if not isinstance(values, dict) or "device" not in values:
+            return values
+        if values["device"] != "cpu":
+            raise ValueError(
+                f"device must be cpu but is {in_one_line(values['device'])}; GPUs are not "
+                "supported any more, so leave it out and select again"
+            )
+        return {name: value for name, value in values.items() if name != "device"}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _penalties_unless_sizes(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        is_told = any(values.get(name) is not None for name in ("penalties", "n_features"))
+        return values if is_told else {**values, "penalties": _PENALTIES}
+
+    @model_validator(mode="after")
+    def _penalties_or_sizes(self) -> Self:
+        if self.penalties is not None and self.n_features is not None:
+            penalties, sizes = (
+                ", ".join(f"{one:g}" for one in given)
+                for given in (self.penalties, self.n_features)
+            )
+            raise ValueError(
+                f"penalties and n_features exclude each other but are {penalties} and {sizes}; "
+                "give one of them"
+            )
+        return self
+
+    def search(self, context: SearchContext) -> ProbabilisticSearches:
+        """Search for each penalty or size, on the training part.
+
+        The mask-validation part measures the network that each search leaves.
+        """
+        schema, keep = context.schema, context.keep
+        d = len(schema.features)
+        train = context.rows("train")
+        asked: list[float | int] = list(self.penalties or ())
+        asked += sizes_asked_for(self.n_features or (), d, max(1, len(keep)))
+        shared = _Searches(
+            self,
+            train,
+            context.rows("mask_validation"),
+            schema,
+            context.baseline,
+            context.loss,
+            keep,
+            context.seed,
+            context.checkpoints,
+        )
+        pairs = [(one, seed) for one in asked for seed in range(self.seeds)]
+        items = [(number, *pair) for number, pair in enumerate(pairs)]
+        n_missing = int(np.isnan(train.X).any(axis=0).sum())
+        if n_missing and not all(_is_answered(shared, item) for item in items):
+            logger.info("pefs takes the baseline for the missing values of %d features", n_missing)
+        found = _all_found(shared, items, context)
+        if not any(one.probabilities.any() for one in found):
+            raise InputError(
+                f"pefs finds no use in any of the {d} features: each is the same in all training "
+                "rows; give more rows, or another method"
+            )
+        return ProbabilisticSearches(tuple(found))
+
+    def candidates(self, found: ProbabilisticSearches) -> list[Candidate]:
+        """Return the masks that penalties led to, or those of the sizes asked for."""
+        settings: dict[float | int, list[float]] = {asked: [asked] for asked in found.asked}
+        if self.n_features is not None:
+            fewest = min(int(asked) for asked in found.asked)
+            settings.update(sizes_asked_for(self.n_features, found.n_features, fewest).items())
+        return each_mask_once([(found.mask(asked), settings[asked]) for asked in found.asked])
+
+    def of_sizes(
+        self,
+        found: ProbabilisticSearches,
+        sizes: Sequence[int],
+        context: SearchContext,
+        seconds: float,
+    ) -> list[tuple[int, Mask, float]]:
+        """Return the mask of each size that a search is steered to, by further searches if need be.
+
+        A size has its share of the seconds, by iterations.
+        """
+        n_features, n_kept = found.n_features, len(context.keep)
+        own = sizes_asked_for(self.n_features or (), n_features, max(1, n_kept))
+        possible = [size for size in sizes if n_kept <= size <= n_features]
+        further = tuple(size for size in possible if size not in own)
+        steered, seconds_of_further = found, 0.0
+        if further:
+            method = self.model_copy(update={"penalties": None, "n_features": further})
+            began = time.perf_counter()
+            steered = method.search(context)
+            seconds_of_further = time.perf_counter() - began
+        by_size = dict.fromkeys((size for size in possible if size in own), (found, seconds))
+        by_size |= dict.fromkeys(further, (steered, seconds_of_further))
+        return [
+            (size, searches.mask(size), taken * searches.share_of_iterations(size))
+            for size, (searches, taken) in sorted(by_size.items())
+        ]
+
+    def record(self, found: ProbabilisticSearches, schema: Schema) -> Recorded:
+        """Return each sweep of each search, one search after the other."""
+        masks = [sweep.mask for one in found.searches for sweep in one.sweeps]
+        names = [names_of(np.flatnonzero(mask).tolist(), schema) for mask in masks]
+        return Recorded(
+            _columns_of_sweeps(found) | {"features": pa.array(names, NAMES)},
+            [int(mask.sum()) for mask in masks],
+            {"searches": _facts_of(found)},
+        )
+
+    def read(
+        self, table: pa.Table, facts: Mapping[str, Any], schema: Schema
+    ) -> ProbabilisticSearches:
+        """Return what `record` recorded."""
+        return _searches_of(table, facts["searches"])
+
+    def scores(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, float] | None:
+        """Return the probabilities behind the chosen mask; None if nothing was searched for it."""
+        found = _searches_of(table, facts["searches"])
+        behind = found.behind(np.array(kept, dtype=bool))
+        if not found.is_made(behind):
+            return None
+        return dict(zip(names, found.probabilities(behind).tolist(), strict=True))
+
+    def report(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return each search with its curves."""
+        searches: list[dict[str, Any]] = [
+            {**one, "iteration": [], "entropy": [], "stability": [], "features_left": []}
+            for one in facts["searches"]
+        ]
+        curves = ("iteration", "entropy", "stability", "features_left")
+        for row in table.select(["search", *curves]).to_pylist():
+            for name in curves:
+                searches[row["search"] - 1][name].append(row[name])
+        return {"searches": searches}
 
 
 @dataclass(frozen=True)
@@ -48,44 +300,8 @@ class _Searches:
     checkpoints: Checkpoints | None
 
 
-def search_by_probabilities(method: Pefs, material: Material) -> ProbabilisticSearches:
-    """Return what each search for each penalty or size found.
-
-    They look at the training part; the mask-validation part measures the network that they leave.
-    """
-    schema, keep = material.schema, material.keep
-    d = len(schema.features)
-    train = material.rows("train")
-    asked: list[float | int] = list(method.penalties or ())
-    asked += sizes_asked_for(method, d, max(1, len(keep))) if method.n_features else ()
-    shared = _Searches(
-        method,
-        train,
-        material.rows("mask_validation"),
-        schema,
-        material.baseline,
-        material.loss,
-        keep,
-        material.seed,
-        material.checkpoints,
-    )
-    pairs = [(one, seed) for one in asked for seed in range(method.seeds)]
-    items = [(number, *pair) for number, pair in enumerate(pairs)]
-    n_missing = int(np.isnan(train.X).any(axis=0).sum())
-    if n_missing and not all(_is_answered(shared, item) for item in items):
-        logger.info("pefs takes the baseline for the missing values of %d features", n_missing)
-    with said_to_the_user():
-        found = _all_found(shared, items, material)
-    if not any(one.probabilities.any() for one in found):
-        raise InputError(
-            f"pefs finds no use in any of the {d} features: each is the same in all training "
-            "rows; give more rows, or another method"
-        )
-    return ProbabilisticSearches(tuple(found))
-
-
 def _all_found(
-    shared: _Searches, items: Sequence[_Item], material: Material
+    shared: _Searches, items: Sequence[_Item], context: SearchContext
 ) -> list[ProbabilisticSearch]:
     """Return what each search found, of which some may have ended before a kill."""
     checkpoints = shared.checkpoints
@@ -94,9 +310,9 @@ def _all_found(
         checkpoints.begin()
         found = _found_before(checkpoints, items)
     if found:
-        material.on_progress(len(found), len(items))
+        context.on_progress(len(found), len(items))
     left = [item for item in items if item[0] not in found]
-    with closing(material.workers.as_done(_searched, shared, left)) as results:
+    with closing(context.workers.as_done(_searched, shared, left)) as results:
         for position, one in results:
             number = left[position][0]
             found[number] = one
@@ -104,7 +320,7 @@ def _all_found(
             if checkpoints is not None:
                 name, of = _checkpoint(checkpoints, number)
                 checkpoints.keep(name, partial(found_to_bytes, one, of))
-            material.on_progress(len(found), len(items))
+            context.on_progress(len(found), len(items))
     return [found[number] for number, _, _ in items]
 
 
@@ -228,3 +444,56 @@ def _nothing_to_search(shared: _Searches, item: _Item) -> ProbabilisticSearch:
     if asked == len(shared.keep):
         probabilities = np.isin(np.arange(len(probabilities)), shared.keep).astype(np.float64)
     return ProbabilisticSearch(asked, nth_seed, (Sweep(0, math.nan, 0.0, probabilities),), None)
+
+
+def _columns_of_sweeps(found: ProbabilisticSearches) -> dict[str, pa.Array]:
+    """Return a row for each sweep of each search, one search after the other."""
+    rows = [
+        (number, sweep, stability(one.sweeps[: n + 1]))
+        for number, one in enumerate(found.searches, 1)
+        for n, sweep in enumerate(one.sweeps)
+    ]
+    sweeps = [sweep for _, sweep, _ in rows]
+    return {
+        "search": pa.array([number for number, _, _ in rows], pa.int64()),
+        "iteration": pa.array([sweep.iteration for sweep in sweeps], pa.int64()),
+        "penalty": pa.array([sweep.penalty for sweep in sweeps], pa.float64()),
+        "loss": pa.array([sweep.loss for sweep in sweeps], pa.float64()),
+        "entropy": pa.array([sweep.entropy for sweep in sweeps], pa.float64()),
+        "stability": pa.array([share for _, _, share in rows], pa.float64()),
+        "probabilities": pa.array(
+            [sweep.probabilities for sweep in sweeps], pa.list_(pa.float64())
+        ),
+    }
+
+
+def _facts_of(found: ProbabilisticSearches) -> list[dict[str, Any]]:
+    """Return what was asked of each search, and the loss of its network."""
+    return [
+        {
+            "n_features" if isinstance(one.asked, int) else "penalty": one.asked,
+            "seed": one.seed,
+            "held_out_loss": one.held_out_loss,
+        }
+        for one in found.searches
+    ]
+
+
+def _searches_of(steps: pa.Table, facts: Sequence[Mapping[str, Any]]) -> ProbabilisticSearches:
+    """Return the searches of a table and of the facts beside it."""
+    sweeps: dict[int, list[Sweep]] = {number: [] for number in range(1, len(facts) + 1)}
+    names = ("search", "iteration", "loss", "penalty", "probabilities")
+    for row in zip(*(steps[name].to_pylist() for name in names), strict=True):
+        number, iteration, loss, penalty, probabilities = row
+        sweeps[number].append(Sweep(iteration, loss, penalty, np.array(probabilities)))
+    return ProbabilisticSearches(
+        tuple(
+            ProbabilisticSearch(
+                one["n_features"] if "n_features" in one else one["penalty"],
+                one["seed"],
+                tuple(sweeps[number]),
+                one["held_out_loss"],
+            )
+            for number, one in enumerate(facts, 1)
+        )
+    )

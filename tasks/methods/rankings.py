@@ -1,38 +1,199 @@
-"""Rank the features once, for the rivals of mask optimisation."""
+"""Rankings: score every feature once and keep the best."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import ConfigDict, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.methods.inputs import Material
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    Recorded,
+    SearchContext,
+    sizes_asked_for,
+)
+from chaffinch.tasks.methods.removals import (
+    PARTS_OF_RANKINGS,
+    RemovalMethod,
+    masks_on_the_way,
+    read_ranking,
+    record_ranking,
+)
 from chaffinch.tasks.selection.baselines.importances import (
+    check_importances,
+    check_tree_shap,
     permutation,
     select_from_model,
     tree_shap,
 )
-from chaffinch.tasks.selection.baselines.names import RankingName
-from chaffinch.tasks.selection.baselines.ranking import (
-    ONE_BY_ONE,
-    RankedPath,
-    check_rows,
-    filter_scores,
+from chaffinch.tasks.selection.baselines.names import (
+    OF_ROWS_HELD_OUT,
+    OF_TRAINING_ROWS,
+    PLAIN,
+    SCORES,
+    WEIGHTED,
+    PlainName,
+    RankingName,
+    fewest_rows,
 )
+from chaffinch.tasks.selection.baselines.ranking import ONE_BY_ONE, RankedPath, filter_scores
 from chaffinch.tasks.selection.core import FittedModel, Floats, Rows, Schema
-from chaffinch.tasks.selection.dfs.search import dfs
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.settings.methods import ByScore, Dfs
+from chaffinch.tasks.settings.base import SIZES, Sizes, setting
+
+if TYPE_CHECKING:
+    from chaffinch.tasks.settings.method import Fit
 
 _MOST_SHARES = 64
 
 Features = NDArray[np.int64]
 Shared = TypeVar("Shared")
+
+
+class RankingMethod(RemovalMethod[RankedPath]):
+    """A method that scores every feature once and keeps the best.
+
+    A subclass gives `kind`, `score` and `score_features`.
+
+    Without a size and a lowest score, `n_features` becomes the sizes that FLBMO tries.
+    """
+
+    n_features: Sizes | None = setting(
+        None,
+        1,
+        "Sizes",
+        f"{SIZES.description} By default 1/6, 1/5, 1/4 and 1/2 of all, unless there is a lowest "
+        "score.",
+    )
+    min_score: float | None = setting(
+        None,
+        2,
+        "Lowest score",
+        "Keep the features whose score is at least this, in place of a number of features.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sizes_unless_a_lowest_score(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        is_told = any(values.get(name) is not None for name in ("n_features", "min_score"))
+        return values if is_told else {**values, "n_features": SIZES.default}
+
+    @model_validator(mode="after")
+    def _sizes_or_a_lowest_score(self) -> Self:
+        if self.n_features is not None and self.min_score is not None:
+            sizes = ", ".join(f"{size:g}" for size in self.n_features)
+            raise ValueError(
+                f"n_features and min_score exclude each other but are {sizes} and "
+                f"{self.min_score:g}; give one of them"
+            )
+        return self
+
+    @property
+    def summary(self) -> str:
+        """What the method does, as one sentence."""
+        return f"Ranking by {self.score}."
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """A ranking uses no mask-validation rows until the model is fitted again."""
+        return PARTS_OF_RANKINGS
+
+    @abstractmethod
+    def score_features(self, context: SearchContext) -> Floats:
+        """Return the score of every feature, shape (d,): the higher, the better."""
+
+    def search(self, context: SearchContext) -> RankedPath:
+        """Score every feature and order them, worst first."""
+        scores = self.score_features(context)
+        if not context.keep and not scores.any():
+            raise InputError(
+                f"{self.kind} finds no use in any of the {len(scores)} features: each has the "
+                "score 0; give more rows, or another method or model"
+            )
+        best, asked = float(scores.max()), self.min_score
+        if not context.keep and asked is not None and best < asked:
+            raise InputError(
+                f"min_score must be at most {best!r}, the best score by {self.kind}, but is "
+                f"{asked!r}"
+            )
+        return RankedPath.from_scores(scores, context.keep)
+
+    def candidates(self, found: RankedPath) -> list[Candidate]:
+        """Return the mask of each size, or of the features whose score is high enough."""
+        if self.min_score is not None:
+            sizes = {found.size_at(self.min_score): [self.min_score]}
+        else:
+            fewest = found.n_features - len(found.removed)
+            sizes = sizes_asked_for(self.n_features or (), found.n_features, fewest)
+        return masks_on_the_way(found, sizes)
+
+    def record(self, found: RankedPath, schema: Schema) -> Recorded:
+        """Return each feature with its score, the worst first."""
+        return record_ranking(found, schema)
+
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
+        """Return what `record` recorded."""
+        return read_ranking(table, facts, schema)
+
+
+class Ranking(RankingMethod):
+    """Rank the features once, by a filter or by importances of the base model."""
+
+    model_config = ConfigDict(title="Ranking")
+
+    kind: PlainName = setting(
+        "anova_f",
+        0,
+        "Kind",
+        "Features are ranked by " + "; ".join(f"{kind}: {SCORES[kind]}" for kind in PLAIN) + ".",
+    )
+
+    @property
+    def score(self) -> str:
+        """What the score of a feature is."""
+        return SCORES[self.kind]
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether rows may have weights."""
+        return self.kind in WEIGHTED
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """Some scores need rows that the model was not fitted on."""
+        if self.kind in OF_ROWS_HELD_OUT:
+            return {"train": "tuning, fitting", "mask_validation": "the ranking; then fitting"}
+        return super().parts_used
+
+    def fewest_training_rows(self, n_classes: int) -> int:
+        """Return how many training rows the method needs; `n_classes` is 0 for regression."""
+        return fewest_rows(n_classes) if self.kind in OF_TRAINING_ROWS else 1
+
+    def check_model(
+        self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
+    ) -> None:
+        """Raise ValueError if the score is of a model and this one does not have it."""
+        if self.kind == "select_from_model":
+            check_importances(name, n_classes, fit, self.kind)
+        if self.kind == "tree_shap":
+            check_tree_shap(name, parameters)
+
+    def score_features(self, context: SearchContext) -> Floats:
+        """Return the score of every feature, shape (d,).
+
+        Filters look at the training part; importances at the base model, and permutation and SHAP
+        values at the mask-validation part as well.
+        """
+        return scores_of(self.kind, context)
 
 
 @dataclass(frozen=True)
@@ -63,68 +224,37 @@ class _Explained:
     rows: Rows
 
 
-def rank(method: ByScore, material: Material) -> RankedPath:
-    """Score every feature and order them, worst first.
-
-    Filters look at the training part; importances at the base model, and permutation and SHAP
-    values at the mask-validation part as well.
-    """
-    with said_to_the_user():
-        scores = (
-            _by_descent(method, material)
-            if isinstance(method, Dfs)
-            else scores_of(method.kind, material)
-        )
-    if not material.keep and not scores.any():
-        raise InputError(
-            f"{method.kind} finds no use in any of the {len(scores)} features: each has the score "
-            "0; give more rows, or another method or model"
-        )
-    best, asked = float(scores.max()), method.min_score
-    if not material.keep and asked is not None and best < asked:
-        raise InputError(
-            f"min_score must be at most {best!r}, the best score by {method.kind}, but is {asked!r}"
-        )
-    return RankedPath.from_scores(scores, material.keep)
-
-
-def scores_of(name: RankingName, material: Material) -> Floats:
+def scores_of(name: RankingName, context: SearchContext) -> Floats:
     """Return the score of every feature, shape (d,), by the name of a ranking."""
-    schema, seed = material.schema, material.seed
+    schema, seed = context.schema, context.seed
     if name == "select_from_model":
-        return select_from_model(material.model)
+        return select_from_model(context.model)
     if name == "permutation":
-        rows = material.rows("mask_validation")
-        permuted = _Permuted(material.model, rows, material.loss, seed)
-        return _shared_out(material, _rises, permuted)
+        rows = context.rows("mask_validation")
+        permuted = _Permuted(context.model, rows, context.loss, seed)
+        return _shared_out(context, _rises, permuted)
     if name == "tree_shap":
-        return _mean_shap(material, _Explained(material.model, material.rows("mask_validation")))
-    train = material.rows("train")
+        return _mean_shap(context, _Explained(context.model, context.rows("mask_validation")))
+    train = context.rows("train")
     if name not in ONE_BY_ONE:
         return filter_scores(name, train, schema, seed)
-    return _shared_out(material, _filter_scores, _Filtered(name, train, schema, seed))
-
-
-def _by_descent(method: Dfs, material: Material) -> Floats:
-    rows, schema = material.rows("train"), material.schema
-    check_rows(method.kind, rows, schema)
-    return dfs(rows, schema, material.seed, order=method.order, steps=method.steps)
+    return _shared_out(context, _filter_scores, _Filtered(name, train, schema, seed))
 
 
 def _shared_out(
-    material: Material, function: Callable[[Shared, Features], Floats], shared: Shared
+    context: SearchContext, function: Callable[[Shared, Features], Floats], shared: Shared
 ) -> Floats:
     """Return the scores (d,) of features that are shared out to the workers."""
-    n_features = len(material.schema.features)
+    n_features = len(context.schema.features)
     shares = np.array_split(np.arange(n_features), min(n_features, _MOST_SHARES))
-    return np.concatenate(material.workers.map(function, shared, shares, material.on_progress))
+    return np.concatenate(context.workers.map(function, shared, shares, context.on_progress))
 
 
-def _mean_shap(material: Material, explained: _Explained) -> Floats:
+def _mean_shap(context: SearchContext, explained: _Explained) -> Floats:
     """Return the mean absolute SHAP values (d,) over rows that are shared out to the workers."""
     n_rows, weight = len(explained.rows), explained.rows.weight
     shares = np.array_split(np.arange(n_rows), min(n_rows, _MOST_SHARES))
-    means = material.workers.map(_shap_of_rows, explained, shares, material.on_progress)
+    means = context.workers.map(_shap_of_rows, explained, shares, context.on_progress)
     weights = [len(share) if weight is None else weight[share].sum() for share in shares]
     return np.asarray(np.average(means, axis=0, weights=weights))
 

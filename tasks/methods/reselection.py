@@ -1,23 +1,98 @@
-"""Search from a former mask: the refits, the masked losses and the bounds that decide."""
+"""Reselection: begin with the features of a former run, and let features return and leave."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.methods.inputs import Material, no_use_made
-from chaffinch.tasks.methods.wrappers import Refit
+from chaffinch.tasks.methods.masks import MaskMethod
+from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, no_use_made
+from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, Refit
+from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
 from chaffinch.tasks.selection.bmo import eliminate
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.reselection import Gap, Revision, revise
-from chaffinch.tasks.settings.methods import Reselect
+from chaffinch.tasks.selection.reselection import Gap, Revision, Trial, revise
+from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units
 
 logger = logging.getLogger(__name__)
+
+
+class Reselection(Reselect, MaskMethod):
+    """The search of a reselection."""
+
+    finds_size = True
+
+    @property
+    def refits(self) -> str:
+        """How the method refits the model as it searches."""
+        return (
+            "the search begins with the former features, lets one return where a model refitted "
+            "with it is shown to have a lower loss on the mask-validation rows, and lets one leave "
+            "where the loss without it is shown to be hardly higher"
+        )
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """Refits are judged on the mask-validation rows."""
+        return PARTS_OF_REFITS
+
+    def search(self, context: SearchContext) -> Revision:
+        """Let features return and leave, from the former mask."""
+        start = np.isin(context.schema.features, list(self.former))
+        start[list(context.keep)] = True
+        refits = _Refits(context)
+        _check_that_features_matter(refits, start)
+        revision = revise(
+            refits,
+            start,
+            gain=self.gain,
+            slack=self.slack,
+            rejections=self.rejections,
+            keep=context.keep,
+        )
+        logger.info(
+            "%d former features, %d changes tried, %d made, %d features kept",
+            start.sum(),
+            len(revision.trials),
+            sum(trial.is_made for trial in revision.trials),
+            revision.masks[-1].sum(),
+        )
+        return revision
+
+    def candidates(self, found: FoundMasks) -> list[Candidate]:
+        """Return the mask that is left."""
+        return [Candidate(found.masks[-1], [])]
+
+    def record(self, found: FoundMasks, schema: Schema) -> Recorded:
+        """Return each mask with its loss, and the changes that were tried."""
+        recorded = super().record(found, schema)
+        trials = found.trials if isinstance(found, Revision) else ()
+        facts = {"trials": [_fact_of(trial, schema) for trial in trials]}
+        return Recorded(recorded.columns, recorded.features_left, facts)
+
+    def report(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return the masks, and the changes that were tried."""
+        return {**super().report(table, facts, names, kept), "trials": facts["trials"]}
+
+
+def _fact_of(trial: Trial, schema: Schema) -> dict[str, Any]:
+    """Return what was tried as JSON can hold it; a bound that is not known is None."""
+    return {
+        "feature": schema.features[trial.feature],
+        "change": "return" if trial.is_return else "leave",
+        "difference": trial.difference,
+        "highest": trial.highest if np.isfinite(trial.highest) else None,
+        "is_made": trial.is_made,
+    }
 
 
 @dataclass(frozen=True)
@@ -31,15 +106,13 @@ class _Judged:
 class _Refits:
     """Models fitted on the training rows, judged on the mask-validation rows; see `Refits`."""
 
-    def __init__(self, material: Material) -> None:
-        held_out = material.rows("mask_validation")
-        self.material = material
+    def __init__(self, context: SearchContext) -> None:
+        held_out = context.rows("mask_validation")
+        self.context = context
         self._refit = Refit(
-            material.rows("train"), held_out, material.schema, material.recipe, material.loss
+            context.rows("train"), held_out, context.schema, context.recipe, context.loss
         )
-        self._units = (
-            resampling_units(len(held_out)) if material.units is None else material.units()
-        )
+        self._units = resampling_units(len(held_out)) if context.units is None else context.units()
         self._judged: dict[bytes, _Judged] = {}
         self._last: tuple[bytes, FittedModel] | None = None  # all of them would fill the memory
 
@@ -56,7 +129,7 @@ class _Refits:
             second.prediction,
             first.prediction,
             self._units,
-            seed=self.material.seed,
+            seed=self.context.seed,
         )
         return Gap(first.loss - second.loss, error, int(self._units.max()) + 1)
 
@@ -64,16 +137,16 @@ class _Refits:
         """Return first what the base model, which has every feature, would be the last to spare."""
         if mask.all():
             return []
-        material = self.material
-        engine = material.workers.masked_loss(
-            material.model, self._refit.held_out, material.loss, material.baseline
+        context = self.context
+        engine = context.workers.masked_loss(
+            context.model, self._refit.held_out, context.loss, context.baseline
         )
         path = eliminate(engine, keep=np.flatnonzero(mask).tolist())
         return list(reversed(path.removed))
 
     def leaving(self, mask: Mask) -> list[int]:
         """Return first what the model on the mask can spare most easily."""
-        held_out, baseline = self._refit.held_out.select(mask), self.material.baseline[mask]
+        held_out, baseline = self._refit.held_out.select(mask), self.context.baseline[mask]
         engine = masked_loss(self._model(mask), held_out, self._refit.loss, baseline)
         order = np.argsort(engine.without_each(), kind="stable")
         return [int(j) for j in np.flatnonzero(mask)[order]]
@@ -91,36 +164,11 @@ class _Refits:
 
     def _model(self, mask: Mask) -> FittedModel:
         if mask.all():
-            return self.material.model
+            return self.context.model
         key = mask.tobytes()
         if self._last is None or self._last[0] != key:
             self._last = key, self._refit.model(mask)
         return self._last[1]
-
-
-def search_by_reselection(method: Reselect, material: Material) -> Revision:
-    """Return what becomes of the former mask."""
-    start = np.isin(material.schema.features, list(method.former))
-    start[list(material.keep)] = True
-    refits = _Refits(material)
-    with said_to_the_user():
-        _check_that_features_matter(refits, start)
-        revision = revise(
-            refits,
-            start,
-            gain=method.gain,
-            slack=method.slack,
-            rejections=method.rejections,
-            keep=material.keep,
-        )
-    logger.info(
-        "%d former features, %d changes tried, %d made, %d features kept",
-        start.sum(),
-        len(revision.trials),
-        sum(trial.is_made for trial in revision.trials),
-        revision.masks[-1].sum(),
-    )
-    return revision
 
 
 def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
@@ -129,4 +177,4 @@ def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
         prediction = refits.judged(mask).prediction
         if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # one row says nothing of it
             return
-    raise no_use_made(refits.material, refits.loss(start))
+    raise no_use_made(refits.context, refits.loss(start))

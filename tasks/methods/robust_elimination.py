@@ -1,18 +1,38 @@
-"""Search by models that have seen masked rows: a model for each fold, trained anew in stages."""
+"""Robust elimination: models that have seen masked rows, a model for each fold.
+
+The models are trained again in stages, when three quarters of the features have left.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
+from pydantic import ConfigDict, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.methods.fitting import Fold, Recipe
-from chaffinch.tasks.methods.inputs import Material, Seen
-from chaffinch.tasks.methods.wrappers import Refit, refitted_loss
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    Recorded,
+    SearchContext,
+    Seen,
+    sizes_asked_for,
+)
+from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
+from chaffinch.tasks.methods.removals import (
+    PLACE,
+    RemovalMethod,
+    masks_on_the_way,
+    read_cross_validated,
+    read_ranking,
+    record_cross_validated,
+    record_ranking,
+)
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
@@ -26,9 +46,122 @@ from chaffinch.tasks.selection.robust_elimination import (
     on_the_way_down,
     with_masked_copies,
 )
-from chaffinch.tasks.settings.methods import RobustElimination
+from chaffinch.tasks.settings.base import Sizes, setting
 
 logger = logging.getLogger(__name__)
+
+_ROBUST = (
+    "backward elimination by models that have seen masked rows, one for each fold and trained "
+    "again when three quarters of the features have left; of features whose losses on the rows "
+    "held out are within one standard error the least used one leaves"
+)
+
+
+class RobustElimination(RemovalMethod[RankedPath]):
+    """Backward elimination by models that have seen masked rows, judged across folds."""
+
+    model_config = ConfigDict(title="Robust elimination")
+    folded_parts = ("train", "mask_validation")
+    masks_rows = True
+
+    kind: Literal["robust_elimination"] = setting(
+        "robust_elimination", 0, "Kind", f"robust_elimination: {_ROBUST}."
+    )
+    n_features: Sizes | None = setting(
+        None,
+        1,
+        "Sizes",
+        "Numbers of features to keep, or shares of all; of several, the one that does best on the "
+        "model-validation rows wins. By default refits on the same folds find the number.",
+    )
+    within_one_standard_error: bool = within_one_standard_error(2)
+
+    @model_validator(mode="after")
+    def _sizes_are_asked_for_or_found(self) -> Self:
+        if self.n_features is not None and self.within_one_standard_error:
+            raise ValueError(
+                "within_one_standard_error is for a number of features that refits find; leave it "
+                "out, or n_features"
+            )
+        return self
+
+    @property
+    def score(self) -> str:
+        """What the score of a feature is."""
+        return PLACE
+
+    @property
+    def refits(self) -> str:
+        """How the method refits the model as it searches."""
+        return _ROBUST
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """The folds are of the training and the mask-validation rows together."""
+        return {
+            "train": "tuning, the folds of the search, fitting",
+            "mask_validation": "the folds of the search; then fitting",
+        }
+
+    def search(self, context: SearchContext) -> RankedPath:
+        """Remove features by models of folds, judged by the rows that each fold holds out.
+
+        Without a number of features, refits on the same folds measure the loss of some sizes.
+        """
+        n_features, keep = len(context.schema.features), context.keep
+        seen: tuple[Seen, ...] = ("train", "mask_validation")
+        training = _Training(
+            context.rows(*seen),
+            tuple(context.folds(*seen)),
+            context.schema,
+            context.recipe,
+            context.baseline,
+            keep,
+            context.loss,
+            context.seed,
+        )
+        stages = n_stages(n_features, max(1, len(keep)))
+        logger.info(
+            "robust_elimination trains model %s %d times",
+            context.recipe.name,
+            stages * len(training.folds),
+        )
+
+        def judges(mask: Mask, stage: int) -> list[Judge]:
+            models = context.workers.map(
+                _trained, training, [(mask, stage, fold) for fold in range(len(training.folds))]
+            )
+            found = _judges(context, training, models, mask)
+            if stage == 0 and not keep and not any(judge.importances.any() for judge in found):
+                raise InputError(
+                    f"model {context.recipe.name} makes no use of any of the {n_features} "
+                    "features: not in one of the folds is any needed; give more rows, or another "
+                    "model or loss"
+                )
+            return found
+
+        path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=context.on_progress)
+        return path if self.n_features else _sized(path, context, training)
+
+    def candidates(self, found: RankedPath) -> list[Candidate]:
+        """Return the mask of each size, or the one that refits chose."""
+        if isinstance(found, CrossValidatedPath):
+            best = found.best_size(within_one_standard_error=self.within_one_standard_error)
+            return masks_on_the_way(found, {best: []})
+        fewest = found.n_features - len(found.removed)
+        sizes = sizes_asked_for(self.n_features or (), found.n_features, fewest)
+        return masks_on_the_way(found, sizes)
+
+    def record(self, found: RankedPath, schema: Schema) -> Recorded:
+        """Return each feature in the order of leaving, and the loss of sizes that were measured."""
+        if isinstance(found, CrossValidatedPath):
+            return record_cross_validated(found, schema)
+        return record_ranking(found, schema)
+
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
+        """Return what `record` recorded."""
+        read = read_ranking if self.n_features else read_cross_validated
+        return read(table, facts, schema)
 
 
 @dataclass(frozen=True)
@@ -45,62 +178,20 @@ class _Training:
     seed: int
 
 
-def search_by_robust_models(method: RobustElimination, material: Material) -> RankedPath:
-    """Return the order in which features leave, judged by the folds' held-out rows.
-
-    Training and mask-validation rows together are parted into the folds. Where no number of
-    features is asked for, refits on the same folds say how well some do.
-    """
-    n_features, keep = len(material.schema.features), material.keep
-    seen: tuple[Seen, ...] = ("train", "mask_validation")
-    training = _Training(
-        material.rows(*seen),
-        tuple(material.folds(*seen)),
-        material.schema,
-        material.recipe,
-        material.baseline,
-        keep,
-        material.loss,
-        material.seed,
-    )
-    stages = n_stages(n_features, max(1, len(keep)))
-    logger.info(
-        "robust_elimination trains model %s %d times",
-        material.recipe.name,
-        stages * len(training.folds),
-    )
-
-    def judges(mask: Mask, stage: int) -> list[Judge]:
-        models = material.workers.map(
-            _trained, training, [(mask, stage, fold) for fold in range(len(training.folds))]
-        )
-        found = _judges(material, training, models, mask)
-        if stage == 0 and not keep and not any(judge.importances.any() for judge in found):
-            raise InputError(
-                f"model {material.recipe.name} makes no use of any of the {n_features} features: "
-                "not in one of the folds is any needed; give more rows, or another model or loss"
-            )
-        return found
-
-    with said_to_the_user():
-        path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=material.on_progress)
-        return path if method.n_features else _sized(path, material, training)
-
-
-def _sized(path: RankedPath, material: Material, training: _Training) -> CrossValidatedPath:
+def _sized(path: RankedPath, context: SearchContext, training: _Training) -> CrossValidatedPath:
     """Return the path with what refits on the way down it lose on the rows held out."""
 
     def fold_losses(size: int) -> Floats:
         mask = mask_of_size(path.n_features, path.removed, size)
         items = [(mask, fold) for fold in range(len(training.folds))]
-        return np.array(material.workers.map(_refitted_loss, training, items))
+        return np.array(context.workers.map(_refitted_loss, training, items))
 
     sizes, losses = on_the_way_down(
         fold_losses, path.n_features, path.n_features - len(path.removed)
     )
     logger.info(
         "robust_elimination refitted model %s %d times: sizes %s",
-        material.recipe.name,
+        context.recipe.name,
         losses.size,
         ", ".join(map(str, sizes)),
     )
@@ -128,12 +219,12 @@ def _trained(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:
 
 
 def _judges(
-    material: Material, training: _Training, models: Sequence[FittedModel], mask: Mask
+    context: SearchContext, training: _Training, models: Sequence[FittedModel], mask: Mask
 ) -> list[Judge]:
     judges = []
     for model, (_, held_out) in zip(models, training.folds, strict=True):
         rows = training.rows.take(held_out).select(mask)
-        engine = masked_loss(model, rows, material.loss, training.baseline[mask])
+        engine = masked_loss(model, rows, context.loss, training.baseline[mask])
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         importances = importances_if_any(model)
         if importances is None:  # then what it loses without a feature is all there is to say

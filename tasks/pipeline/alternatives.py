@@ -23,9 +23,9 @@ from chaffinch.tasks.methods.alternatives import (
     quality_of,
 )
 from chaffinch.tasks.methods.fitting import loss_of
-from chaffinch.tasks.methods.wrappers import Refit
+from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.ingestion import description_of, part_roles, part_rows
-from chaffinch.tasks.pipeline.search import mask_of, material_of
+from chaffinch.tasks.pipeline.search import mask_of, search_context
 from chaffinch.tasks.pipeline.stage import Context, stage
 from chaffinch.tasks.pipeline.training import read_model, tuned_recipe
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
@@ -59,7 +59,7 @@ def search_alternatives(
     # what is asked for, one for each other price, and why there are no more
     progress = _Progress(context, n_searches=1 + len(others) + 1)
     material = replace(
-        material_of(context, described, divided, trained, "search_alternatives"),
+        search_context(context, described, divided, trained, "search_alternatives"),
         on_progress=progress.measured,
     )
     with said_to_the_user():

@@ -16,16 +16,16 @@ from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.split_requirements import PARTS
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import loss_of
-from chaffinch.tasks.methods.path_files import PATH_FILE, step_of_each
-from chaffinch.tasks.methods.wrappers import Refit
+from chaffinch.tasks.methods.refits import Refit
+from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.ingestion import description_of, part_roles, part_rows
-from chaffinch.tasks.pipeline.search import mask_of
+from chaffinch.tasks.pipeline.search import PATH_FILE, mask_of
 from chaffinch.tasks.pipeline.stage import Context, stage
 from chaffinch.tasks.pipeline.training import read_model, tuned_recipe, write_model
 from chaffinch.tasks.selection.core import Floats, Mask, Schema
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.settings.identity import versions
-from chaffinch.tasks.settings.methods import Reselect
+from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.bootstrap import (
     Interval,
@@ -331,7 +331,7 @@ def judge_changes(
 ) -> None:
     """Compare the former set, the new one and all features on the test rows, and each change."""
     description, new = description_of(described), mask_of(chosen)
-    schema, method = description.schema, former_of(context.settings)
+    schema, method = description.schema, _former_of(context.settings)
     former = np.isin(schema.features, list(method.former))
     judge = judge_of(context, described, divided, trained)
     kind, X = retrained.result["kind"], judge.refit.held_out.X
@@ -393,11 +393,11 @@ def judge_changes(
     writer.result = content
 
 
-def former_of(settings: SelectionSettings) -> Reselect:
+def _former_of(settings: SelectionSettings) -> Reselect:
     """Return what a reselection begins with."""
-    if not isinstance(settings.method, Reselect):
+    if settings.former is None:
         raise ValueError(f"method {settings.method.kind} begins with no former set")
-    return settings.method
+    return settings.former
 
 
 def _undone(mask: Mask, feature: int) -> Mask:

@@ -36,7 +36,6 @@ from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.data.table_check import TableDescription, check_names, describe_table
 from chaffinch.tasks.pipeline.stage import Context, stage
 from chaffinch.tasks.selection.core import Rows
-from chaffinch.tasks.settings.methods import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 _DESCRIPTION = TypeAdapter(TableDescription)
@@ -104,9 +103,9 @@ def _fit_for_the_former_run(source: Source, settings: SelectionSettings) -> Iter
     try:
         yield
     except InputError:
-        if isinstance(settings.method, Reselect):
+        if settings.former is not None:
             names = source.read(drop=settings.columns.drop).column_names
-            check_columns_fit(settings.method, names, settings.columns.drop)
+            check_columns_fit(settings.former, names, settings.columns.drop)
         raise
 
 
@@ -143,9 +142,9 @@ def rows_counted_in_the_source(
 def describe(context: Context, writer: StageWriter) -> None:
     """Check the table against the settings and profile its columns."""
     description = describe_table(context.dataset.read(), context.settings)
-    method = context.settings.method
-    if isinstance(method, Reselect):
-        odd = odd_since(method, description.classes, context.dataset.hash)
+    former = context.settings.former
+    if former is not None:
+        odd = odd_since(former, description.classes, context.dataset.hash)
         description = replace(description, warnings=(*odd, *description.warnings))
     writer.write("profile.json", _DESCRIPTION.dump_json(description, indent=2))
 

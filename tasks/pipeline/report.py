@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from chaffinch.storage.runs.stages import StageRecord, StageWriter
 from chaffinch.storage.runs.store import Run
-from chaffinch.tasks.methods.path_files import PATH_FILE, scores_of_result
+from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.pipeline.ingestion import description_of
-from chaffinch.tasks.pipeline.search import mask_of
+from chaffinch.tasks.pipeline.search import PATH_FILE, mask_of
 from chaffinch.tasks.pipeline.stage import Context, stage
 from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import elimination_chart_of, render_report
+from chaffinch.tasks.settings.method import declared
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -60,20 +59,14 @@ def content_of(title: str, records: Sequence[StageRecord]) -> ReportContent:
     found = {record.stage: record.result for record in records}
     description, eliminated = description_of(stages["describe"]), found["optimise_mask"]
     table = stages["optimise_mask"].read_table(PATH_FILE)
-    steps = table.to_pydict()
-    has_rounds, has_searches = "round" in steps, "probabilities" in steps
-    has_masks = "features" in steps and not has_rounds and not has_searches
-    numbers, left = steps["step"], steps["features_left"]
-    losses = steps.get("loss", [None] * len(numbers))  # a ranking has scores instead
-    features = steps.get("feature")  # whole masks have several
+    contract = json.loads(stages["evaluate"].read("selection.json"))
+    # only the kind: settings of an earlier release may have become wrong
+    method = as_search(declared(contract["settings"]["method"]["kind"]))
+    shown = (table, eliminated, description.features, mask_of(stages["choose_mask"]).tolist())
     return ReportContent(
         title=title,
-        contract=json.loads(stages["evaluate"].read("selection.json")),
+        contract=contract,
         unmasked_loss=eliminated["unmasked_loss"],
-        path=[] if features is None else list(zip(numbers, features, losses, left, strict=True)),
-        masks=list(zip(numbers, left, losses, strict=True)) if has_masks else None,
-        rounds=table.to_pylist() if has_rounds else None,
-        searches=_searches(table, eliminated["searches"]) if has_searches else None,
         candidates=found["choose_mask"]["candidates"],
         tuning=found["train_base_model"]["candidates"],
         warnings=description.warnings,
@@ -81,25 +74,9 @@ def content_of(title: str, records: Sequence[StageRecord]) -> ReportContent:
         seconds={record.stage: record.seconds for record in records},
         alternatives=found.get("score_alternatives"),
         changes=found.get("judge_changes"),
-        trials=eliminated.get("trials"),
-        scores=scores_of_result(
-            table, eliminated, description.features, mask_of(stages["choose_mask"]).tolist()
-        ),
-        sizes=eliminated.get("sizes"),
+        scores=method.scores(*shown),
+        **method.report(*shown),
     )
-
-
-def _searches(table: pa.Table, said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return each search with its curves."""
-    of_each: list[dict[str, Any]] = [
-        {**one, "iteration": [], "entropy": [], "stability": [], "features_left": []}
-        for one in said
-    ]
-    curves = ("iteration", "entropy", "stability", "features_left")
-    for row in table.select(["search", *curves]).to_pylist():
-        for name in curves:
-            of_each[row["search"] - 1][name].append(row[name])
-    return of_each
 
 
 def elimination_image(run: Run) -> bytes | None:

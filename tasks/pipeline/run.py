@@ -34,12 +34,10 @@ from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
 from chaffinch.tasks.pipeline.stage import Context, OnProgress, tell_nobody
 from chaffinch.tasks.pipeline.training import train_base_model
 from chaffinch.tasks.selection import models
-from chaffinch.tasks.selection.baselines.importances import check_importances, check_tree_shap
-from chaffinch.tasks.selection.baselines.names import BY_IMPORTANCE
+from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.losses import check_loss
 from chaffinch.tasks.settings.identity import identity, versions
-from chaffinch.tasks.settings.methods import Reselect
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.logging import logging_about
@@ -96,7 +94,7 @@ def select_features(
             context, described, divided, trained, eliminated, chosen, retrained
         )
         told = [evaluated]
-        if isinstance(settings.method, Reselect):
+        if settings.former is not None:
             told += [
                 through(judge_changes)(
                     context, described, divided, trained, eliminated, chosen, retrained
@@ -220,15 +218,10 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
             models.check_estimator(estimator, schema.task, weighted=weighted)
         else:
             models.check_model(model.name, schema.task, model.parameters, weighted=weighted)
-        kind = settings.method.kind
-        if kind in ("select_from_model", *BY_IMPORTANCE):
-            fit = recipe_of(settings, estimator).fit
-            check_importances(model.name, schema.n_classes, fit, kind)
+        fit = recipe_of(settings, estimator).fit
+        settings.method.check_model(model.name, model.parameters, schema.n_classes, fit)
         if settings.alternatives is not None and settings.alternatives.quality == "model_gain":
-            fit = recipe_of(settings, estimator).fit
             check_importances(model.name, schema.n_classes, fit, MODEL_GAIN)
-        if kind == "tree_shap":
-            check_tree_shap(model.name, model.parameters)
 
 
 def run_name(

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from chaffinch.storage.runs.stages import StageRecord, StageWriter
 from chaffinch.tasks.data.splits import fold_indices
 from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.methods.bmo import search
-from chaffinch.tasks.methods.candidates import candidates
+from chaffinch.tasks.errors import said_to_the_user
 from chaffinch.tasks.methods.fitting import Fold, Tuner, loss_of, recipe_of
-from chaffinch.tasks.methods.inputs import Material
-from chaffinch.tasks.methods.path_files import path_of, write_path
-from chaffinch.tasks.methods.wrappers import Refit, check_losses, refitted_loss
+from chaffinch.tasks.methods.protocol import SearchContext, as_search
+from chaffinch.tasks.methods.refits import Refit, check_losses, refitted_loss
 from chaffinch.tasks.pipeline.ingestion import description_of, part_roles, part_rows
 from chaffinch.tasks.pipeline.stage import Context, stage
 from chaffinch.tasks.pipeline.training import read_model, tuned_recipe
-from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.statistics.bootstrap import resampling_units
+
+PATH_FILE = "elimination.parquet"  # what the search found
 
 
 @stage
@@ -33,19 +33,22 @@ def optimise_mask(
 ) -> None:
     """Search for the features to keep: by masked losses, by a ranking, or by refits."""
     schema = description_of(described).schema
-    material = replace(
-        material_of(context, described, divided, trained, "optimise_mask"),
+    searched = replace(
+        search_context(context, described, divided, trained, "optimise_mask"),
         checkpoints=writer.checkpoints if context.is_kept else None,
     )
-    path = search(context.settings.method, material)
-    if isinstance(path, EliminationPath):
-        unmasked_loss = path.unmasked_loss
-    else:
-        held_out = material.rows("mask_validation")
-        prediction = material.model.predict(held_out.X)
-        unmasked_loss = material.loss(held_out.y, prediction, held_out.weight)
-        check_losses(material.loss.name, [np.ones(len(schema.features), bool)], [unmasked_loss])
-    write_path(writer, schema, path, unmasked_loss)
+    method = as_search(context.settings.method)
+    with said_to_the_user():
+        found = method.search(searched)
+    unmasked_loss = method.unmasked_loss(found)
+    if unmasked_loss is None:
+        held_out = searched.rows("mask_validation")
+        prediction = searched.model.predict(held_out.X)
+        unmasked_loss = searched.loss(held_out.y, prediction, held_out.weight)
+        check_losses(searched.loss.name, [np.ones(len(schema.features), bool)], [unmasked_loss])
+    recorded = method.record(found, schema)
+    writer.write_with(PATH_FILE, lambda file: pq.write_table(recorded.to_table(), file))
+    writer.result = {"unmasked_loss": unmasked_loss, **recorded.facts}
 
 
 @stage
@@ -62,7 +65,9 @@ def choose_mask(
     Of equals, the smaller mask wins.
     """
     schema = description_of(described).schema
-    standing = candidates(path_of(eliminated, schema), context.settings.method)
+    method = as_search(context.settings.method)
+    found = method.read(eliminated.read_table(PATH_FILE), eliminated.result, schema)
+    standing = method.candidates(found)
     masks, loss = [candidate.mask for candidate in standing], loss_of(context.settings, schema)
     losses = context.workers.map(
         refitted_loss,
@@ -95,18 +100,18 @@ def mask_of(chosen: StageRecord) -> Mask:
     return np.array(chosen.result["mask"], dtype=bool)
 
 
-def material_of(
+def search_context(
     context: Context,
     described: StageRecord,
     divided: StageRecord,
     trained: StageRecord,
     step: str,
-) -> Material:
-    """Return what a search may look at, which is a step of the story."""
+) -> SearchContext:
+    """Return the inputs to a search in a step of the run."""
     description, settings = description_of(described), context.settings
     schema = description.schema
     kept = settings.columns.keep
-    return Material(
+    return SearchContext(
         schema=schema,
         recipe=tuned_recipe(context, trained),
         tuner=Tuner(recipe_of(settings, context.estimator), settings),

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from chaffinch.tasks.selection.baselines.names import SIZED
-from chaffinch.tasks.selection.reselection import RESELECT
+from chaffinch.tasks.settings.method import Method, declared
 
 PathStep = tuple[int, str, float | None, int]
 MaskStep = tuple[int, int, float]
@@ -71,12 +70,12 @@ class ReportContent:
     title: str
     contract: Mapping[str, Any]
     unmasked_loss: float
-    path: Sequence[PathStep]
     candidates: Sequence[Mapping[str, Any]]
     tuning: Sequence[Mapping[str, Any]]
     warnings: Sequence[str]
     profile: Sequence[Mapping[str, Any]]
     seconds: Mapping[str, float]
+    path: Sequence[PathStep] = ()
     scores: Mapping[str, float] | None = None
     sizes: Sequence[Mapping[str, Any]] | None = None
     masks: Sequence[MaskStep] | None = None
@@ -106,9 +105,14 @@ class ReportContent:
         return str(self.contract["settings"]["method"]["kind"])
 
     @property
+    def declared(self) -> Method:
+        """What the method declares about itself."""
+        return declared(self.method)
+
+    @property
     def is_sized(self) -> bool:
         """Whether the method found the number of features without the model-validation rows."""
-        return self.sizes is not None or self.method in (*SIZED, RESELECT)
+        return self.sizes is not None or self.declared.finds_size
 
     @property
     def searches_made(self) -> list[Mapping[str, Any]]:

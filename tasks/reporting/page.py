@@ -23,9 +23,7 @@ from chaffinch.tasks.reporting.text import (
     visible,
     why_one_candidate,
 )
-from chaffinch.tasks.selection.baselines.names import BY_PLACE, MASKING, PLACE, REFITTING, SCORES
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.selection.reselection import RESELECT, RESELECTING
 from chaffinch.tasks.statistics.verdict import (
     FEWEST_UNITS,
     is_not_shown_better_than_constant,
@@ -91,7 +89,6 @@ _WHAT_THEY_ANSWER = (
     "that only favours the most frequent values can pass it."
 )
 _MOST_NAMES_OPEN = 30  # of a set; longer lists are opened on demand
-_SCORES = {str(name): said for name, said in SCORES.items()} | dict.fromkeys(BY_PLACE, PLACE)
 
 
 def render_report(content: ReportContent) -> bytes:
@@ -138,11 +135,11 @@ def _view(content: ReportContent) -> dict[str, Any]:
         ),
         "elimination_chart": elimination_chart_of(content),
         "has_scores": content.scores is not None,
-        "score": _SCORES.get(content.method) if content.scores is not None else None,
+        "score": content.declared.score if content.scores is not None else None,
         "score_chart": _score_chart(content),
         "lowest_score": _lowest_score(contract["settings"]["method"]),
-        "refits": (REFITTING | {RESELECT: RESELECTING}).get(content.method),
-        "is_masked": content.method in MASKING,
+        "refits": content.declared.refits,
+        "is_masked": content.declared.masks_rows,
         "is_sized": content.is_sized,
         "sizes": None if content.sizes is None else tables.cross_validated(content.sizes),
         "masks": None if content.masks is None else tables.masks_found(content.masks),
@@ -248,8 +245,7 @@ def _changes(content: ReportContent) -> dict[str, Any]:
 def _score_chart(content: ReportContent) -> Any:
     """Return the chart of scores, or None where there are none or they are places alone."""
     scores = content.scores or {}
-    is_place = content.method in (REFITTING | {RESELECT: RESELECTING})
-    if is_place or not np.isfinite(list(scores.values())).any():
+    if content.declared.refits or not np.isfinite(list(scores.values())).any():
         return None
     kept = [feature["name"] for feature in content.contract["features"]]
     name = "score" if content.searches is None else "probability"

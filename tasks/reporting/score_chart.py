@@ -1,21 +1,15 @@
-"""Scores of features drawn: a chart of the report, and a picture where features are pixels."""
+"""The chart of the features' scores."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from chaffinch.storage.errors import InputError, printable
-from chaffinch.storage.files import file_to_write, path_from, write_file
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.storage.errors import printable
 from chaffinch.tasks.reporting.charts import ACCENT, MUTED, figure_of, markup, scale_sizes
 from chaffinch.tasks.reporting.text import number
-from chaffinch.tasks.selection.input_checks import check_no_mask
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -23,8 +17,6 @@ if TYPE_CHECKING:
 _MOST_BARS = 30
 _LONGEST_NAME = 50
 _MOST_DRAWN = 1e280  # axes and labels of larger floats overflow
-_ENDINGS = (".png", ".svg", ".pdf")
-_INCHES = 5.0
 
 
 def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: str) -> Markup:
@@ -64,81 +56,3 @@ def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: 
             axes.grid(axis="y")
             axes.legend(loc="upper right")
         return markup(figure, label)
-
-
-def draw_scores(
-    scores: ArrayLike,
-    path: str | Path,
-    *,
-    shape: tuple[int, int],
-    kept: ArrayLike | None = None,
-) -> Path:
-    """Draw the scores of features that are the pixels of an image, as a picture.
-
-    Parameters
-    ----------
-    scores : array, shape (d,)
-        Of the pixels, row by row; what is not finite stays blank.
-    path : path
-        The file to write, which ends in .png, .svg or .pdf.
-    shape : (int, int)
-        Rows and columns of the image, d pixels in all.
-    kept : array of bool, shape (d,), optional
-        Pixels to mark.
-
-    Returns
-    -------
-    Path
-        Of the file.
-
-    Raises
-    ------
-    InputError
-        If there are not as many scores as pixels, any is masked, or the ending is another.
-    StorageError
-        If the device is full or fails.
-
-    Notes
-    -----
-    Figure 3 of Sheth and Fusi, AISTATS 2020.
-
-    Examples
-    --------
-    >>> found = chaffinch.differentiable_selection(X, y, n_features=50)  # doctest: +SKIP
-    >>> chaffinch.draw_scores(found.kept, "digits.png", shape=(28, 28))  # doctest: +SKIP
-    """
-    with said_to_the_user():
-        remedy = "fill them with a value of yours, as by"
-        check_no_mask("scores", scores, f"{remedy} scores.filled(0.0)")
-        check_no_mask("kept", kept, f"{remedy} kept.filled(False)")
-    values, destination = np.asarray(scores, dtype=np.float64), path_from(path, "picture")
-    marks = np.zeros(values.shape, dtype=bool) if kept is None else np.asarray(kept, dtype=bool)
-    for name, given in (("scores", values), ("kept", marks)):
-        if given.shape != (shape[0] * shape[1],):
-            raise InputError(
-                f"{name} must have shape ({shape[0] * shape[1]},), one for each of "
-                f"{shape[0]} x {shape[1]} pixels, but has {given.shape}"
-            )
-    if destination.suffix not in _ENDINGS:
-        raise InputError(f"a picture must end in {', '.join(_ENDINGS)} but is {destination.name}")
-    file = file_to_write(destination, "picture")
-    from matplotlib import style
-    from matplotlib.figure import Figure
-
-    grid = np.ma.masked_invalid(values.reshape(shape))
-    with style.context(["default", {"svg.hashsalt": "scores"}]):
-        figure = Figure(
-            figsize=(_INCHES * 1.2, _INCHES * shape[0] / shape[1]), layout="constrained"
-        )
-        axes = figure.add_subplot()
-        image = axes.imshow(grid, cmap="cividis", interpolation="nearest")
-        axes.plot(*np.nonzero(marks.reshape(shape))[::-1], "s", color="#c8102e", markersize=2.5)
-        axes.set_xticks([])
-        axes.set_yticks([])
-        figure.colorbar(image, ax=axes, label="score")
-        drawn = io.BytesIO()
-        no_date = {"CreationDate": None} if destination.suffix == ".pdf" else {"Date": None}
-        metadata = None if destination.suffix == ".png" else no_date
-        figure.savefig(drawn, format=destination.suffix[1:], metadata=metadata, dpi=150)
-    write_file(file, drawn.getvalue())
-    return destination

@@ -21,7 +21,6 @@ from chaffinch.tasks.reporting.text import (
     purpose_of_each_part,
     share,
 )
-from chaffinch.tasks.selection.baselines.names import REFITTING
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.bootstrap import difference_of
 
@@ -221,7 +220,7 @@ def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:
     """Return what a feature stayed or left by, and the figure of each that has one."""
     if content.scores is not None:
         return "Score" if content.searches is None else "Probability", content.scores
-    heading = "Loss once removed" if content.method in REFITTING else "Loss once masked"
+    heading = "Loss once removed" if content.declared.refits else "Loss once masked"
     return heading, {feature: loss for _, feature, loss, _ in content.path}
 
 
@@ -260,7 +259,7 @@ def _words(key: str) -> str:
 def candidate_sizes(content: ReportContent) -> Table:
     """Return the sizes that stood for choice."""
     method = content.contract["settings"]["method"]
-    is_slack, is_score = content.method in ("gbmo", "afs_bm"), method.get("min_score") is not None
+    is_slack, is_score = "slacks" in method, method.get("min_score") is not None
     is_penalty = method.get("penalties") is not None
     asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
     asked_for = "Penalty" if is_penalty else asked_for

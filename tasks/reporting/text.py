@@ -8,8 +8,6 @@ from typing import Any
 
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.selection.baselines.names import MASKING, OF_ROWS_HELD_OUT, REFITTING
-from chaffinch.tasks.selection.reselection import RESELECT
 from chaffinch.tasks.settings.columns import HistorySettings
 
 NOTHING = "\N{EN DASH}"
@@ -155,7 +153,7 @@ def why_one_candidate(content: ReportContent) -> str | None:
     if not content.has_one_candidate:
         return None
     method, asked = content.contract["settings"]["method"], content.candidates[0]["settings"]
-    is_slack, is_penalty = content.method in ("gbmo", "afs_bm"), method.get("penalties") is not None
+    is_slack, is_penalty = "slacks" in method, method.get("penalties") is not None
     what = "slack" if is_slack else "penalty" if is_penalty else "size"
     if content.searches is not None and not content.searches_made and is_penalty:
         return "there was one set alone"
@@ -170,46 +168,19 @@ _PURPOSE = {
     "model_validation": "how many features to keep",
     "test": "the verdict; nothing is chosen by it",
 }
-_PURPOSE_IN_A_RANKING = {
-    "train": "tuning, fitting, the ranking",
+_PURPOSE_WITHOUT_A_SEARCH = {
+    "train": "tuning, fitting, the baseline",
     "mask_validation": "fitting alone",
 }
-_PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT = {
-    "train": "tuning, fitting",
-    "mask_validation": "the ranking; then fitting",
-}
-_PURPOSE_IN_REFITS = {
-    "train": "tuning, fitting",
-    "mask_validation": "the losses of the refits; then fitting",
-}
-_PURPOSE_IN_FOLDS = {
-    "train": "tuning, the folds of the search, fitting",
-    "mask_validation": "the folds of the search; then fitting",
-}
-_PURPOSE_IN_SEARCHES_BY_PROBABILITIES = {
-    "train": "tuning, fitting, the baseline, the probabilities",
-    "mask_validation": "the losses of the networks; then fitting",
-}
-_PURPOSE_WITHOUT_A_SEARCH = {"mask_validation": "fitting alone"}
 _PURPOSE_BESIDE_A_LOWEST_SCORE = {"model_validation": "nothing: the lowest score set the size"}
 _PURPOSE_OF_A_SIZE_THAT_STANDS = {"model_validation": "the loss of the one candidate"}
 
 
 def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
     """Return what each part was used for by the method."""
-    purpose = _PURPOSE
-    if content.method in OF_ROWS_HELD_OUT:
-        purpose = _PURPOSE | _PURPOSE_IN_A_RANKING_OF_ROWS_HELD_OUT
-    elif content.method in MASKING:
-        purpose = _PURPOSE | _PURPOSE_IN_FOLDS
-    elif content.searches_made:
-        purpose = _PURPOSE | _PURPOSE_IN_SEARCHES_BY_PROBABILITIES
-    elif content.searches is not None:
-        purpose = _PURPOSE | _PURPOSE_WITHOUT_A_SEARCH
-    elif content.scores is not None:
-        purpose = _PURPOSE | _PURPOSE_IN_A_RANKING
-    elif content.method in (*REFITTING, RESELECT):
-        purpose = _PURPOSE | _PURPOSE_IN_REFITS
+    purpose = _PURPOSE | dict(content.declared.parts_used)
+    if content.searches is not None and not content.searches_made:
+        purpose |= _PURPOSE_WITHOUT_A_SEARCH
     if content.contract["settings"]["method"].get("min_score") is not None:
         return purpose | _PURPOSE_BESIDE_A_LOWEST_SCORE
     if content.is_sized or content.has_one_candidate:

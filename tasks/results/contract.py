@@ -29,7 +29,7 @@ from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import TargetType, labels_of
 from chaffinch.tasks.results.model import typed_feature
 from chaffinch.tasks.settings.columns import HistorySettings
-from chaffinch.tasks.settings.methods import FeatureKind
+from chaffinch.tasks.settings.reselection import FeatureKind
 
 _MOST_NAMES = 10  # of one message
 

@@ -17,7 +17,8 @@ from chaffinch.storage.sources.files import reading
 from chaffinch.tasks.results.contract import FeatureContract, check_contract
 from chaffinch.tasks.results.result import CONTRACT_FILE, SelectionResult, load_result, load_run
 from chaffinch.tasks.selection.errors import in_one_line
-from chaffinch.tasks.settings.methods import Reselect, ReselectionSettings
+from chaffinch.tasks.settings.method import RESELECT, method_of
+from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
 _OURS = ("lightgbm", "xgboost", "mlp", "linear")
@@ -141,16 +142,21 @@ def settings_of(
             **before.model_dump(),
             "target": target,
             "task": former.contract["target"]["task"],
-            "method": Reselect(
-                former=kinds,
-                known=tuple(_known(former.contract, before).difference(kinds)),
-                former_run=former.run,
-                gain=asked.gain,
-                slack=asked.slack,
-                rejections=asked.rejections,
-                former_classes=tuple(former.contract["target"]["classes"]) if is_same else (),
-                former_rows=former.contract.get("dataset", {}).get("hash", ""),
-                former_drop=before.columns.drop,
+            "method": method_of(
+                {
+                    "kind": RESELECT,
+                    "former": kinds,
+                    "known": tuple(_known(former.contract, before).difference(kinds)),
+                    "former_run": former.run,
+                    "gain": asked.gain,
+                    "slack": asked.slack,
+                    "rejections": asked.rejections,
+                    "former_classes": tuple(former.contract["target"]["classes"])
+                    if is_same
+                    else (),
+                    "former_rows": former.contract.get("dataset", {}).get("hash", ""),
+                    "former_drop": before.columns.drop,
+                }
             ),
             "model": model,
             "history": history,

@@ -16,13 +16,16 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import file_to_write, parse_json, path_from, write_file
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.methods.path_files import PATH_FILE, scores_of_result, step_of_each
+from chaffinch.tasks.methods.protocol import as_search
+from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.report import report_of
+from chaffinch.tasks.pipeline.search import PATH_FILE
 from chaffinch.tasks.pipeline.stage import steps_of
 from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.selection.core import Mask
+from chaffinch.tasks.settings.method import declared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -313,7 +316,8 @@ def load_result(
     step_of = step_of_each(elimination)
     kept = set(features)
     mask = np.array([name in kept for name in candidates])
-    scores = scores_of_result(elimination, eliminated.result, candidates, mask.tolist())
+    method = as_search(declared(contract["settings"]["method"]["kind"]))
+    scores = method.scores(elimination, eliminated.result, candidates, mask.tolist())
     return SelectionResult(
         mask=mask,
         steps=np.array([step_of.get(name, 0) for name in candidates]),

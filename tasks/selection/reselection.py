@@ -33,13 +33,6 @@ from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
 from chaffinch.tasks.selection.core import Mask
 
 CONFIDENCE = 0.95
-RESELECT = "reselect"
-# Description, shown after its name.
-RESELECTING = (
-    "the search begins with the former features, lets one return where a model refitted with it "
-    "is shown to have a lower loss on the mask-validation rows, and lets one leave where the loss "
-    "without it is shown to be hardly higher"
-)
 
 
 @dataclass(frozen=True)

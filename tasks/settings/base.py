@@ -194,7 +194,7 @@ def setting(default: Any, position: int, title: str, description: str, **limits:
     )
 
 
-def _choices_in_words(schema: dict[str, Any]) -> None:
+def choices_in_words(schema: dict[str, Any]) -> None:
     """Name what can be chosen between in the form, which would say ``int`` and ``str``."""
     for field in schema["properties"].values():
         for choice in field.get("anyOf", ()):
@@ -219,7 +219,7 @@ class Settings(BaseModel):
     """Settings that never change, know every name they are given, and refuse in one line."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=_choices_in_words
+        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=choices_in_words
     )
     # settings that are known by another name where they are given
     said: ClassVar[Mapping[str, str]] = MappingProxyType({})

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from chaffinch.tasks.selection.dfs.limits import check_one_aim
+from chaffinch.tasks.selection.dfs.limits import HIGHEST_ORDER, check_one_aim, check_order_is_known
 from chaffinch.tasks.settings.base import (
     Cluster,
     Count,
@@ -13,9 +13,20 @@ from chaffinch.tasks.settings.base import (
     check_workers_needed,
     setting,
 )
-from chaffinch.tasks.settings.methods import Order
 from chaffinch.tasks.settings.selection import TaskOrAuto
 
+
+def _known(order: int) -> int:
+    check_order_is_known(order)
+    return order
+
+
+# The form has the limits from here; those of a Field would refuse without the reason.
+Order = Annotated[
+    int,
+    AfterValidator(_known),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": HIGHEST_ORDER}),
+]
 _Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 

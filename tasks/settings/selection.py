@@ -9,12 +9,9 @@ Each raises `InputError`, in one line, for a value that cannot be.
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from chaffinch.storage.errors import InputError
-from chaffinch.tasks.selection.baselines.names import SCORES, WEIGHTED
-from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.selection.baselines.names import WEIGHTED
 from chaffinch.tasks.settings.alternatives import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, Asked, alternatives_of
 from chaffinch.tasks.settings.base import (
@@ -31,20 +28,8 @@ from chaffinch.tasks.settings.columns import (
     refuse_scaled_roles,
     roles_beside_scale,
 )
-from chaffinch.tasks.settings.methods import (
-    AfsBm,
-    Dfs,
-    Flbmo,
-    Gbmo,
-    ParticleSwarm,
-    Pefs,
-    Ranking,
-    Reselect,
-    Rfe,
-    Rfecv,
-    RobustElimination,
-    Sequential,
-)
+from chaffinch.tasks.settings.method import AnyMethod, form_of_methods
+from chaffinch.tasks.settings.reselection import Reselect
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 BaselineValues = Annotated[
@@ -56,42 +41,6 @@ Baseline = Annotated[Literal["mean", "median", "zero"], Field(title="Statistic")
 # Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
 PERCENT = (45, 30, 10, 15)
 _Percent = Annotated[int, Field(ge=1, le=97)]
-
-
-# The UI shows the first of those that share most settings by name with what a form begins with, and
-# sends the others of that one along, so that those without any of their own come first.
-Method = (
-    Flbmo
-    | Gbmo
-    | AfsBm
-    | Ranking
-    | Dfs
-    | Rfe
-    | RobustElimination
-    | Rfecv
-    | Sequential
-    | ParticleSwarm
-    | Pefs
-)
-# Those that find the number of features themselves, and can be told a largest one.
-AtMost = Gbmo | AfsBm | Rfecv | ParticleSwarm
-METHODS: dict[str, type[Method]]
-METHODS = {"gbmo": Gbmo, "flbmo": Flbmo, "afs_bm": AfsBm, **dict.fromkeys(SCORES, Ranking)}
-METHODS |= {"dfs": Dfs, "rfe": Rfe, "rfecv": Rfecv, "sequential_forward": Sequential}
-METHODS |= {"sequential_backward": Sequential, "robust_elimination": RobustElimination}
-METHODS |= {"particle_swarm": ParticleSwarm}
-METHODS |= {"pefs": Pefs}
-
-
-def method_of(given: Any) -> Method:
-    """Return a method's settings from themselves, its name, or a mapping that names its kind."""
-    if isinstance(given, Method):
-        return given
-    values = given if isinstance(given, dict) else {"kind": given}
-    kind = values.get("kind", "gbmo")
-    if not isinstance(kind, str) or kind not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)} but is {in_one_line(kind)}")
-    return METHODS[kind](**values)
 
 
 class ModelSettings(Settings):
@@ -127,13 +76,18 @@ class ModelSettings(Settings):
 class SelectionSettings(Settings):
     """Everything that can change the result of a selection."""
 
+    model_config = ConfigDict(json_schema_extra=form_of_methods("method"))
+
     target: str = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
     task: TaskOrAuto = setting("auto", 1, "Task", "What the target is; auto looks at its values.")
-    # a reselection fills in its own, so that the form need not ask for it
-    method: Method | SkipJsonSchema[Reselect] = setting(
-        Gbmo(), 2, "Method", "How the features are chosen; each way has settings of its own."
+    method: AnyMethod = setting(
+        "gbmo",
+        2,
+        "Method",
+        "How the features are chosen; each way has settings of its own.",
+        validate_default=True,
     )
     model: ModelSettings = setting(ModelSettings(), 3, "Model", "The model and its tuning.")
     columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
@@ -176,12 +130,10 @@ class SelectionSettings(Settings):
         max_length=4,
     )
 
-    @field_validator("method", mode="before")
-    @classmethod
-    def _one_of_the_methods(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("kind") == "reselect":
-            return Reselect(**value)
-        return value if isinstance(value, Reselect) else method_of(value)
+    @property
+    def former(self) -> Reselect | None:
+        """The former run that a reselection begins with; None for any other method."""
+        return self.method if isinstance(self.method, Reselect) else None
 
     @field_validator("model", mode="before")
     @classmethod
@@ -253,12 +205,7 @@ class SelectionSettings(Settings):
 
     @model_validator(mode="after")
     def _there_is_a_tuning_to_repeat(self) -> "SelectionSettings":
-        method = self.method
-        if isinstance(method, AfsBm) and method.tune_every_round and self.model.tuning == "none":
-            raise ValueError(
-                "tune_every_round needs hyper-parameters to choose from but tuning is none; leave "
-                "it out, or set tuning to small"
-            )
+        self.method.check_tuning(self.model.tuning)
         return self
 
     @model_validator(mode="after")
@@ -273,11 +220,11 @@ class SelectionSettings(Settings):
 
     @model_validator(mode="after")
     def _ranking_takes_the_weights(self) -> "SelectionSettings":
-        kind, weight = self.method.kind, self.columns.weight
-        if weight and kind in SCORES and kind not in WEIGHTED:
+        weight = self.columns.weight
+        if weight and not self.method.takes_weights:
             raise ValueError(
-                f"method {kind} takes no sample weights; leave out the weight column {weight!r}, "
-                f"or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
+                f"method {self.method.kind} takes no sample weights; leave out the weight column "
+                f"{weight!r}, or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
             )
         return self
 

@@ -74,7 +74,7 @@ def qualities(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     pairs = chaffinch.qualities.mrmr(X, y, task="classification", processes=4)
     return {
         "MI": information,
-        "FCBF": chaffinch.FCBF(pairs.relevance, pairs.redundancy),
+        "FCBF": chaffinch.qualities.FCBF(pairs.relevance, pairs.redundancy),
         "mRMR": pairs,
     }
 
@@ -105,9 +105,9 @@ def warm_up() -> None:
     """Compile, or read from disk, whatever is compiled."""
     random = np.random.default_rng(0)
     relevance, redundancy = random.uniform(size=14), random.uniform(size=(14, 14)) / 4
-    of_pairs = chaffinch.MRMR(relevance, redundancy)
+    of_pairs = chaffinch.qualities.MRMR(relevance, redundancy)
     for quality, (search, aggregate) in product(
-        (chaffinch.Univariate(relevance), of_pairs), SEARCHES
+        (chaffinch.qualities.Univariate(relevance), of_pairs), SEARCHES
     ):
         for k, n_alternatives, tau in ((3, 1, 0.5), (4, 3, 0.5), (6, 4, 0.3)):
             ours(quality, Instance("", "", search, aggregate, k, n_alternatives, tau))

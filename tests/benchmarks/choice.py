@@ -33,15 +33,14 @@ import pandas as pd
 
 from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.data.splits import fold_indices
-from chaffinch.tasks.methods.bmo import search
-from chaffinch.tasks.methods.candidates import candidates
 from chaffinch.tasks.methods.fitting import Recipe, Tuner, recipe_of, tune
-from chaffinch.tasks.methods.inputs import Material
+from chaffinch.tasks.methods.protocol import SearchContext, as_search
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
 from chaffinch.tasks.selection.core import Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.models.runtime import single_thread
-from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings, method_of
+from chaffinch.tasks.settings.method import method_of
+from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 from chaffinch.tasks.workers.interface import InProcess
 
 RESULTS = Path("bench-results/choice.jsonl")
@@ -122,14 +121,14 @@ class Bench:
             InProcess(),
         ).recipe
 
-    def material(self, name: str) -> Material:
+    def material(self, name: str) -> SearchContext:
         """Return what a method may look at."""
         train, held_out = self.dev, self.dev
         if name in HELD_OUT:
             fitted, rest = parted(self.dev, 0.3, self.seed + 1)
             train, held_out = self.dev.take(fitted), self.dev.take(rest)
         parts = {("train",): train, ("mask_validation",): held_out}
-        return Material(
+        return SearchContext(
             schema=self.schema,
             recipe=self.recipe,
             tuner=Tuner(recipe_of(self.settings), self.settings),
@@ -152,9 +151,9 @@ class Bench:
         if name == "boruta":
             return {}, self.boruta()
         method = method_of(name)
-        path = search(method, self.material(name))
+        path = as_search(method).search(self.material(name))
         if name == "afs_bm":
-            standing = [one.mask for one in candidates(path, method)]
+            standing = [one.mask for one in as_search(method).candidates(path)]
             return {}, standing[int(np.argmin([self.inner_loss(mask) for mask in standing]))]
         masks = {size: mask_of_size(d, path.removed, size) for size in range(1, d + 1)}
         own = masks[path.best_size()] if isinstance(path, CrossValidatedPath) else None

@@ -27,16 +27,15 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
+from chaffinch.methods import Pefs
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
-from chaffinch.tasks.methods.inputs import Material
-from chaffinch.tasks.methods.pefs import search_by_probabilities
+from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.models.mlp import adam
 from chaffinch.tasks.selection.models.runtime import single_torch_thread
 from chaffinch.tasks.selection.pefs.network import Prepared, Training
 from chaffinch.tasks.selection.pefs.search import BATCH_SIZE, Rules, Search
-from chaffinch.tasks.settings.methods import Pefs
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 
@@ -186,7 +185,7 @@ def workers(n_processes: int) -> dict[str, Any]:
     with open_workers("local" if n_processes > 1 else "none", n_processes) as opened:
         opened.map(_nothing, None, list(range(n_processes)))  # starts them
         recipe = Recipe("linear", {}, 0)
-        material = Material(
+        material = SearchContext(
             schema=schema,
             recipe=recipe,
             tuner=Tuner(recipe, SelectionSettings(target="y")),
@@ -201,7 +200,7 @@ def workers(n_processes: int) -> dict[str, Any]:
             on_progress=lambda done, total: None,
         )
         start = time.perf_counter()
-        found = search_by_probabilities(SWEPT, material)
+        found = SWEPT.search(material)
         seconds = time.perf_counter() - start
     return {
         "what": "workers",

@@ -48,7 +48,7 @@ def test_a_seed_is_a_fold_of_the_alternatives():
 
 
 def test_what_came_of_each_alternative():
-    quality = chaffinch.Univariate([9, 8, 7, 3, 2, 1])  # of the paper's examples
+    quality = chaffinch.qualities.Univariate([9, 8, 7, 3, 2, 1])  # of the paper's examples
     sought = {"k": 2, "n_alternatives": 5, "tau": 1.0}
     found = chaffinch.find_alternatives(quality, **sought)
     proven = [*alternatives.outcomes(found, 5, is_greedy=False)]

@@ -197,15 +197,6 @@ def test_a_path_that_no_file_can_have(door, given, said, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [parquet]
 
 
-def test_a_picture_by_a_name_that_no_file_can_have(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="is too long, with 304 bytes"):
-        chaffinch.draw_scores(np.ones(4), f"{LONG}.png", shape=(2, 2))
-    below = "new/" + "x" * 300 + ".png"  # in a folder that is not there, where nobody can look
-    with pytest.raises(InputError, match="is too long, with 308 bytes and 304 in one level"):
-        chaffinch.draw_scores(np.ones(4), below, shape=(2, 2))
-
-
 @pytest.mark.parametrize(
     "command",
     [

@@ -5,14 +5,16 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch import ModelSettings, Pefs
-from chaffinch.tasks.selection.baselines.names import REFITTING, SCORES
+from chaffinch import ModelSettings
+from chaffinch.methods import Pefs
+from chaffinch.tasks.selection.baselines.names import SCORES
+from chaffinch.tasks.settings.method import declared, kinds
 from tests.made_up import good_table
 
 MASKED = ["gbmo", "flbmo", "afs_bm"]
 RANKED = list(SCORES)
 PROBABLE = ["pefs"]
-REFITTED = list(REFITTING)
+REFITTED = [kind for kind in kinds() if declared(kind).refits]
 METHODS = [*MASKED, *RANKED, *REFITTED, *PROBABLE]
 UP_TO = [
     "gbmo",

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import chaffinch
-from chaffinch import InputError, ModelSettings, Ranking
+from chaffinch import InputError, ModelSettings
+from chaffinch.methods import Ranking
 from tests.made_up import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")

@@ -111,7 +111,7 @@ def test_a_network_made_in_inference_mode_is_trained():
 @pytest.mark.parametrize(
     "options",
     [
-        {"method": chaffinch.Pefs(n_features=2, most_sweeps=1, hidden_layer_sizes=(16,))},
+        {"method": chaffinch.methods.Pefs(n_features=2, most_sweeps=1, hidden_layer_sizes=(16,))},
         {"model": chaffinch.ModelSettings(name="mlp", tuning="none"), "n_features": 2},
     ],
     ids=["pefs", "mlp"],

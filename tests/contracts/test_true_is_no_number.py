@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 import chaffinch
 from chaffinch import InputError
+from chaffinch.methods import AfsBm, Gbmo, Pefs
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.descent import DescentSettings
-from chaffinch.tasks.settings.methods import AfsBm, Gbmo, Pefs, ReselectionSettings
+from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings, SelectionSettings
 
 TABLE = pd.DataFrame({"day": np.arange(60), "x": np.arange(60) % 7, "y": np.arange(60) % 2})

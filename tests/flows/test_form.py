@@ -5,18 +5,18 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from prefect.exceptions import ParameterTypeError
 
 import chaffinch
 import chaffinch.flows
+from chaffinch.methods import Sequential
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.selection.baselines.names import SCORES
-from chaffinch.tasks.settings.methods import Sequential
-from chaffinch.tasks.settings.selection import Method, method_of
+from chaffinch.tasks.settings.method import kinds, method_of
 
 FLOWS = ("feature_selection", "comparison", "reselection", "differentiable_selection")
 
@@ -209,19 +209,19 @@ def test_the_method_is_a_toggle_of_forms(schema):
     forms = [choice["$ref"].removeprefix("#/definitions/") for choice in method["anyOf"]]
     assert [schema["definitions"][form]["title"] for form in forms] == [
         "FLBMO",
-        "GBMO",
-        "AFS-BM",
+        "Sequential",
         "Ranking",
-        "DFS",
         "RFE",
         "Robust elimination",
+        "GBMO",
         "RFECV",
-        "Sequential",
+        "DFS",
         "Particle swarm",
+        "AFS-BM",
         "PEFS",
     ]
-    kinds = schema["definitions"]["Sequential"]["properties"]["kind"]
-    assert kinds["enum"] == ["sequential_forward", "sequential_backward"]
+    directions = schema["definitions"]["Sequential"]["properties"]["kind"]
+    assert directions["enum"] == ["sequential_forward", "sequential_backward"]
     kind = schema["definitions"]["Ranking"]["properties"]["kind"]
     assert [*kind["enum"], "dfs"] == list(SCORES)
     described = (
@@ -241,7 +241,10 @@ def shown_by_the_ui(schema: dict[str, Any], choices: list[Any], value: dict[str,
     return shown["title"], defaults | value
 
 
-@pytest.mark.parametrize("method", get_args(Method), ids=lambda method: method.__name__)
+METHODS = list(dict.fromkeys(type(method_of(kind)) for kind in kinds()))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
 def test_a_method_that_is_served_comes_back_from_the_form_as_it_was(schema, method):
     served = method()
     choices = schema["definitions"]["SelectionSettings"]["properties"]["method"]["anyOf"]

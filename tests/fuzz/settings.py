@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from chaffinch import AlternativeSettings, ColumnSettings, HistorySettings, ModelSettings
 from chaffinch.tasks.api.select import selected
-from chaffinch.tasks.settings.selection import METHODS, SelectionSettings, method_of
+from chaffinch.tasks.settings.method import kinds, method_of
+from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.fuzz import ground
 from tests.fuzz.tables import select_checked
 from tests.fuzz.values import JSON_VALUES, NAMES, Case, Draws, often, pick, shown, some
@@ -137,7 +138,7 @@ def _columns(draws: Draws) -> dict[str, Any]:
 
 def draw(draws: Draws, place: Path) -> Case:
     """Draw settings, which are checked and, where they are quick, used."""
-    kind = pick(draws, [*METHODS])
+    kind = pick(draws, kinds())
     method = {"kind": kind} | _drawn(draws, type(method_of(kind)))
     values: dict[str, Any] = {"target": "churned", "method": method, "model": _model(draws)}
     shares = [[50, 20, 20, 10], [97, 1, 1, 1], [25, 25, 25, 26]]

@@ -540,7 +540,7 @@ def find_alternatives(
     Examples
     --------
     >>> import chaffinch
-    >>> quality = chaffinch.Univariate([9, 8, 7, 3, 2, 1])
+    >>> quality = chaffinch.qualities.Univariate([9, 8, 7, 3, 2, 1])
     >>> found = chaffinch.find_alternatives(quality, k=3, n_alternatives=2, tau=0.5)
     >>> [one.features for one in found], found.total, found.status
     ([(0, 1, 2), (0, 3, 4), (1, 3, 5)], 50.0, 'optimal')
@@ -601,7 +601,8 @@ def alternatives_one_by_one(
     Examples
     --------
     >>> import chaffinch
-    >>> quality = chaffinch.Univariate([9, 8, 7, 3], names=["age", "income", "city", "size"])
+    >>> names = ["age", "income", "city", "size"]
+    >>> quality = chaffinch.qualities.Univariate([9, 8, 7, 3], names=names)
     >>> for one in chaffinch.alternatives_one_by_one(quality, k=2, tau=1.0):
     ...     one.status, one.features
     ('optimal', ('age', 'income'))

@@ -73,33 +73,3 @@ def fewest_rows(n_classes: int) -> int:
 
 
 SequentialName = Literal["sequential_forward", "sequential_backward"]
-
-# Description of each, shown after its name.
-REFITTING: dict[str, str] = {
-    "rfe": "recursive feature elimination: the model is refitted on the training rows, a share of "
-    "the features with the least importance leaves, and so on",
-    "rfecv": "recursive feature elimination that keeps the number of features for which "
-    "cross-validation inside the training rows has the lowest loss",
-    "sequential_forward": "the feature whose refit has the lowest loss on the mask-validation rows "
-    "is added, and so on",
-    "sequential_backward": "the feature without which the refit has the lowest loss on the "
-    "mask-validation rows is removed, and so on",
-    "robust_elimination": "backward elimination by models that have seen masked rows, one for each "
-    "fold and trained again when three quarters of the features have left; of features whose "
-    "losses on the rows held out are within one standard error the least used one leaves",
-    "particle_swarm": "a swarm of masks moves towards those whose refits have the lowest loss on "
-    "the mask-validation rows",
-}
-
-# Rankings scored by the place in an order of leaving, and the description of that score.
-BY_PLACE = ("rfe", "rfecv", "robust_elimination")
-PLACE = "the place in the order of leaving; what outlasts all others has the highest"
-
-# Those that mask features of their models as well.
-MASKING = ("robust_elimination",)
-
-# Those that always find the number of features without the model-validation rows.
-SIZED = ("rfecv", "particle_swarm")
-
-# Those that need a fitted model with importances.
-BY_IMPORTANCE = ("rfe", "rfecv")

@@ -97,15 +97,15 @@ def training_rows(table: pd.DataFrame, seed: int) -> tuple[Floats, np.ndarray]:
 def model_gain(X: Floats, y: np.ndarray, seed: int) -> Any:
     """Return the importances of a decision tree that splits by information gain."""
     tree = DecisionTreeClassifier(criterion="entropy", random_state=seed).fit(X, y)
-    return chaffinch.Univariate(tree.feature_importances_)
+    return chaffinch.qualities.Univariate(tree.feature_importances_)
 
 
 def qualities(X: Floats, y: np.ndarray, seed: int) -> dict[str, Any]:
     """Return the four qualities that a solver can optimise, by the paper's names."""
     pairs = chaffinch.qualities.mrmr(X, y, task="classification", seed=seed)
     return {
-        "FCBF": chaffinch.FCBF(pairs.relevance, pairs.redundancy),
-        "MI": chaffinch.Univariate(pairs.relevance),
+        "FCBF": chaffinch.qualities.FCBF(pairs.relevance, pairs.redundancy),
+        "MI": chaffinch.qualities.Univariate(pairs.relevance),
         "Model Gain": model_gain(X, y, seed),
         "mRMR": pairs,
     }

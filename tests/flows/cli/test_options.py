@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from chaffinch import Gbmo, InputError
+from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.flows.cli.options import (
     COMPARISON,
@@ -18,9 +18,11 @@ from chaffinch.flows.cli.options import (
     settings_options,
     values_of,
 )
+from chaffinch.methods import Gbmo
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings.descent import ShuffleSettings
-from chaffinch.tasks.settings.selection import METHODS, SelectionSettings, method_of
+from chaffinch.tasks.settings.method import kinds, method_of
+from chaffinch.tasks.settings.selection import SelectionSettings
 
 
 @click.command()
@@ -117,7 +119,7 @@ def settings_by(*typed, method="gbmo"):
     return method_of({"kind": method, **values_of(type(method_of(method)), typed)})
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", kinds())
 def test_every_setting_of_every_method_is_given_by_its_name(kind: str) -> None:
     method = method_of(kind)
     for name, value in method.model_dump(exclude={"kind", "start"}).items():
@@ -156,7 +158,7 @@ def test_settings_of_a_method_that_cannot_be_are_one_line(typed, message) -> Non
         settings_by(*typed)
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", kinds())
 def test_methods_lists_the_settings_of_each(kind: str) -> None:
     listed = CliRunner().invoke(cli, ["methods", "--json"])
     assert kind in json.loads(listed.stdout)

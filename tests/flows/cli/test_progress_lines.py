@@ -35,7 +35,16 @@ def test_a_long_step_says_now_and_then_where_it_is(night):
         night.progress("optimise_mask", done, 500)
     night.seconds = 30.2
     night.progress.tell()
-    assert night.lines == ["5/9 optimise mask", "5/9 optimise mask: 120 of 500 after 30 s"]
+    now = "5/9 optimise mask: 120 of 500 after 30 s, about 2 min left"
+    assert night.lines == ["5/9 optimise mask", now]
+
+
+def test_the_time_left_counts_only_what_was_done_since_the_step_began(night):
+    night.progress("train_base_model", 40, 60)
+    night.progress("train_base_model", 50, 60)
+    night.seconds = 30
+    night.progress.tell()
+    assert night.lines[1:] == ["4/9 train base model: 50 of 60 after 30 s, about 30 s left"]
 
 
 def test_the_longer_a_step_takes_the_more_seldom_it_says_where_it_is(night):

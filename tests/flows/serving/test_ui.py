@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 import chaffinch
-from chaffinch.tasks.settings.selection import Method
+from chaffinch.tasks.settings.method import Method
 from tests import browser
 from tests.flows.cli.programs import AUTH, CHAFFINCH, eventually, free_port, started
 from tests.flows.conftest import Server

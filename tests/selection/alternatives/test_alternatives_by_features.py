@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from chaffinch import FCBF, Constraints, Univariate, find_alternatives
+from chaffinch import Constraints, find_alternatives
+from chaffinch.qualities import FCBF, Univariate
 from chaffinch.tasks.selection.alternatives.branch_and_bound.problem import Limits
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.result import Designs

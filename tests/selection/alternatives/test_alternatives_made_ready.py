@@ -26,7 +26,7 @@ asked = {"search": search, "aggregate": aggregate or None}
 has_rules = kind in ("Univariate", "FCBF") and search == "simultaneous"
 random = np.random.default_rng(0)
 values, pairs = random.uniform(size=20), random.uniform(size=(20, 20)) / 4
-quality = chaffinch.Univariate(values)
+quality = chaffinch.qualities.Univariate(values)
 if kind != "Univariate":
     quality = getattr(chaffinch, kind)(values, pairs)
 make_ready(quality, find_alternatives, has_rules=has_rules, **asked)

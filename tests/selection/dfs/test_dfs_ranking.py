@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch import Dfs, InputError, ModelSettings
+from chaffinch import InputError, ModelSettings
+from chaffinch.methods import Dfs
 from chaffinch.tasks.selection.baselines.columns import one_table
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.dfs.search import dfs
@@ -85,7 +86,7 @@ def test_its_settings_come_by_every_way_to_ask() -> None:
     kept = select(Dfs(steps=12), min_score=1.0)
     assert len(kept.features) == sum(score >= 1 for score in kept.scores.values())
     with pytest.raises(InputError, match="kind"):
-        chaffinch.Ranking(kind="dfs")
+        chaffinch.methods.Ranking(kind="dfs")
 
 
 def test_it_is_compared_and_reported(tmp_path) -> None:

@@ -451,7 +451,7 @@ def test_a_network_that_does_not_fit_into_the_memory_is_refused_before_any_work(
     for ask in (
         lambda: found(hidden_layer_sizes=layers),
         lambda: chaffinch.select(
-            X.assign(y=y), "y", method=chaffinch.Pefs(hidden_layer_sizes=layers)
+            X.assign(y=y), "y", method=chaffinch.methods.Pefs(hidden_layer_sizes=layers)
         ),
     ):
         with pytest.raises(InputError, match=r"may take .*, the memory that is free, but hidden"):

@@ -23,19 +23,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import chaffinch
-from chaffinch import (
-    AfsBm,
-    Flbmo,
-    Gbmo,
-    InputError,
-    ModelSettings,
-    Ranking,
-    Rfecv,
-    RobustElimination,
-)
+from chaffinch import InputError, ModelSettings
+from chaffinch.methods import AfsBm, Flbmo, Gbmo, Ranking, Rfecv, RobustElimination
 from chaffinch.tasks.api.select import method_settings
 from chaffinch.tasks.data.split_requirements import PARTS
-from chaffinch.tasks.settings.selection import method_of
+from chaffinch.tasks.settings.method import method_of
 from tests.made_up import good_table
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 30})

@@ -10,15 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from chaffinch.methods import Pefs
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing import cells
 from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
 from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.methods import pefs
 from chaffinch.tasks.methods.fitting import Recipe
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.methods import Pefs
 from chaffinch.tasks.settings.selection import ModelSettings
 from tests.tasks.comparing.made_up_comparison import compared_in_memory
 
@@ -171,7 +172,8 @@ def work(monkeypatch) -> SimpleNamespace:
         made.by_search[asked] = made.by_search.get(asked, 0) + 1
         sweep(search)
 
-    monkeypatch.setattr(cells, "time", clock)
+    for module in (cells, pefs):
+        monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(Recipe, "fit", fitted)
     monkeypatch.setattr(Search, "sweep", swept)
     return made

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 import chaffinch
-from chaffinch import AfsBm, ModelSettings
+from chaffinch import ModelSettings
+from chaffinch.methods import AfsBm
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 DAYS = pd.DataFrame({"day": [3, 1, 2, 4], "y": [4.0, 1.0, 2.0, 8.0]})

@@ -13,7 +13,8 @@ from chaffinch.tasks.data.outer_folds import OuterFolds, RowsToDeal
 from chaffinch.tasks.data.split_requirements import NOT_FINER
 from chaffinch.tasks.data.splits import fold_indices, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings, method_of
+from chaffinch.tasks.settings.method import method_of
+from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
 WITHIN = "are needed there (5 to train on, for the folds within, and 1 in each other part)"
 IN_TIME = WITHIN.replace("5 to", "6 to")

@@ -7,6 +7,7 @@ import logging
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
@@ -14,12 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import chaffinch
-from chaffinch import AfsBm, InputError, ModelSettings, SelectionSettings
-from chaffinch.storage.runs.store import Store
-from chaffinch.tasks.methods.afs_bm import search_by_alternation
+from chaffinch import InputError, ModelSettings, SelectionSettings
+from chaffinch.methods import AfsBm
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
-from chaffinch.tasks.methods.inputs import Material
-from chaffinch.tasks.methods.path_files import path_of, write_path
+from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.reporting.tables import candidate_sizes
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import Rows, Schema
@@ -109,7 +108,7 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
     tuner = Tuner(Recipe(name, {"n_estimators": 5, "min_child_samples": 5}, 0), settings)
     train, held_out = rows.take(slice(100)), rows.take(slice(100, None))
     recipe = tuner.recipe_for(train, schema, folds) if tuning != "none" else tuner.recipe
-    material = Material(
+    material = SearchContext(
         schema=schema,
         recipe=recipe,
         tuner=tuner,
@@ -123,7 +122,7 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
         workers=workers or InProcess(),
         on_progress=lambda done, total: None,
     )
-    return material, search_by_alternation(method, material)
+    return material, method.search(material)
 
 
 @pytest.mark.xdist_group("dask")
@@ -212,10 +211,12 @@ def test_a_run_is_read_back_and_goes_on_from_what_was_found(kept) -> None:
 
 
 def test_what_is_written_of_a_search_is_read_back_whole(tmp_path) -> None:
-    material, found = made_of(AfsBm(slacks=(0.02, 0.1)))
-    with Store.open(tmp_path).run("made_up").stage("optimise_mask", "key") as writer:
-        write_path(writer, material.schema, found, 1.5)
-    assert repr(path_of(writer.record, material.schema)) == repr(found)
+    method = AfsBm(slacks=(0.02, 0.1))
+    material, found = made_of(method)
+    recorded = method.record(found, material.schema)
+    pq.write_table(recorded.to_table(), tmp_path / "found.parquet")
+    back = method.read(pq.read_table(tmp_path / "found.parquet"), {}, material.schema)
+    assert repr(back) == repr(found)
     assert len({losses for walk in found.walks for losses in walk.rounds[0].losses}) > 2
 
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 
 import chaffinch
-from chaffinch import Pefs
+from chaffinch.methods import Pefs
 from chaffinch.storage.runs import stages as module
 from chaffinch.storage.runs.stages import Checkpoints
-from chaffinch.tasks.methods.pefs import search_by_probabilities
 from chaffinch.tasks.selection.pefs.search import Search
 from tests.made_up import good_table
 from tests.tasks.methods.test_probabilistic import material_of
@@ -30,7 +29,7 @@ def hasty(monkeypatch) -> None:
 @pytest.fixture(scope="module")
 def clean():
     """What searches find that nothing disturbs."""
-    return search_by_probabilities(SHORT, material_of())
+    return SHORT.search(material_of())
 
 
 def left_behind(checkpoints: Checkpoints, monkeypatch, method=SHORT) -> None:
@@ -45,7 +44,7 @@ def left_behind(checkpoints: Checkpoints, monkeypatch, method=SHORT) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Search, "sweep", stopping)
         with pytest.raises(KeyboardInterrupt):
-            search_by_probabilities(method, replace(material_of(), checkpoints=checkpoints))
+            method.search(replace(material_of(), checkpoints=checkpoints))
 
 
 def read_back(checkpoints: Checkpoints, monkeypatch, method=SHORT):
@@ -59,7 +58,7 @@ def read_back(checkpoints: Checkpoints, monkeypatch, method=SHORT):
             checkpoints=checkpoints,
             on_progress=lambda done, total: seen.append((done, total)),
         )
-        found = search_by_probabilities(method, material)
+        found = method.search(material)
     assert seen[-1] == (len(found.searches), len(found.searches))
     return found, len(made)
 
@@ -109,7 +108,7 @@ def test_one_that_is_damaged_is_warned_of_and_its_search_begins_anew(
 ) -> None:
     checkpoints, clean = (
         Checkpoints(tmp_path / "key"),
-        search_by_probabilities(SHORT, material_of()),
+        SHORT.search(material_of()),
     )
     left_behind(checkpoints, monkeypatch)
     path = tmp_path / "key" / f"search-{number}.safetensors"
@@ -144,7 +143,7 @@ def test_a_disk_that_is_full_stops_no_search(hasty, tmp_path, monkeypatch, caplo
     (tmp_path / "key" / "search-1.safetensors" / "in the way").mkdir(parents=True)
     one = SHORT.model_copy(update={"penalties": (0.1,)})
     found, _ = read_back(Checkpoints(tmp_path / "key"), monkeypatch, one)
-    same_searches(found, search_by_probabilities(one, material_of()))
+    same_searches(found, one.search(material_of()))
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert sum("the work goes on without this checkpoint" in one for one in said) == 2
 

@@ -1,20 +1,19 @@
 """PEFS in a run: the rows it looks at, who computes, what it leaves, and how it is shown."""
 
+import json
 import logging
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import chaffinch
-from chaffinch import InputError, ModelSettings, Pefs, SelectionSettings
-from chaffinch.storage.runs.store import Store
-from chaffinch.tasks.methods.candidates import candidates
+from chaffinch import InputError, ModelSettings, SelectionSettings
+from chaffinch.methods import Pefs
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
-from chaffinch.tasks.methods.inputs import Material
-from chaffinch.tasks.methods.path_files import path_of, write_path
-from chaffinch.tasks.methods.pefs import search_by_probabilities
+from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.workers.dask_cluster import open_workers
@@ -56,7 +55,7 @@ def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
     schema = Schema(tuple("abcdefgh"[:d]), (0,) * d)
     train, held_out = rows.take(slice(200)), rows.take(slice(200, None))
     recipe = Recipe("linear", {}, 0)
-    return Material(
+    return SearchContext(
         schema=schema,
         recipe=recipe,
         tuner=Tuner(recipe, chaffinch.SelectionSettings(target="y")),
@@ -78,9 +77,9 @@ def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
 @pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
 def test_workers_change_no_bit() -> None:
-    here = search_by_probabilities(QUICK, material_of())
+    here = QUICK.search(material_of())
     with open_workers("local", 2) as workers:
-        there = search_by_probabilities(QUICK, material_of(workers))
+        there = QUICK.search(material_of(workers))
     assert [one.held_out_loss for one in here.searches] == [
         one.held_out_loss for one in there.searches
     ]
@@ -90,49 +89,49 @@ def test_workers_change_no_bit() -> None:
 
 
 def test_each_penalty_has_as_many_searches_as_seeds_and_each_seed_its_own() -> None:
-    found = search_by_probabilities(QUICK, material_of())
+    found = QUICK.search(material_of())
     assert [(one.asked, one.seed) for one in found.searches] == [
         (0.05, 0), (0.05, 1), (0.2, 0), (0.2, 1),
     ]  # fmt: skip
     first, second = (one.probabilities for one in found.searches[:2])
     assert (first != second).any()
     assert found.probabilities(0.05) == pytest.approx((first + second) / 2)
-    alone = search_by_probabilities(QUICK.model_copy(update={"seeds": 1}), material_of())
+    alone = QUICK.model_copy(update={"seeds": 1}).search(material_of())
     assert (alone.searches[0].probabilities == first).all()
 
 
 def test_the_network_of_each_search_is_measured_on_the_mask_validation_rows() -> None:
     material = material_of()
-    found = search_by_probabilities(QUICK, material)
+    found = QUICK.search(material)
     constant = np.var(material.rows("mask_validation").y)
     assert all(0 < one.held_out_loss < constant / 2 for one in found.searches)
 
 
 def test_there_is_nothing_to_search_where_all_or_only_those_to_keep_are_asked_for() -> None:
     sized = SIZED.model_copy(update={"n_features": (6, 2)})
-    found = search_by_probabilities(sized, material_of(keep=(1, 4)))
+    found = sized.search(material_of(keep=(1, 4)))
     assert [one.sweeps[-1].iteration for one in found.searches] == [0, 0]
     assert [found.mask(size).tolist() for size in (6, 2)] == [
         [True] * 6, [False, True, False, False, True, False],
     ]  # fmt: skip
-    alone = search_by_probabilities(QUICK, material_of(d=1))
+    alone = QUICK.search(material_of(d=1))
     assert alone.mask(0.05).tolist() == [True]
 
 
 def test_features_that_are_all_the_same_in_every_row_are_refused() -> None:
     with pytest.raises(InputError, match="no use in any of the 6 features: each is the same in"):
-        search_by_probabilities(QUICK, material_of(same=range(6)))
+        QUICK.search(material_of(same=range(6)))
 
 
 def test_a_batch_of_more_rows_than_there_are_is_refused() -> None:
     method = QUICK.model_copy(update={"batch_size": 201})
-    with pytest.raises(InputError, match="batch_size must be at most 200, the number of training"):
-        search_by_probabilities(method, material_of())
+    with pytest.raises(ValueError, match="batch_size must be at most 200, the number of training"):
+        method.search(material_of())
 
 
 def test_it_says_what_it_took_for_missing_values_and_where_each_search_ended(caplog) -> None:
     with caplog.at_level(logging.INFO, logger="chaffinch"):
-        search_by_probabilities(SIZED, material_of(missing=True))
+        SIZED.search(material_of(missing=True))
     first, *rest = caplog.messages
     assert first == "pefs takes the baseline for the missing values of 1 features"
     assert [said.split(":")[0] for said in rest] == [
@@ -146,7 +145,7 @@ def test_it_tells_where_a_search_ended_as_soon_as_it_has(caplog) -> None:
         material_of(), on_progress=lambda done, total: said_by_then.append(len(caplog.messages))
     )
     with caplog.at_level(logging.INFO, logger="chaffinch"):
-        search_by_probabilities(SWIFT, material)
+        SWIFT.search(material)
     assert said_by_then == [1, 2]
 
 
@@ -154,12 +153,12 @@ def test_it_tells_where_a_search_ended_as_soon_as_it_has(caplog) -> None:
 
 
 def test_masks_stand_for_choice_by_penalty_or_by_size() -> None:
-    found = search_by_probabilities(QUICK, material_of())
-    standing = candidates(found, QUICK)
+    found = QUICK.search(material_of())
+    standing = QUICK.candidates(found)
     assert sorted(penalty for one in standing for penalty in one.settings) == [0.05, 0.2]
     assert all(one.mask[[0, 5]].all() for one in standing)
-    sized = search_by_probabilities(SIZED, material_of())
-    assert [(int(one.mask.sum()), one.settings) for one in candidates(sized, SIZED)] == [
+    sized = SIZED.search(material_of())
+    assert [(int(one.mask.sum()), one.settings) for one in SIZED.candidates(sized)] == [
         (2, [2]), (3, [0.5]),
     ]  # fmt: skip
 
@@ -167,10 +166,11 @@ def test_masks_stand_for_choice_by_penalty_or_by_size() -> None:
 @pytest.mark.parametrize("method", [QUICK, SIZED])
 def test_what_is_written_of_a_search_is_read_back_whole(method, tmp_path) -> None:
     material = material_of()
-    found = search_by_probabilities(method, material)
-    with Store.open(tmp_path).run("made_up").stage("optimise_mask", "key") as writer:
-        write_path(writer, material.schema, found, 1.5)
-    back = path_of(writer.record, material.schema)
+    found = method.search(material)
+    recorded = method.record(found, material.schema)
+    pq.write_table(recorded.to_table(), tmp_path / "found.parquet")
+    facts = json.loads(json.dumps(recorded.facts))
+    back = method.read(pq.read_table(tmp_path / "found.parquet"), facts, material.schema)
     for one, other in zip(found.searches, back.searches, strict=True):
         assert (one.asked, one.seed, one.held_out_loss) == (
             other.asked, other.seed, other.held_out_loss,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch import Pefs
+from chaffinch.methods import Pefs
 from tests.tasks.reporting.made_up_report import Page
 
 SMALL = {"hidden_layer_sizes": (8,), "most_sweeps": 1}

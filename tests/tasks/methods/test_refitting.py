@@ -14,15 +14,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import chaffinch
-from chaffinch import InputError, ModelSettings, ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
+from chaffinch import InputError, ModelSettings
+from chaffinch.methods import ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
-from chaffinch.tasks.methods.inputs import Material
-from chaffinch.tasks.methods.wrappers import search_by_refits
+from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection import models
-from chaffinch.tasks.selection.baselines.names import REFITTING
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.settings.selection import SelectionSettings, method_of
+from chaffinch.tasks.settings.method import declared, kinds, method_of
+from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.interface import InProcess
 from tests.made_up import good_table
@@ -34,6 +34,8 @@ LINEAR = ModelSettings(name="linear", tuning="none")
 EXACTLY, AT_MOST = ["rfe", "sequential_forward", "sequential_backward"], ["rfecv", "particle_swarm"]
 SWARM = ParticleSwarm(individuals=4, generations=4)
 
+REFITTED = [kind for kind in kinds() if declared(kind).refits]
+
 
 def select(data=None, target="churned", *, model=LINEAR, **options):
     data = good_table() if data is None else data
@@ -44,7 +46,7 @@ def select(data=None, target="churned", *, model=LINEAR, **options):
 def results(tmp_path_factory):
     """A store, and the result of each method in it."""
     store = tmp_path_factory.mktemp("store")
-    return store, {name: select(method=name, store=store) for name in REFITTING}
+    return store, {name: select(method=name, store=store) for name in REFITTED}
 
 
 # The rows they look at
@@ -140,7 +142,7 @@ def test_workers_change_no_bit() -> None:
     ]
 
     def found(method, workers):
-        material = Material(
+        material = SearchContext(
             schema=schema,
             recipe=recipe,
             tuner=Tuner(recipe, SelectionSettings(target="y")),
@@ -154,10 +156,10 @@ def test_workers_change_no_bit() -> None:
             workers=workers,
             on_progress=lambda done, total: None,
         )
-        return search_by_refits(method_of(method), material)
+        return method_of(method).search(material)
 
     with open_workers("local", 2) as workers:
-        for name in sorted(set(REFITTING) - {"robust_elimination"}):  # see test_robust_search.py
+        for name in sorted(set(REFITTED) - {"robust_elimination"}):  # see test_robust_search.py
             method = SWARM if name == "particle_swarm" else name
             here, there = found(method, InProcess()), found(method, workers)
             assert repr(there) == repr(here), name
@@ -233,7 +235,7 @@ def test_what_leaves_feature_by_feature_has_a_step_each(results) -> None:
     assert sorted(backward.steps) == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("name", list(REFITTING))
+@pytest.mark.parametrize("name", list(REFITTED))
 def test_a_run_is_read_back_and_goes_on_from_what_was_found(name, results) -> None:
     store, of = results
     back = chaffinch.load_run(of[name].run, store=store)
@@ -284,7 +286,7 @@ def test_a_larger_step_takes_fewer_fits_and_the_log_says_how_many(caplog) -> Non
     assert fits(SWARM) == "particle_swarm fits model linear at most 16 times"
 
 
-@pytest.mark.parametrize("name", list(REFITTING))
+@pytest.mark.parametrize("name", list(REFITTED))
 def test_weights_weigh_and_progress_is_told_to_the_end(name, results) -> None:
     told = []
     table = good_table().assign(w=np.where(good_table()["colour"] == "red", 1e-6, 1.0))
@@ -306,7 +308,7 @@ def useless():
     )
 
 
-@pytest.mark.parametrize("name", list(REFITTING))
+@pytest.mark.parametrize("name", list(REFITTED))
 def test_a_model_that_uses_no_feature_is_refused_rather_than_followed(name) -> None:
     lightgbm = ModelSettings(tuning="none", folds=2, parameters={"n_estimators": 2})
     with pytest.raises(InputError, match=r"(of|in) any of the 4 features: "):
@@ -346,7 +348,7 @@ def test_the_report_shows_what_was_measured_and_nothing_else(
     assert page.open == []
     assert page.headings[1] == heading
     assert len(page.of("svg")) == n_charts
-    assert REFITTING[name] in page.text
+    assert declared(name).refits in page.text
     rows = page.tables["Losses of the two final models (log loss)"]
     assert [row[-1] for row in rows[1:4]] == [train, mask_validation, model_validation]
     assert not {"Mask", "Baseline is", "Loss once masked", "Slack"} & set(page.texts)

@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import chaffinch
-from chaffinch import InputError, ModelSettings, RobustElimination
+from chaffinch import InputError, ModelSettings
+from chaffinch.methods import RobustElimination
 from chaffinch.tasks.data.splits import fold_indices
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.made_up import good_table

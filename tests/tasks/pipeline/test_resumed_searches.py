@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 from distributed import WorkerPlugin
 
-from chaffinch import Pefs
+from chaffinch.methods import Pefs
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.runs.store import Run
-from chaffinch.tasks.methods.pefs import search_by_probabilities
 from chaffinch.tasks.pipeline import run as story
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
@@ -159,9 +158,7 @@ def test_the_search_of_a_killed_worker_goes_on_with_another_worker(tmp_path) -> 
     counted, checkpoints = counted_in(tmp_path / "counted"), Checkpoints(tmp_path / "key")
     method = LONG.model_copy(update={"penalties": (0.001,)})
     with hastened_workers(counted, partial(kill_the_first, counted), "local", 2) as workers:
-        found = search_by_probabilities(
-            method, replace(material_of(workers), checkpoints=checkpoints)
-        )
+        found = method.search(replace(material_of(workers), checkpoints=checkpoints))
     assert len(list(counted.iterdir())) == 2
     assert n_sweeps(counted) == len(found.searches[0].sweeps) + 1  # one was not kept any more
-    same_searches(found, search_by_probabilities(method, material_of()))
+    same_searches(found, method.search(material_of()))

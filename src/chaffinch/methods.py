@@ -1,0 +1,30 @@
+"""The settings of each method of selection, for `chaffinch.select` and the flows.
+
+>>> import chaffinch
+>>> method = chaffinch.methods.Gbmo(slacks=(0.01,), drift_cap=0.05)
+>>> chaffinch.select("table.csv", "price", method=method)  # doctest: +SKIP
+"""
+
+from chaffinch.tasks.methods.afs_bm import AfsBm
+from chaffinch.tasks.methods.bmo import Flbmo, Gbmo
+from chaffinch.tasks.methods.dfs import Dfs
+from chaffinch.tasks.methods.particle_swarm import ParticleSwarm
+from chaffinch.tasks.methods.pefs import Pefs
+from chaffinch.tasks.methods.rankings import Ranking
+from chaffinch.tasks.methods.rfe import Rfe, Rfecv
+from chaffinch.tasks.methods.robust_elimination import RobustElimination
+from chaffinch.tasks.methods.sequential import Sequential
+
+__all__ = [
+    "AfsBm",
+    "Dfs",
+    "Flbmo",
+    "Gbmo",
+    "ParticleSwarm",
+    "Pefs",
+    "Ranking",
+    "Rfe",
+    "Rfecv",
+    "RobustElimination",
+    "Sequential",
+]

@@ -1,0 +1,78 @@
+"""Binary particle swarm: masks that move towards the best that were found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from chaffinch.tasks.methods.masks import MaskMethod
+from chaffinch.tasks.methods.protocol import Candidate, SearchContext
+from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, at_most, log_refits
+from chaffinch.tasks.selection.baselines.wrappers import FoundMasks, Swarm, particle_swarm
+from chaffinch.tasks.settings.base import Count, setting
+
+# Far beyond any use; a pull without a limit would leave the range of numbers.
+_Pull = Annotated[float, Field(ge=0, le=10)]
+_SWARM = (
+    "a swarm of masks moves towards those whose refits have the lowest loss on the "
+    "mask-validation rows"
+)
+
+
+class ParticleSwarm(MaskMethod):
+    """Binary particle swarm: masks that move towards the best that were found."""
+
+    model_config = ConfigDict(title="Particle swarm")
+    takes_sizes = False  # masks are drawn at random: one of some size says nothing of that size
+    limits_size = True
+    finds_size = True
+
+    kind: Literal["particle_swarm"] = setting(
+        "particle_swarm", 0, "Kind", f"particle_swarm: {_SWARM}."
+    )
+    n_features: Count | None = at_most(1)
+    individuals: Count = setting(10, 2, "Individuals", "Masks that are judged at a time.")
+    generations: Count = setting(
+        25, 3, "Generations", "How often they are judged; each mask costs a refit the first time."
+    )
+    inertia: _Pull = setting(
+        0.7298, 4, "Inertia", "How much of its velocity a mask keeps from one generation on."
+    )
+    cognitive: _Pull = setting(
+        1.49618, 5, "Cognitive coefficient", "How strongly a mask is drawn to its own best."
+    )
+    social: _Pull = setting(
+        1.49618, 6, "Social coefficient", "How strongly a mask is drawn to the best of all."
+    )
+
+    @property
+    def refits(self) -> str:
+        """How the method refits the model as it searches."""
+        return _SWARM
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """Refits are judged on the mask-validation rows."""
+        return PARTS_OF_REFITS
+
+    def search(self, context: SearchContext) -> FoundMasks:
+        """Move a swarm of masks towards the best that were found."""
+        log_refits(self.kind, context, self.individuals * self.generations, at_most="at most ")
+        losses = RefitLosses(context)
+        path = particle_swarm(
+            losses,
+            len(context.schema.features),
+            Swarm(**self.model_dump(exclude={"kind", "n_features"})),
+            context.seed,
+            keep=context.keep,
+            at_most=self.n_features,
+            on_generation=context.on_progress,
+        )
+        losses.check_that_features_matter()
+        return path
+
+    def candidates(self, found: FoundMasks) -> list[Candidate]:
+        """Return the best mask of all."""
+        return [Candidate(found.masks[-1], [])]

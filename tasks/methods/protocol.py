@@ -1,0 +1,236 @@
+"""What a method of selection implements, and what its search is given.
+
+A method is one module with a pydantic class: its settings, what it declares (see `Method`), its
+search, and how what it found is kept in a file. `rankings.py` is a short example.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+import pyarrow as pa
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.runs.stages import Checkpoints
+from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.workers.interface import OnDone, Workers
+
+Seen = Literal["train", "mask_validation"]
+
+
+@dataclass(frozen=True)
+class SearchContext:
+    """Inputs to a search. Test rows are never included.
+
+    Attributes
+    ----------
+    schema : Schema
+        What the d columns mean.
+    recipe : Recipe
+        How to fit the model, with the hyper-parameters that tuning chose.
+    tuner : Tuner
+        Chooses hyper-parameters for other columns, as they were chosen for all.
+    model : FittedModel
+        The base model, fitted by the recipe on the training part with every feature.
+    baseline : ndarray of float64, shape (d,)
+        What a masked feature is set to.
+    loss : Loss
+        How predictions are judged.
+    keep : tuple of int
+        Features that never leave.
+    seed : int
+        The only source of randomness.
+    rows : callable
+        Loads the rows of one or more parts, so that a search holds no more than it needs.
+    folds : callable
+        Parts the rows of the same parts for cross-validation.
+    workers : Workers
+        Who computes; never changes a result.
+    on_progress : callable
+        Called with the number of items done and the number in all.
+    warnings : tuple of str
+        What is odd about the table, for whoever has to say that nothing can be found in it.
+    units : callable, optional
+        Says which mask-validation rows belong together; without it, each stands for itself.
+    checkpoints : Checkpoints, optional
+        Where a search that takes long keeps what it has got so far; without it, nowhere.
+    """
+
+    schema: Schema
+    recipe: Recipe
+    tuner: Tuner
+    model: FittedModel
+    baseline: Floats
+    loss: Loss
+    keep: tuple[int, ...]
+    seed: int
+    rows: Callable[[*tuple[Seen, ...]], Rows]
+    folds: Callable[[*tuple[Seen, ...]], Sequence[Fold]]
+    workers: Workers
+    on_progress: OnDone
+    warnings: tuple[str, ...] = ()
+    units: Callable[[], Index] | None = None
+    checkpoints: Checkpoints | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mask that stands for choice.
+
+    Attributes
+    ----------
+    mask : ndarray of bool, shape (d,)
+    settings : sequence of float
+        Slacks (GBMO), penalties (PEFS), a lowest score or sizes asked for that led to it; empty
+        where the search itself did.
+    """
+
+    mask: Mask
+    settings: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a search found, as it is kept in a run.
+
+    Attributes
+    ----------
+    columns : mapping of str to pyarrow.Array
+        A table with a row for each step of the search.
+    features_left : list of int
+        Number of features after each step.
+    facts : mapping
+        What is no column, as JSON can hold it.
+    """
+
+    columns: Mapping[str, pa.Array]
+    features_left: Sequence[int]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_table(self) -> pa.Table:
+        """Return the table, with the number of each step."""
+        numbers = pa.array(range(1, len(self.features_left) + 1), pa.int64())
+        left = pa.array(self.features_left, pa.int64())
+        return pa.table({"step": numbers, **self.columns, "features_left": left})
+
+
+Found = TypeVar("Found")
+
+
+class SearchMethod(Method, Generic[Found]):
+    """A method of selection that can search."""
+
+    @abstractmethod
+    def search(self, context: SearchContext) -> Found:
+        """Return what the method finds.
+
+        Raises
+        ------
+        InputError, ValueError
+            If the method cannot be used with the model or the rows, or no feature is of any use.
+        """
+
+    @abstractmethod
+    def candidates(self, found: Found) -> list[Candidate]:
+        """Return the masks to choose from, the smallest first."""
+
+    @abstractmethod
+    def record(self, found: Found, schema: Schema) -> Recorded:
+        """Return what a run keeps of what was found."""
+
+    @abstractmethod
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> Found:
+        """Return what `record` recorded."""
+
+    def unmasked_loss(self, found: Found) -> float | None:
+        """Return the base model's loss with every feature, where the search measured it."""
+        return None
+
+    def reaching(self, sizes: Sequence[int]) -> SearchMethod[Found]:
+        """Return the method with settings that let its search reach some sizes as well."""
+        return self
+
+    def of_sizes(
+        self, found: Found, sizes: Sequence[int], context: SearchContext, seconds: float
+    ) -> list[tuple[int, Mask, float]]:
+        """Return each size that was found, with its mask and seconds.
+
+        Parameters
+        ----------
+        found : object
+            What `search` returned.
+        sizes : sequence of int
+            Numbers of features.
+        context : SearchContext
+            What the search was given.
+        seconds : float
+            How long the search took.
+        """
+        masks = [(size, self.mask_of_size(found, size)) for size in sizes]
+        return [(size, mask, seconds) for size, mask in masks if mask is not None]
+
+    def mask_of_size(self, found: Found, size: int) -> Mask | None:
+        """Return the mask of a size that the search found; None if it found none."""
+        return None
+
+    def report(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return what the report shows of the search: fields of `ReportContent` by name."""
+        return {}
+
+    def scores(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, float] | None:
+        """Return the score of each feature by name; None if features have none."""
+        return None
+
+
+def as_search(method: Method) -> SearchMethod[Any]:
+    """Return a method as one that can search."""
+    if not isinstance(method, SearchMethod):
+        raise TypeError(f"method {method.kind} has no search")
+    return method
+
+
+def sizes_asked_for(
+    asked_for: Sequence[int | float], n_features: int, fewest: int
+) -> dict[int, list[float]]:
+    """Return the sizes that numbers or shares of the features come to, with what led to each."""
+    sizes: dict[int, list[float]] = {}
+    for asked in asked_for:
+        size = asked if isinstance(asked, int) else round(asked * n_features)
+        sizes.setdefault(max(size, fewest), []).append(asked)
+    return sizes
+
+
+def each_mask_once(found: Sequence[tuple[Mask, list[float]]]) -> list[Candidate]:
+    """Return each mask once, the smallest first, with all settings that led to it."""
+    masks: dict[bytes, Mask] = {}
+    settings: dict[bytes, list[float]] = {}
+    for mask, led in found:
+        masks[mask.tobytes()] = mask
+        settings.setdefault(mask.tobytes(), []).extend(led)
+    return [
+        Candidate(mask, settings[key])
+        for key, mask in sorted(masks.items(), key=lambda item: int(item[1].sum()))
+    ]
+
+
+def no_use_made(context: SearchContext, loss: float) -> InputError:
+    """Return the error for a model to which every mask is the same."""
+    odd = "; ".join(context.warnings)
+    return InputError(
+        f"model {context.recipe.name} makes no use of any of the "
+        f"{len(context.schema.features)} features: whichever are masked, its "
+        f"{loss_in_words(context.loss.name)} is {loss:.4g}; "
+        + (f"heed the warnings ({odd}), or " if odd else "")
+        + "give more rows, or another model or loss"
+    )

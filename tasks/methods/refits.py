@@ -1,0 +1,142 @@
+"""Fit the model again for each mask, and what searches that do so share.
+
+Refits cost a fit where mask optimisation costs a masked loss. Those that can be done at once go to
+the workers: the candidates of a step, the masks of a generation, the folds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.methods.fitting import Recipe
+from chaffinch.tasks.methods.protocol import SearchContext
+from chaffinch.tasks.selection.core import FittedModel, Mask, Rows, Schema
+from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.selection.masked_loss.base import check_finite
+from chaffinch.tasks.settings.base import setting
+
+logger = logging.getLogger(__name__)
+
+# What parts of the rows are used for by searches that judge refits.
+PARTS_OF_REFITS = {
+    "train": "tuning, fitting",
+    "mask_validation": "the losses of the refits; then fitting",
+}
+
+
+def at_most(position: int) -> Any:
+    """Return the field of a largest number of features."""
+    return setting(
+        None,
+        position,
+        "At most this many features",
+        "The search finds the number of features itself, and none above this.",
+    )
+
+
+def within_one_standard_error(position: int) -> Any:
+    """Return the field of the one-standard-error rule."""
+    return setting(
+        False,
+        position,
+        "Within one standard error",
+        "Take the smallest size whose mean loss over the folds exceeds the lowest by no more than "
+        "its standard error. By default the size with the lowest mean loss.",
+    )
+
+
+@dataclass(frozen=True)
+class Refit:
+    """What all masks that are judged by a refit have in common.
+
+    Attributes
+    ----------
+    train, held_out : Rows
+        What the model is fitted on, and what its loss is of.
+    schema : Schema
+        What the d columns of both mean.
+    recipe : Recipe
+        How to fit it.
+    loss : Loss
+        How its predictions are judged.
+    """
+
+    train: Rows
+    held_out: Rows
+    schema: Schema
+    recipe: Recipe
+    loss: Loss
+
+    def model(self, mask: Mask) -> FittedModel:
+        """Return a model fitted on the features of a mask (d,) alone."""
+        return self.recipe.fit(self.train.select(mask), self.schema.select(mask))
+
+    def loss_of(self, model: FittedModel, mask: Mask) -> float:
+        """Return the loss of such a model."""
+        held_out = self.held_out.select(mask)
+        return self.loss(held_out.y, model.predict(held_out.X), held_out.weight)
+
+
+def refitted_loss(shared: Refit, mask: Mask) -> float:
+    """Return the loss of a model fitted on the features of a mask (d,) alone."""
+    return shared.loss_of(shared.model(mask), mask)
+
+
+def check_losses(name: str, masks: Sequence[Mask], losses: Sequence[float]) -> None:
+    """Refuse a loss that is no finite number, which would pass for the lowest; UnusableError."""
+    for mask, loss in zip(masks, losses, strict=True):
+        check_finite(name, np.array([loss]), int(mask.sum()), len(mask))
+
+
+class RefitLosses:
+    """Losses of refits on the mask-validation part, computed by the workers.
+
+    Progress is told of each refit if it is known how many there will be.
+    """
+
+    def __init__(self, context: SearchContext, n_refits: int | None = None) -> None:
+        self._material, self._n_refits = context, n_refits
+        self._refit = Refit(
+            context.rows("train"),
+            context.rows("mask_validation"),
+            context.schema,
+            context.recipe,
+            context.loss,
+        )
+        self._seen: set[float] = set()
+        self._n_done = 0
+
+    def __call__(self, masks: Sequence[Mask]) -> list[float]:
+        losses = self._material.workers.map(refitted_loss, self._refit, masks, self._tell)
+        check_losses(self._refit.loss.name, masks, losses)
+        self._seen.update(losses)
+        self._n_done += len(masks)
+        return losses
+
+    def _tell(self, done: int, _: int) -> None:
+        if self._n_refits is not None:
+            self._material.on_progress(self._n_done + done, self._n_refits)
+
+    def check_that_features_matter(self) -> None:
+        """Refuse a model to which every mask is the same: what is kept would be arbitrary."""
+        context, n_features = self._material, len(self._material.schema.features)
+        if context.keep or len(self._seen) > 1 or self._n_done == 1:
+            return
+        (loss,) = self._seen
+        raise InputError(
+            f"model {context.recipe.name} makes no use of any of the {n_features} features: "
+            f"whichever it is fitted on, its {loss_in_words(context.loss.name)} is {loss:.4g}; "
+            "give more rows, or another model or loss"
+        )
+
+
+def log_refits(kind: str, context: SearchContext, n_refits: int, at_most: str = "") -> None:
+    """Log how often the search fits the model."""
+    name = context.recipe.name
+    logger.info("%s fits model %s %s%d times", kind, name, at_most, n_refits)

@@ -1,0 +1,134 @@
+"""What searches find that remove one feature after the other: its masks, and how it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic
+
+import pyarrow as pa
+
+from chaffinch.tasks.methods.protocol import Candidate, Found, Recorded, SearchMethod
+from chaffinch.tasks.selection.baselines.ranking import RankedPath
+from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
+from chaffinch.tasks.selection.bmo import EliminationPath
+from chaffinch.tasks.selection.core import Mask, Schema, mask_of_size
+
+PLACE = "the place in the order of leaving; what outlasts all others has the highest"
+# What parts of the rows are used for by searches that score features on the training rows.
+PARTS_OF_RANKINGS = {"train": "tuning, fitting, the ranking", "mask_validation": "fitting alone"}
+
+
+class RemovalMethod(SearchMethod[Found], Generic[Found]):
+    """A method whose search ends in an order of leaving, which holds a mask of every size."""
+
+    def mask_of_size(self, found: Any, size: int) -> Mask | None:
+        """Return the mask that the order holds; None below the fewest that were left."""
+        fewest, most = found.n_features - len(found.removed), found.n_features
+        return mask_of_size(most, found.removed, size) if fewest <= size <= most else None
+
+    def scores(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, float] | None:
+        """Return the score of each feature by name; masked losses are none."""
+        scores: dict[str, float] | None = facts.get("scores")
+        return scores
+
+    def report(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return each removal, and the losses of sizes that were cross-validated."""
+        return {**report_removals(table), "sizes": facts.get("sizes")}
+
+
+def report_removals(table: pa.Table) -> dict[str, Any]:
+    """Return the step, feature, loss and features left of each removal."""
+    steps = table.to_pydict()
+    losses = steps.get("loss", [None] * table.num_rows)  # a ranking has scores instead
+    rows = zip(steps["step"], steps["feature"], losses, steps["features_left"], strict=True)
+    return {"path": list(rows)}
+
+
+def masks_on_the_way(
+    found: EliminationPath | RankedPath, sizes: Mapping[int, list[float]]
+) -> list[Candidate]:
+    """Return the mask of each size, with the settings that led to it, the smallest first."""
+    return [
+        Candidate(mask_of_size(found.n_features, found.removed, size), sizes[size])
+        for size in sorted(sizes)
+    ]
+
+
+def _removed_names(found: EliminationPath | RankedPath, schema: Schema) -> pa.Array:
+    """Return the names of what left, the first to leave first."""
+    return pa.array([schema.features[j] for j in found.removed], pa.string())
+
+
+def _features_left(found: EliminationPath | RankedPath) -> list[int]:
+    """Return the number of features after each removal."""
+    return [found.n_features - step for step in range(1, len(found.removed) + 1)]
+
+
+def step_of_each(table: pa.Table) -> dict[str, int]:
+    """Return the step at which each feature left; empty where whole masks were found."""
+    if "feature" not in table.column_names:
+        return {}
+    return dict(zip(table["feature"].to_pylist(), table["step"].to_pylist(), strict=True))
+
+
+def _removed_positions(table: pa.Table, schema: Schema) -> tuple[int, ...]:
+    """Return the positions of what left, the first to leave first."""
+    position = {name: j for j, name in enumerate(schema.features)}
+    return tuple(position[name] for name in table["feature"].to_pylist())
+
+
+def record_elimination(found: EliminationPath, schema: Schema) -> Recorded:
+    """Return what a run keeps of an elimination: each removal with its loss."""
+    losses = pa.array(found.losses, pa.float64())
+    return Recorded(
+        {"feature": _removed_names(found, schema), "loss": losses}, _features_left(found)
+    )
+
+
+def read_elimination(table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> EliminationPath:
+    """Return what `record_elimination` recorded, with the unmasked loss beside it."""
+    removed, losses = _removed_positions(table, schema), tuple(table["loss"].to_pylist())
+    return EliminationPath(len(schema.features), facts["unmasked_loss"], removed, losses)
+
+
+def record_ranking(found: RankedPath, schema: Schema) -> Recorded:
+    """Return what a run keeps of a ranking."""
+    scores = pa.array([found.scores[j] for j in found.removed], pa.float64())
+    columns = {"feature": _removed_names(found, schema), "score": scores}
+    facts = {"scores": dict(zip(schema.features, found.scores, strict=True))}
+    return Recorded(columns, _features_left(found), facts)
+
+
+def read_ranking(table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
+    """Return what `record_ranking` recorded."""
+    scores = tuple(facts["scores"][name] for name in schema.features)
+    return RankedPath(scores, _removed_positions(table, schema))
+
+
+def record_cross_validated(found: CrossValidatedPath, schema: Schema) -> Recorded:
+    """Return what a run keeps of a ranking whose sizes were cross-validated."""
+    ranking = record_ranking(found, schema)
+    sizes = [
+        {"n_features": size, "loss": loss, "standard_error": error}
+        for size, loss, error in zip(found.sizes, found.losses, found.standard_errors, strict=True)
+    ]
+    return Recorded(ranking.columns, ranking.features_left, {**ranking.facts, "sizes": sizes})
+
+
+def read_cross_validated(
+    table: pa.Table, facts: Mapping[str, Any], schema: Schema
+) -> CrossValidatedPath:
+    """Return what `record_cross_validated` recorded."""
+    ranking = read_ranking(table, facts, schema)
+    return CrossValidatedPath(
+        ranking.scores,
+        ranking.removed,
+        *(
+            tuple(size[name] for size in facts["sizes"])
+            for name in ("n_features", "loss", "standard_error")
+        ),
+    )

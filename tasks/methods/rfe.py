@@ -1,0 +1,237 @@
+"""RFE and RFECV: recursive feature elimination, at sizes asked for or by cross-validation.
+
+Guyon et al., Gene selection for cancer classification using support vector machines, 2002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.methods.fitting import Fold
+from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, sizes_asked_for
+from chaffinch.tasks.methods.refits import (
+    Refit,
+    at_most,
+    log_refits,
+    refitted_loss,
+    within_one_standard_error,
+)
+from chaffinch.tasks.methods.removals import (
+    PARTS_OF_RANKINGS,
+    PLACE,
+    RemovalMethod,
+    masks_on_the_way,
+    read_cross_validated,
+    read_ranking,
+    record_cross_validated,
+    record_ranking,
+)
+from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
+from chaffinch.tasks.selection.baselines.ranking import RankedPath
+from chaffinch.tasks.selection.baselines.wrappers import (
+    CrossValidatedPath,
+    eliminate_by_refits,
+    sizes_on_the_way,
+)
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
+from chaffinch.tasks.settings.base import SIZES, Count, Share, Sizes, setting
+
+if TYPE_CHECKING:
+    from chaffinch.tasks.settings.method import Fit
+
+_RFE = (
+    "recursive feature elimination: the model is refitted on the training rows, a share of the "
+    "features with the least importance leaves, and so on"
+)
+_RFECV = (
+    "recursive feature elimination that keeps the number of features for which cross-validation "
+    "inside the training rows has the lowest loss"
+)
+_STEP = setting(
+    0.1,
+    2,
+    "Step",
+    "Share of the features left that leaves after each refit: rounded down, and one at least.",
+)
+
+
+class Rfe(RemovalMethod[RankedPath]):
+    """Recursive feature elimination: refit, drop the least important, and again."""
+
+    model_config = ConfigDict(title="RFE")
+
+    kind: Literal["rfe"] = setting("rfe", 0, "Kind", f"rfe: {_RFE}.")
+    n_features: Sizes = SIZES
+    step: Share = _STEP
+
+    @property
+    def score(self) -> str:
+        """What the score of a feature is."""
+        return PLACE
+
+    @property
+    def refits(self) -> str:
+        """How the method refits the model as it searches."""
+        return _RFE
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """Nothing is held out."""
+        return PARTS_OF_RANKINGS
+
+    def check_model(
+        self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
+    ) -> None:
+        """Raise ValueError if the model has no importances."""
+        check_importances(name, n_classes, fit, self.kind)
+
+    def search(self, context: SearchContext) -> RankedPath:
+        """Refit and drop the least important features, again and again."""
+        train = context.rows("train")  # nothing is held out
+        refit = Refit(train, train.take(slice(0)), context.schema, context.recipe, context.loss)
+        n_features = len(context.schema.features)
+        log_refits(self.kind, context, len(_sizes_of(context, self.step)) - 1)
+        return eliminate_by_refits(
+            lambda mask: _importances(refit.model(mask), self.kind, context.keep, n_features),
+            n_features,
+            share=self.step,
+            keep=context.keep,
+            on_round=context.on_progress,
+        )
+
+    def candidates(self, found: RankedPath) -> list[Candidate]:
+        """Return the mask of each size."""
+        fewest = found.n_features - len(found.removed)
+        return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))
+
+    def record(self, found: RankedPath, schema: Schema) -> Recorded:
+        """Return each feature in the order of leaving."""
+        return record_ranking(found, schema)
+
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
+        """Return what `record` recorded."""
+        return read_ranking(table, facts, schema)
+
+
+class Rfecv(RemovalMethod[CrossValidatedPath]):
+    """Recursive feature elimination that finds the size by cross-validation."""
+
+    model_config = ConfigDict(title="RFECV")
+    limits_size = True
+    finds_size = True
+    folded_parts = ("train",)
+
+    kind: Literal["rfecv"] = setting("rfecv", 0, "Kind", f"rfecv: {_RFECV}.")
+    n_features: Count | None = at_most(1)
+    step: Share = _STEP
+    within_one_standard_error: bool = within_one_standard_error(3)
+
+    @property
+    def score(self) -> str:
+        """What the score of a feature is."""
+        return PLACE
+
+    @property
+    def refits(self) -> str:
+        """How the method refits the model as it searches."""
+        return _RFECV
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """The folds are of the training rows."""
+        return PARTS_OF_RANKINGS
+
+    def check_model(
+        self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
+    ) -> None:
+        """Raise ValueError if the model has no importances."""
+        check_importances(name, n_classes, fit, self.kind)
+
+    def search(self, context: SearchContext) -> CrossValidatedPath:
+        """Eliminate on all training rows, and in each fold to measure the loss of each size."""
+        train, folds = context.rows("train"), context.folds("train")
+        refit = Refit(train, train, context.schema, context.recipe, context.loss)
+        shared = _Eliminations(refit, folds, self.step, context.keep, self.kind)
+        sizes = _sizes_of(context, self.step)
+        log_refits(self.kind, context, len(folds) * len(sizes) + len(sizes) - 1)
+        items = [*range(len(folds)), None]  # the path itself is of all rows
+        *of_folds, (path, _) = context.workers.map(_elimination, shared, items, context.on_progress)
+        return CrossValidatedPath.from_folds(
+            path, sizes, np.array([losses for _, losses in of_folds])
+        )
+
+    def candidates(self, found: CrossValidatedPath) -> list[Candidate]:
+        """Return the one mask that cross-validation chose."""
+        size = found.best_size(
+            at_most=self.n_features, within_one_standard_error=self.within_one_standard_error
+        )
+        return masks_on_the_way(found, {size: []})
+
+    def record(self, found: CrossValidatedPath, schema: Schema) -> Recorded:
+        """Return each feature in the order of leaving, and the loss of each size."""
+        return record_cross_validated(found, schema)
+
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossValidatedPath:
+        """Return what `record` recorded."""
+        return read_cross_validated(table, facts, schema)
+
+
+@dataclass(frozen=True)
+class _Eliminations:
+    """What the eliminations of all folds have in common."""
+
+    refit: Refit
+    folds: Sequence[Fold]
+    share: float
+    keep: tuple[int, ...]
+    asked_by: str
+
+
+def _elimination(shared: _Eliminations, fold: int | None) -> tuple[RankedPath, list[float]]:
+    """Return the path of a fold, and the loss at each size on the way on what the fold holds out.
+
+    Without a fold, the path of all rows and no losses.
+    """
+    refit, losses = shared.refit, []
+    n_features = len(refit.schema.features)
+    if fold is not None:
+        fitted, held_out = shared.folds[fold]
+        rows = refit.train
+        refit = replace(refit, train=rows.take(fitted), held_out=rows.take(held_out))
+
+    def importances(mask: Mask) -> Floats:
+        model = refit.model(mask)
+        if fold is not None:
+            losses.append(refit.loss_of(model, mask))
+        return _importances(model, shared.asked_by, shared.keep, n_features)
+
+    path = eliminate_by_refits(importances, n_features, share=shared.share, keep=shared.keep)
+    if fold is not None:
+        last = path.best(n_features - len(path.removed))
+        losses.append(refitted_loss(refit, last))
+    return path, losses
+
+
+def _importances(
+    model: FittedModel, asked_by: str, keep: tuple[int, ...], n_features: int
+) -> Floats:
+    """Return the importances of a model's features; refuse one that makes no use of any."""
+    scores = select_from_model(model, asked_by)
+    if len(scores) == n_features and not keep and not scores.any():
+        raise InputError(
+            f"{asked_by} finds no use in any of the {n_features} features: each has the importance "
+            "0; give more rows, or another method or model"
+        )
+    return scores
+
+
+def _sizes_of(context: SearchContext, share: float) -> list[int]:
+    fewest = max(1, len(context.keep))
+    return sizes_on_the_way(len(context.schema.features), fewest, share)

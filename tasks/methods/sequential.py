@@ -1,0 +1,134 @@
+"""Sequential selection: add or remove one feature at a time, each by a refit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from chaffinch.tasks.methods.masks import read_masks, record_masks, report_masks
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    Recorded,
+    SearchContext,
+    SearchMethod,
+    sizes_asked_for,
+)
+from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, log_refits
+from chaffinch.tasks.methods.removals import (
+    read_elimination,
+    record_elimination,
+    report_removals,
+)
+from chaffinch.tasks.selection.baselines.names import SequentialName
+from chaffinch.tasks.selection.baselines.wrappers import (
+    FoundMasks,
+    n_refits_backward,
+    n_refits_forward,
+    sequential_backward,
+    sequential_forward,
+)
+from chaffinch.tasks.selection.bmo import EliminationPath
+from chaffinch.tasks.selection.core import Mask, Schema
+from chaffinch.tasks.settings.base import SIZES, Sizes, setting
+
+_KINDS: dict[SequentialName, str] = {
+    "sequential_forward": "the feature whose refit has the lowest loss on the mask-validation rows "
+    "is added, and so on",
+    "sequential_backward": "the feature without which the refit has the lowest loss on the "
+    "mask-validation rows is removed, and so on",
+}
+
+
+class Sequential(SearchMethod[FoundMasks | EliminationPath]):
+    """Sequential selection: add or remove one feature at a time, each by a refit."""
+
+    model_config = ConfigDict(title="Sequential")
+
+    kind: SequentialName = setting(
+        "sequential_forward",
+        0,
+        "Kind",
+        "; ".join(f"{kind}: {words}" for kind, words in _KINDS.items()) + ".",
+    )
+    n_features: Sizes = SIZES
+
+    @property
+    def summary(self) -> str:
+        """What the method does, as one sentence."""
+        return f"{_KINDS[self.kind].capitalize()}."
+
+    @property
+    def refits(self) -> str:
+        """How the method refits the model as it searches."""
+        return _KINDS[self.kind]
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """Refits are judged on the mask-validation rows."""
+        return PARTS_OF_REFITS
+
+    def search(self, context: SearchContext) -> FoundMasks | EliminationPath:
+        """Add or remove one feature at a time."""
+        keep, n_features = context.keep, len(context.schema.features)
+        sizes = sizes_asked_for(self.n_features, n_features, max(1, len(keep)))
+        forward = self.kind == "sequential_forward"
+        limit = max(sizes) if forward else min(sizes)
+        count = n_refits_forward if forward else n_refits_backward
+        n_refits = count(n_features, limit, len(keep))
+        log_refits(self.kind, context, n_refits)
+        losses = RefitLosses(context, n_refits)
+        found: FoundMasks | EliminationPath
+        if forward:
+            found = sequential_forward(losses, n_features, largest=limit, keep=keep)
+        else:
+            found = sequential_backward(losses, n_features, smallest=limit, keep=keep)
+        losses.check_that_features_matter()
+        return found
+
+    def unmasked_loss(self, found: FoundMasks | EliminationPath) -> float | None:
+        """Return the loss that removals began with."""
+        return found.unmasked_loss if isinstance(found, EliminationPath) else None
+
+    def candidates(self, found: FoundMasks | EliminationPath) -> list[Candidate]:
+        """Return the mask of each size."""
+        masks = self._masks(found)
+        sizes = sizes_asked_for(self.n_features, found.n_features, min(masks))
+        return [Candidate(masks[size], sizes[size]) for size in sorted(sizes)]
+
+    def reaching(self, sizes: Sequence[int]) -> Sequential:
+        """Return the method with some sizes more."""
+        return self.model_copy(update={"n_features": (*self.n_features, *sizes)})
+
+    def mask_of_size(self, found: FoundMasks | EliminationPath, size: int) -> Mask | None:
+        """Return the mask of a size; None if the search did not get there."""
+        return self._masks(found).get(size)
+
+    def _masks(self, found: FoundMasks | EliminationPath) -> dict[int, Mask]:
+        """Return the mask of every size that the search came by."""
+        if isinstance(found, FoundMasks):
+            return {int(mask.sum()): mask for mask in found.masks}
+        fewest = found.n_features - len(found.removed)
+        return {size: found.flbmo(size) for size in range(fewest, found.n_features + 1)}
+
+    def record(self, found: FoundMasks | EliminationPath, schema: Schema) -> Recorded:
+        """Return each removal, or each mask, with its loss."""
+        if isinstance(found, FoundMasks):
+            return record_masks(found, schema)
+        return record_elimination(found, schema)
+
+    def read(
+        self, table: pa.Table, facts: Mapping[str, Any], schema: Schema
+    ) -> FoundMasks | EliminationPath:
+        """Return what `record` recorded."""
+        if self.kind == "sequential_forward":
+            return read_masks(table, schema)
+        return read_elimination(table, facts, schema)
+
+    def report(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return each removal, or each mask."""
+        return report_masks(table) if self.kind == "sequential_forward" else report_removals(table)

@@ -1,0 +1,219 @@
+"""What every method of selection declares, and the registry that finds a method by its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, GetJsonSchemaHandler, SerializeAsAny
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.base import Settings, choices_in_words
+
+if TYPE_CHECKING:
+    from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
+
+    Fit = Callable[[Rows, Schema], FittedModel]
+
+
+class Method(Settings):
+    """The settings of a method of selection, and what the method declares about itself."""
+
+    kind: str
+
+    # Whether it can be asked for a number of features, and whether that is only the largest.
+    takes_sizes: ClassVar[bool] = True
+    limits_size: ClassVar[bool] = False
+    # Whether it finds the number of features without the model-validation rows.
+    finds_size: ClassVar[bool] = False
+    # Parts of the rows that its search cuts into folds.
+    folded_parts: ClassVar[tuple[str, ...]] = ()
+    # Whether the models that it trains have seen masked rows.
+    masks_rows: ClassVar[bool] = False
+
+    @property
+    def summary(self) -> str:
+        """What the method does, as one sentence."""
+        return type(self).model_fields["kind"].description or ""
+
+    @property
+    def score(self) -> str | None:
+        """What the score of a feature is; None if features have none."""
+        return None
+
+    @property
+    def refits(self) -> str | None:
+        """How the method refits the model as it searches; None if it does not."""
+        return None
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """What each part of the rows is used for, where that differs from GBMO."""
+        return {}
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether rows may have weights."""
+        return True
+
+    @property
+    def named_features(self) -> tuple[str, ...]:
+        """Features that a setting names."""
+        return ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of features that are asked for; shares of all are left out."""
+        asked = getattr(self, "n_features", None) or ()
+        several = asked if isinstance(asked, tuple) else (asked,)
+        return tuple(size for size in several if isinstance(size, int))
+
+    def fewest_training_rows(self, n_classes: int) -> int:
+        """Return how many training rows the method needs; `n_classes` is 0 for regression."""
+        return 1
+
+    def check_memory(self) -> None:
+        """Raise InputError if the settings need more memory than is free."""
+
+    def check_tuning(self, tuning: str) -> None:
+        """Raise ValueError if the settings do not go with the tuning of the model."""
+
+    def check_training_rows(self, n_rows: int) -> None:
+        """Raise InputError if the settings need more training rows."""
+
+    def check_model(
+        self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
+    ) -> None:
+        """Raise InputError if the method cannot be used with a model."""
+
+
+# The module and class of each method by its kind, in the order in which they are listed. A module
+# is imported when its method is first asked for: together they take two seconds to import.
+_CLASSES = {
+    "gbmo": "chaffinch.tasks.methods.bmo:Gbmo",
+    "flbmo": "chaffinch.tasks.methods.bmo:Flbmo",
+    "afs_bm": "chaffinch.tasks.methods.afs_bm:AfsBm",
+    "correlation": "chaffinch.tasks.methods.rankings:Ranking",
+    "anova_f": "chaffinch.tasks.methods.rankings:Ranking",
+    "mutual_information": "chaffinch.tasks.methods.rankings:Ranking",
+    "mrmr": "chaffinch.tasks.methods.rankings:Ranking",
+    "relieff": "chaffinch.tasks.methods.rankings:Ranking",
+    "fcbf": "chaffinch.tasks.methods.rankings:Ranking",
+    "lasso": "chaffinch.tasks.methods.rankings:Ranking",
+    "elastic_net": "chaffinch.tasks.methods.rankings:Ranking",
+    "select_from_model": "chaffinch.tasks.methods.rankings:Ranking",
+    "permutation": "chaffinch.tasks.methods.rankings:Ranking",
+    "tree_shap": "chaffinch.tasks.methods.rankings:Ranking",
+    "mission": "chaffinch.tasks.methods.rankings:Ranking",
+    "dfs": "chaffinch.tasks.methods.dfs:Dfs",
+    "rfe": "chaffinch.tasks.methods.rfe:Rfe",
+    "rfecv": "chaffinch.tasks.methods.rfe:Rfecv",
+    "sequential_forward": "chaffinch.tasks.methods.sequential:Sequential",
+    "sequential_backward": "chaffinch.tasks.methods.sequential:Sequential",
+    "robust_elimination": "chaffinch.tasks.methods.robust_elimination:RobustElimination",
+    "particle_swarm": "chaffinch.tasks.methods.particle_swarm:ParticleSwarm",
+    "pefs": "chaffinch.tasks.methods.pefs:Pefs",
+}
+# A reselection fills this one in; nobody asks for it by name.
+RESELECT = "reselect"
+_RESELECTION = "chaffinch.tasks.methods.reselection:Reselection"
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kind of every method that can be asked for."""
+    return tuple(_CLASSES)
+
+
+def register(kind: str, place: str) -> None:
+    """Add a method under its kind; `place` is ``module:class`` of a `SearchMethod`."""
+    if kind in (*_CLASSES, RESELECT):
+        raise ValueError(f"there is a method {kind!r} already; choose another kind")
+    _CLASSES[kind] = place
+
+
+def class_of(kind: str) -> type[Method]:
+    """Return the class of a method.
+
+    Raises
+    ------
+    InputError
+        If there is no such method.
+    """
+    place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind)
+    if place is None:
+        raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {in_one_line(kind)}")
+    module, _, name = place.partition(":")
+    found: type[Method] = getattr(import_module(module), name)
+    return found
+
+
+def method_of(given: Any) -> Method:
+    """Return a method's settings from themselves, its kind, or a mapping that names its kind.
+
+    Raises
+    ------
+    InputError
+        If there is no such method, or a setting is wrong.
+    """
+    if isinstance(given, Method):
+        return given
+    values = given if isinstance(given, Mapping) else {"kind": given}
+    kind = values.get("kind", "gbmo")
+    if not isinstance(kind, str) or (kind == RESELECT and values is not given):
+        kind = in_one_line(kind)
+        raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {kind}")
+    return class_of(kind)(**values)
+
+
+def declared(kind: str) -> Method:
+    """Return what a method declares about itself, with no settings."""
+    return class_of(kind).model_construct(kind=kind)
+
+
+def _classes() -> Iterator[type[Method]]:
+    """Return each class once, those with the fewest settings first.
+
+    The UI shows the first that shares most settings by name with what a form begins with, and sends
+    the other settings of that one along.
+    """
+    classes = dict.fromkeys(map(class_of, _CLASSES))
+    yield from sorted(classes, key=lambda one: len(one.model_fields))
+
+
+class _OneOfAll:
+    """The schema of the form: one of all methods."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        # with a reference, each has a definition of its own, which the form of Prefect needs
+        forms: list[Any] = [
+            {**one.__pydantic_core_schema__, "ref": f"{one.__module__}.{one.__name__}:{id(one)}"}
+            for one in _classes()
+        ]
+        return handler(core_schema.union_schema(forms))
+
+
+def form_of_methods(name: str) -> Callable[[dict[str, Any]], None]:
+    """Return what completes the form where a field holds one or several methods.
+
+    The form begins with every setting of the methods that the field names by default.
+    """
+
+    def complete(schema: dict[str, Any]) -> None:
+        choices_in_words(schema)
+        field = schema["properties"][name]
+        default = field["default"]
+        several = [default] if isinstance(default, str) else default
+        in_full = [method_of(kind).model_dump(mode="json") for kind in several]
+        field["default"] = in_full[0] if isinstance(default, str) else in_full
+
+    return complete
+
+
+AnyMethod = Annotated[SerializeAsAny[Method], BeforeValidator(method_of), _OneOfAll]

@@ -1,0 +1,91 @@
+"""The settings of a reselection: what a person can set, and what the former run fills in."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, field_validator
+
+from chaffinch.tasks.settings.base import Count, Settings, setting
+from chaffinch.tasks.settings.method import Method
+
+FeatureKind = Literal["number", "category"]
+
+_GAIN = (
+    "Gain",
+    "Share of the loss that a feature must save to be of help; what is shown to help returns, or "
+    "stays.",
+)
+_SLACK = (
+    "Slack",
+    "Share by which the loss may rise, shown at 95 %, for all features together that leave in a "
+    "round.",
+)
+_REJECTIONS = ("Rejections", "How many features a round may try in vain to let return, or leave.")
+_Share = Annotated[float, Field(ge=0)]
+
+
+class Reselect(Method):
+    """The search of a reselection, and the former set that it begins with."""
+
+    model_config = ConfigDict(title="Reselection")
+
+    kind: Literal["reselect"] = setting(
+        "reselect",
+        0,
+        "Kind",
+        "Begins with the features of a former run and lets features return as well as leave; "
+        "chaffinch reselect and the reselection flow fill it in from the former run.",
+    )
+    former: dict[str, FeatureKind] = setting(
+        ..., 1, "Former features", "What the former run kept: number or category by feature."
+    )
+    known: tuple[str, ...] = setting(
+        (),
+        2,
+        "Known",
+        "What the former run's table had beside them, left out by its search, as no use, as asked "
+        "or as the target; any other column is new.",
+    )
+    former_run: str = setting("", 3, "Former run", "Its name, for the report.")
+    gain: _Share = setting(0.01, 4, *_GAIN)
+    slack: _Share = setting(0.05, 5, *_SLACK)
+    rejections: Count = setting(10, 6, *_REJECTIONS)
+    former_classes: tuple[str, ...] = setting(
+        (), 7, "Former classes", "Of the target; none where it was another, or of numbers."
+    )
+    former_rows: str = setting("", 8, "Former rows", "Hash of the former run's dataset.")
+    former_drop: tuple[str, ...] = setting(
+        (), 9, "Former drop", "What the former run was told to drop; newer rows may lack it."
+    )
+
+    @field_validator("former")
+    @classmethod
+    def _at_least_one(cls, former: dict[str, FeatureKind]) -> dict[str, FeatureKind]:
+        if not former:
+            raise ValueError("former must name at least 1 feature but names none")
+        return dict(sorted(former.items()))
+
+    @field_validator("known", "former_drop")
+    @classmethod
+    def _in_one_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Sort: the same in another order are no other settings."""
+        return tuple(sorted(set(names)))
+
+
+class ReselectionSettings(Settings):
+    """What a person can set of a reselection; all else is as in the former run."""
+
+    target: str | None = setting(
+        None, 0, "Target", "Column to predict. By default the former run's."
+    )
+    drop: tuple[str, ...] | None = setting(
+        None, 1, "Drop", "Columns that are left out altogether. By default the former run's."
+    )
+    model: str | None = setting(
+        None, 2, "Model", "Name of the model. By default the former run's, as it was set."
+    )
+    gain: _Share = setting(0.01, 3, *_GAIN)
+    slack: _Share = setting(0.05, 4, *_SLACK)
+    rejections: Count = setting(10, 5, *_REJECTIONS)
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = setting(
+        None, 6, "Seed", "The only source of randomness. By default the former run's."
+    )
