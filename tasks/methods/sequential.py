@@ -56,11 +56,6 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
     n_features: Sizes = SIZES
 
     @property
-    def summary(self) -> str:
-        """What the method does, as one sentence."""
-        return f"{_KINDS[self.kind].capitalize()}."
-
-    @property
     def refits(self) -> str:
         """How the method refits the model as it searches."""
         return _KINDS[self.kind]

@@ -38,6 +38,8 @@ class Method(Settings):
     @property
     def summary(self) -> str:
         """What the method does, as one sentence."""
+        if self.refits:
+            return f"{self.refits.capitalize()}."
         return type(self).model_fields["kind"].description or ""
 
     @property
