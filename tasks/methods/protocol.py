@@ -40,27 +40,28 @@ class SearchContext:
     model : FittedModel
         The base model, fitted by the recipe on the training part with every feature.
     baseline : ndarray of float64, shape (d,)
-        What a masked feature is set to.
+        The value of each feature when it is masked.
     loss : Loss
-        How predictions are judged.
+        The loss of predictions.
     keep : tuple of int
-        Features that never leave.
+        Positions of the features that are always kept.
     seed : int
         The only source of randomness.
     rows : callable
-        Loads the rows of one or more parts, so that a search holds no more than it needs.
+        Loads the rows of one or more parts. A search loads only the parts that it needs.
     folds : callable
-        Parts the rows of the same parts for cross-validation.
+        Returns the folds of cross-validation inside one or more parts.
     workers : Workers
-        Who computes; never changes a result.
+        This process, or workers of a cluster. The result is the same.
     on_progress : callable
         Called with the number of items done and the number in all.
     warnings : tuple of str
-        What is odd about the table, for whoever has to say that nothing can be found in it.
+        Data-quality warnings about the table, for errors.
     units : callable, optional
-        Says which mask-validation rows belong together; without it, each stands for itself.
+        Returns the unit of each mask-validation row: rows of a unit are resampled together.
+        Without it, each row is a unit.
     checkpoints : Checkpoints, optional
-        Where a search that takes long keeps what it has got so far; without it, nowhere.
+        Where a long search saves its state. Without it, no state is saved.
     """
 
     schema: Schema
@@ -82,14 +83,14 @@ class SearchContext:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mask that stands for choice.
+    """A mask to choose from.
 
     Attributes
     ----------
     mask : ndarray of bool, shape (d,)
     settings : sequence of float
-        Slacks (GBMO), penalties (PEFS), a lowest score or sizes asked for that led to it; empty
-        where the search itself did.
+        The slacks, penalties, sizes or lowest score that led to the mask. Empty if the search
+        found the mask without any.
     """
 
     mask: Mask
@@ -107,7 +108,7 @@ class Recorded:
     features_left : list of int
         Number of features after each step.
     facts : mapping
-        What is no column, as JSON can hold it.
+        Anything else, as JSON values.
     """
 
     columns: Mapping[str, pa.Array]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,13 @@ from pydantic import ConfigDict
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
-from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, sizes_asked_for
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    Found,
+    Recorded,
+    SearchContext,
+    sizes_asked_for,
+)
 from chaffinch.tasks.methods.refits import (
     Refit,
     at_most,
@@ -62,7 +68,27 @@ _STEP = setting(
 )
 
 
-class Rfe(RemovalMethod[RankedPath]):
+class _RecursiveElimination(RemovalMethod[Found], Generic[Found]):
+    """What RFE and RFECV share."""
+
+    @property
+    def score(self) -> str:
+        """What the score of a feature is."""
+        return PLACE
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """Only training rows are used until the model is fitted again."""
+        return PARTS_OF_RANKINGS
+
+    def check_model(
+        self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
+    ) -> None:
+        """Raise ValueError if the model has no importances."""
+        check_importances(name, n_classes, fit, self.kind)
+
+
+class Rfe(_RecursiveElimination[RankedPath]):
     """Recursive feature elimination: refit, drop the least important, and again."""
 
     model_config = ConfigDict(title="RFE")
@@ -72,25 +98,9 @@ class Rfe(RemovalMethod[RankedPath]):
     step: Share = _STEP
 
     @property
-    def score(self) -> str:
-        """What the score of a feature is."""
-        return PLACE
-
-    @property
     def refits(self) -> str:
         """How the method refits the model as it searches."""
         return _RFE
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        """Nothing is held out."""
-        return PARTS_OF_RANKINGS
-
-    def check_model(
-        self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
-    ) -> None:
-        """Raise ValueError if the model has no importances."""
-        check_importances(name, n_classes, fit, self.kind)
 
     def search(self, context: SearchContext) -> RankedPath:
         """Refit and drop the least important features, again and again."""
@@ -120,7 +130,7 @@ class Rfe(RemovalMethod[RankedPath]):
         return read_ranking(table, facts, schema)
 
 
-class Rfecv(RemovalMethod[CrossValidatedPath]):
+class Rfecv(_RecursiveElimination[CrossValidatedPath]):
     """Recursive feature elimination that finds the size by cross-validation."""
 
     model_config = ConfigDict(title="RFECV")
@@ -134,25 +144,9 @@ class Rfecv(RemovalMethod[CrossValidatedPath]):
     within_one_standard_error: bool = within_one_standard_error(3)
 
     @property
-    def score(self) -> str:
-        """What the score of a feature is."""
-        return PLACE
-
-    @property
     def refits(self) -> str:
         """How the method refits the model as it searches."""
         return _RFECV
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        """The folds are of the training rows."""
-        return PARTS_OF_RANKINGS
-
-    def check_model(
-        self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
-    ) -> None:
-        """Raise ValueError if the model has no importances."""
-        check_importances(name, n_classes, fit, self.kind)
 
     def search(self, context: SearchContext) -> CrossValidatedPath:
         """Eliminate on all training rows, and in each fold to measure the loss of each size."""
