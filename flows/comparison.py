@@ -109,13 +109,13 @@ def comparison(
         check_settings(settings.selection(model, 0))
     prepare_logs()
     within = within_limits(limits, sources, execution.store)
-    with within as through, looked_up_too(from_block):
+    with within as wrap_step, looked_up_too(from_block):
         run = compare_methods(
             sources,
             settings,
             execution,
             time_budget=None if time_budget is None else 60 * time_budget,
-            through=through,
+            wrap_step=wrap_step,
             on_progress=ProgressArtifact(
                 key_of(_tables(data), "comparison progress"), "Comparison", STEPS
             ),

@@ -86,12 +86,12 @@ def feature_selection(
     check_promotion(source, settings, execution.store, promotion)
     prepare_logs()
     within = within_limits(limits, [source], execution.store, promotion)
-    with within as through, looked_up_too(from_block):
+    with within as wrap_step, looked_up_too(from_block):
         run = select_features(
             source,
             settings,
             execution,
-            through=through,
+            wrap_step=wrap_step,
             on_progress=ProgressArtifact(
                 key_of(data_set, "progress"),
                 "Feature selection",

@@ -28,7 +28,7 @@ from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.tasks.pipeline.run import check_settings, select_features
 from chaffinch.tasks.pipeline.stage import steps_of
-from chaffinch.tasks.results.former_run import read_former, settings_of
+from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult, load_result
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
@@ -104,12 +104,12 @@ def reselection(
     check_promotion(source, selection, execution.store, promotion)
     prepare_logs()
     within = within_limits(limits, [source], execution.store, promotion)
-    with within as through, looked_up_too(from_block):
+    with within as wrap_step, looked_up_too(from_block):
         run = select_features(
             source,
             selection,
             execution,
-            through=through,
+            wrap_step=wrap_step,
             on_progress=ProgressArtifact(
                 key_of(data_set, "progress"), "Feature selection", steps_of(with_changes=True)
             ),

@@ -38,7 +38,7 @@ def refuse_warnings(warnings: Sequence[str], *, strict: bool) -> None:
 
 
 @contextmanager
-def said_to_the_user(about: str = "") -> Iterator[None]:
+def as_input_error(about: str = "") -> Iterator[None]:
     """Let a ValueError inside, which the mathematics raises, be one that the user can mend."""
     try:
         yield

@@ -86,7 +86,7 @@ def columns(
 
     RUN is the name of a finished run in the store, its folder, or its selection.json.
     """
-    from chaffinch.tasks.results.former_run import load_contract
+    from chaffinch.tasks.results.previous_run import load_contract
 
     _check_for_sql(form, {"--table": table, "--dialect": dialect})
     _check_levels(table)
@@ -162,7 +162,7 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     from chaffinch.tasks.pipeline.ingestion import each_read_once
     from chaffinch.tasks.pipeline.run import check
     from chaffinch.tasks.pipeline.stage import steps_of
-    from chaffinch.tasks.results.former_run import read_former, settings_of
+    from chaffinch.tasks.results.previous_run import read_former, settings_of
 
     asked = ReselectionSettings(**nested(given, RESELECTION))
     execution = ExecutionSettings(**nested(given, STRICT))

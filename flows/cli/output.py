@@ -28,7 +28,7 @@ from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory,
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.comparing.run import ComparisonResult
-from chaffinch.tasks.pipeline.stage import STEPS, OnProgress, Say, Warn, tell_nobody
+from chaffinch.tasks.pipeline.stage import STEPS, OnProgress, Say, Warn, no_progress
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.sections import (
     lines_of_changes,
@@ -152,7 +152,7 @@ def _shown(
     console: Console, steps: Sequence[str], verbosity: str | None
 ) -> AbstractContextManager[OnProgress]:
     if verbosity == "quiet":
-        return nullcontext(tell_nobody)
+        return nullcontext(no_progress)
     if verbosity == "verbose":
         return _lines_and_log(steps)
     return _bars(console, steps) if console.is_terminal else _lines(steps)

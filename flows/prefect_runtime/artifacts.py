@@ -42,9 +42,9 @@ from chaffinch.tasks.pipeline.stage import (
     OnProgress,
     Say,
     Warn,
-    say_nothing,
-    tell_nobody,
-    warn_nobody,
+    no_messages,
+    no_progress,
+    no_warnings,
 )
 from chaffinch.tasks.promotion.difference import Difference
 from chaffinch.tasks.reporting.text import on_scales
@@ -124,16 +124,16 @@ def _app(store: Path) -> FastAPI:
     return app
 
 
-_watcher: ContextVar[OnProgress] = ContextVar("watcher", default=tell_nobody)
-_listener: ContextVar[Say] = ContextVar("listener", default=say_nothing)
-_warned: ContextVar[Warn] = ContextVar("warned", default=warn_nobody)
+_watcher: ContextVar[OnProgress] = ContextVar("watcher", default=no_progress)
+_listener: ContextVar[Say] = ContextVar("listener", default=no_messages)
+_warned: ContextVar[Warn] = ContextVar("warned", default=no_warnings)
 
 _SECONDS_BETWEEN_UPDATES = 1.0
 
 
 @contextmanager
 def watching(
-    on_progress: OnProgress, say: Say = say_nothing, warn: Warn = warn_nobody
+    on_progress: OnProgress, say: Say = no_messages, warn: Warn = no_warnings
 ) -> Iterator[None]:
     """Forward progress, messages and warnings of flows called in the block to these functions."""
     watcher, listener, warned = _watcher.set(on_progress), _listener.set(say), _warned.set(warn)

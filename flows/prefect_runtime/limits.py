@@ -25,7 +25,7 @@ from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources.data_set_name import name_of_data_set
-from chaffinch.tasks.pipeline.run import Through
+from chaffinch.tasks.pipeline.run import WrapStep
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
 
@@ -45,7 +45,7 @@ def within_limits(
     data: Sequence[Any],
     store: Path,
     promotion: PromotionSettings | None = None,
-) -> Iterator[Through]:
+) -> Iterator[WrapStep]:
     """Queue the present flow run behind others of its data set, and apply its limits."""
     if limits is None:
         yield cache(as_task)
@@ -101,9 +101,9 @@ def _set_retries(run: FlowRun, **tries: int) -> None:
         client.update_flow_run(run.id, empirical_policy=policy.model_copy(update=tries))
 
 
-def _timed_tasks(minutes: float | None) -> Through:
+def _timed_tasks(minutes: float | None) -> WrapStep:
     @cache
-    def through(step: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_step(step: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(step)
         def timed(*arguments: Any) -> Any:
             with _at_most(minutes, step.__name__):
@@ -111,7 +111,7 @@ def _timed_tasks(minutes: float | None) -> Through:
 
         return as_task(timed)
 
-    return through
+    return wrap_step
 
 
 @contextmanager

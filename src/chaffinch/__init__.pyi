@@ -26,7 +26,7 @@ from .tasks.promotion.promote import promoted as promoted
 from .tasks.promotion.promote import promotions as promotions
 from .tasks.promotion.promote import rollback as rollback
 from .tasks.results.contract import FeatureContract as FeatureContract
-from .tasks.results.former_run import load_contract as load_contract
+from .tasks.results.previous_run import load_contract as load_contract
 from .tasks.results.result import SelectionResult as SelectionResult
 from .tasks.results.result import load_run as load_run
 from .tasks.selection.alternatives.constraints import Constraints as Constraints

@@ -24,8 +24,8 @@ from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.shuffled.table import ShuffledTable, open_shuffled
 from chaffinch.storage.shuffled.writer import are_parquet, shuffle_parquet, shuffle_svmlight
 from chaffinch.tasks.api.differentiable_selection import sharing_of, state_from
-from chaffinch.tasks.errors import said_to_the_user
-from chaffinch.tasks.pipeline.stage import OnProgress, tell_nobody
+from chaffinch.tasks.errors import as_input_error
+from chaffinch.tasks.pipeline.stage import OnProgress, no_progress
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.selection.dfs.descent import FILE as STATE
 from chaffinch.tasks.selection.dfs.descent import (
@@ -85,7 +85,7 @@ def descend(
     *,
     start: str | Path | None = None,
     sharing: SharingSettings | None = None,
-    on_progress: OnProgress = tell_nobody,
+    on_progress: OnProgress = no_progress,
 ) -> Descended:
     """Choose features of a table in random order, and keep them in a folder.
 
@@ -122,7 +122,7 @@ def descend(
     features_file, state_file = (file_to_write(folder / name, name) for name in (FEATURES, STATE))
     table, sharing = open_shuffled(data), sharing or SharingSettings()
     aim = Aim(settings.n_features, settings.penalty)
-    with said_to_the_user():
+    with as_input_error():
         check_aim(table.shape[1], aim)
     begun = None if start is None else state_from(start)
     description = {
@@ -132,7 +132,7 @@ def descend(
         "versions": versions(),
     }
     unfinished = folder / _UNFINISHED
-    with locked(unfinished / ".lock", str(folder)), said_to_the_user():
+    with locked(unfinished / ".lock", str(folder)), as_input_error():
         sweep(unfinished)
         # with the names: they are in a state, and equal rows may have others
         checkpoints, key = Checkpoints(unfinished), digest(description | {"names": table.columns})
@@ -256,7 +256,7 @@ def shuffle_files(
     path: str | Path,
     settings: ShuffleSettings,
     *,
-    on_progress: OnProgress = tell_nobody,
+    on_progress: OnProgress = no_progress,
 ) -> ShuffledTable:
     """Write files as a table in random order, by what their first bytes say they are."""
     parquet = are_parquet(files)

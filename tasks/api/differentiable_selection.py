@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import check_regular, file_to_write, path_from, write_file
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.selection.core import Task
 from chaffinch.tasks.selection.dfs.descent import FILE as STATE
@@ -123,7 +123,7 @@ def differentiable_selection(
     [7, 30]
     """
     rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
-    with said_to_the_user():
+    with as_input_error():
         if isinstance(start, str | os.PathLike):
             start, _ = state_from(start)
         if start is not None:
@@ -173,7 +173,7 @@ def differentiable_path(
             f"penalties must be several numbers but are {in_one_line(penalties)}; give them as in "
             "[0.1, 1.0]"
         ) from error
-    with said_to_the_user(), sharing_of(X, cluster, workers) as sharing:
+    with as_input_error(), sharing_of(X, cluster, workers) as sharing:
         return path_by_descent(X, y, penalties, rules, sharing)
 
 
@@ -230,7 +230,7 @@ def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
             f"start {path} cannot be read: {error.strerror}; name the state that a descent left, "
             f"such as {STATE}"
         ) from error
-    with said_to_the_user(f"start {path}: "):
+    with as_input_error(f"start {path}: "):
         return from_bytes(content), seal_of(content)
 
 

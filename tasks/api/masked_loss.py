@@ -17,7 +17,7 @@ from chaffinch.tasks.data.user_input import (
     read_given_table,
     target_numbers,
 )
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.input_checks import (
@@ -128,7 +128,7 @@ def masked_loss(
     >>> bool(numpy.isclose(engine.loss, losses[2]))
     True
     """
-    with said_to_the_user():
+    with as_input_error():
         _check_settings(loss, threads)
         given, evaluator, plain = evaluator_of(model, X, y, loss, baseline, sample_weight)
         return engine_of(given, evaluator, plain=plain, threads=threads)
@@ -144,7 +144,7 @@ def evaluator_of(
 ) -> tuple[Given, MaskEvaluator, bool]:
     """Return a model as it was given, beside its rows, and whether it reads X as plain numbers."""
     given = read_model(model, loss)
-    with said_to_the_user():
+    with as_input_error():
         check_same_order(X, y)
         check_same_order(X, sample_weight, "sample_weight")
     table = read_given_table(X, given.categories)
@@ -239,7 +239,7 @@ def _check_probabilities(prediction: Floats) -> None:
 
 def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
     """Raise InputError for several outputs a row where numbers are to be compared with y."""
-    with said_to_the_user():
+    with as_input_error():
         truth = target_array(y)
     if truth.dtype.kind == "f" and (np.isfinite(truth) & (truth != np.round(truth))).any():
         raise InputError(
@@ -250,7 +250,7 @@ def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
 
 def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> Rows:
     """Return the rows with their targets as numbers or as positions among the classes."""
-    with said_to_the_user():
+    with as_input_error():
         truth = target_array(y)
     weight = None
     if sample_weight is not None:

@@ -29,7 +29,7 @@ from chaffinch.tasks.data.user_input import (
     rows_of,
     with_truths,
 )
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.pefs import MOST_UNITS
 from chaffinch.tasks.results.model import check_all_within, check_there, warn_if_new
 from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, largest_overlap
@@ -318,7 +318,7 @@ class ProbabilisticSelection:
             If nearly all the values of a category are new.
         """
         matrix = self._searched.matrix(X, self.mask)
-        with said_to_the_user():
+        with as_input_error():
             return self._network.predict(matrix, self.mask)
 
     def predict_averaged(self, X: Any, n_samples: int = 20) -> Floats:
@@ -341,10 +341,10 @@ class ProbabilisticSelection:
         UserWarning
             See `predict`.
         """
-        with said_to_the_user():
+        with as_input_error():
             check_count("n_samples", n_samples, 1)
         matrix = self._searched.matrix(X, np.ones_like(self.mask))
-        with said_to_the_user():
+        with as_input_error():
             return self._network.predict_averaged(matrix, self.probabilities, n_samples, self._seed)
 
 
@@ -448,7 +448,7 @@ def probabilistic_selection(
     ...     X, y, n_features=5, previous=[found.features], tau=0.5
     ... )
     """
-    with said_to_the_user():
+    with as_input_error():
         check_same_order(X, y)
     table = read_rows(X)
     rows, schema = rows_of(table, y, task)
@@ -461,7 +461,7 @@ def probabilistic_selection(
     sets = sets_asked_for(previous, schema.features)
     seed, path = seed_asked_for(seed), path_asked_for(checkpoint)
     layers = layers_asked_for(hidden_layer_sizes, beside_network=network is not None)
-    with said_to_the_user():
+    with as_input_error():
         rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
         largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
         # a fraction is a real number as well, but a checkpoint tells searches apart by floats
@@ -508,7 +508,7 @@ def _run(search: Search, path: Path | None, prepared: Prepared, asked: dict[str,
             raise InputError(
                 f"checkpoint {path} cannot be read: {error.strerror}; name another file"
             ) from error
-        with said_to_the_user(f"{path}: "):
+        with as_input_error(f"{path}: "):
             restore(search, content, of)
 
     def keep() -> None:

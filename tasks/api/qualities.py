@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.api.masked_loss import evaluator_of
 from chaffinch.tasks.data.user_input import check_columns, read_given_table, rows_and_schema
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.baselines import filters, importances
@@ -133,7 +133,7 @@ def relieff(X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0) ->
 
 def model_gain(model: Any, X: Any) -> Univariate:
     """Return the importances that a trained model has by itself."""
-    with said_to_the_user():
+    with as_input_error():
         given = read_model(model, "squared_error")
         names = read_given_table(X, given.categories).names
         if isinstance(X, pd.DataFrame):
@@ -155,7 +155,7 @@ def model_gain(model: Any, X: Any) -> Univariate:
 def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -> Univariate:
     """Return how much a trained model's loss rises when a feature's values are shuffled."""
     seed = checked_seed(seed)
-    with said_to_the_user():
+    with as_input_error():
         _, evaluator, _ = evaluator_of(model, X, y, loss)
         asked, features = evaluator.model, range(evaluator.rows.X.shape[1])
         scores = importances.permutation(asked, evaluator.rows, evaluator.loss, features, seed)
@@ -170,7 +170,7 @@ def masked_loss_importance(engine: MaskedLoss, *, names: Sequence[str] | None = 
             f"the engine must keep all features but has masked {int((~engine.mask).sum())}; make "
             "a fresh one by chaffinch.masked_loss"
         )
-    with said_to_the_user():
+    with as_input_error():
         return Univariate(engine.without_each() - engine.loss, names)
 
 
@@ -191,7 +191,7 @@ def masked_loss(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> Ma
         If it is no such engine, or names do not fit.
     """
     check_engine(engine)
-    with said_to_the_user():
+    with as_input_error():
         return MaskedLossQuality(engine, names=names)
 
 

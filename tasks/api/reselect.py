@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.tasks.api.select import model_settings, naming, selected
-from chaffinch.tasks.pipeline.stage import OnProgress, tell_nobody
-from chaffinch.tasks.results.former_run import read_former, settings_of
+from chaffinch.tasks.pipeline.stage import OnProgress, no_progress
+from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings
@@ -30,7 +30,7 @@ def reselect(
     cluster: str | None = None,
     workers: int | None = None,
     store: str | Path | None = None,
-    on_progress: OnProgress = tell_nobody,
+    on_progress: OnProgress = no_progress,
 ) -> SelectionResult:
     """Begin with the features of a former run, and change them where newer rows say so.
 

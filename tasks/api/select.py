@@ -10,7 +10,7 @@ from typing import Any, Literal
 from chaffinch.storage.datasets.column_names import Labels
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.pipeline.run import select_features
-from chaffinch.tasks.pipeline.stage import OnProgress, tell_nobody
+from chaffinch.tasks.pipeline.stage import OnProgress, no_progress
 from chaffinch.tasks.results.result import SelectionResult, load_result
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
@@ -56,7 +56,7 @@ def select(
     cluster: str | None = None,
     workers: int | None = None,
     store: str | Path | None = None,
-    on_progress: OnProgress = tell_nobody,
+    on_progress: OnProgress = no_progress,
 ) -> SelectionResult:
     """Select the features of a table that are worth keeping, and retrain a model on them.
 

@@ -14,9 +14,9 @@ from chaffinch.tasks.pipeline.stage import (
     OnProgress,
     Say,
     Warn,
-    say_nothing,
-    tell_nobody,
-    warn_nobody,
+    no_messages,
+    no_progress,
+    no_warnings,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
@@ -51,9 +51,9 @@ def compare(
     workers: int | None = None,
     store: str | Path | None = None,
     time_budget: float | None = None,
-    on_progress: OnProgress = tell_nobody,
-    say: Say = say_nothing,
-    warn: Warn = warn_nobody,
+    on_progress: OnProgress = no_progress,
+    say: Say = no_messages,
+    warn: Warn = no_warnings,
 ) -> ComparisonResult:
     """Compare methods of feature selection on tables, by nested folds and over seeds.
 

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.comparing.library_warnings import heard, merged
+from chaffinch.tasks.comparing.library_warnings import collected_warnings, merged
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
 from chaffinch.tasks.data.matrix import Roles
-from chaffinch.tasks.data.outer_folds import RowsToDeal
+from chaffinch.tasks.data.outer_folds import RowsToSplit
 from chaffinch.tasks.data.splits import Splits, fold_indices
 from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import (
     Fold,
     Recipe,
@@ -31,7 +31,7 @@ from chaffinch.tasks.methods.fitting import (
 )
 from chaffinch.tasks.methods.protocol import SearchContext, Seen, as_search
 from chaffinch.tasks.methods.refits import Refit, refitted_loss
-from chaffinch.tasks.pipeline.stage import tell_nobody
+from chaffinch.tasks.pipeline.stage import no_progress
 from chaffinch.tasks.selection.core import Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.settings.method import Method
@@ -60,7 +60,7 @@ class Compared:
         """Return the parts of a cell's rows: the test part is its outer fold."""
         roles = self.tables[cell.table].roles
         classes = self.plan.sources[cell.table].description.classes
-        rows = RowsToDeal(roles.y, roles.groups, roles.times, classes)
+        rows = RowsToSplit(roles.y, roles.groups, roles.times, classes)
         return self.plan.settings.outer_folds.splits(cell.fold, rows, self.plan.selection(cell))
 
 
@@ -109,17 +109,17 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
         "n_train": len(splits.train) + len(splits.mask_validation) + len(splits.model_validation),
         "n_test": len(splits.test),
     }
-    with heard() as of_all:
+    with collected_warnings() as of_all:
         try:
-            with said_to_the_user():
+            with as_input_error():
                 bench = _bench(compared, asked.cell, splits)
         except InputError as error:
             failed = {**about, "sets": [], "error": str(error)}
             return {name: {**failed, "warned": merged(of_all)} for name in asked.methods}
     for name in asked.methods:
-        with heard() as of_method:
+        with collected_warnings() as of_method:
             try:
-                with said_to_the_user():
+                with as_input_error():
                     results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
             except InputError as error:
                 results[name] = {**about, "sets": [], "error": str(error)}
@@ -156,7 +156,7 @@ def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
         rows=lambda *parts: rows.take(index(*parts)),
         folds=folds,
         workers=InProcess(),
-        on_progress=partial(tell_nobody, "compare"),
+        on_progress=partial(no_progress, "compare"),
         warnings=description.warnings,
     )
     sizes = compared.plan.sizes(cell.table)

@@ -1,4 +1,4 @@
-"""What libraries warn of while cells are measured: kept from the terminal, and said once, after."""
+"""Warnings of libraries while cells are measured: collected, and summarised once at the end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _IN_WORDS = {
     "UndefinedMetricWarning": "a score was not defined, as where rows are of one class or none is "
     "predicted, and is what scikit-learn puts in its place",
 }
-# What our own modules warn of is for whoever works on them, and stays as it was.
+# Warnings of our own modules are for developers and are not collected.
 _NOT_OURS = r"(?!chaffinch\b)"
 
 
-class _Ear:
-    """Hears what is warned of in each thread by itself, as long as anyone in the process listens.
+class _WarningCollector:
+    """Collects the warnings of each thread separately.
 
-    Filters of warnings are of the whole process: whoever leaves last puts back what was before.
+    Warning filters belong to the whole process. The last thread that stops collecting restores
+    them.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class _Ear:
 
     @contextmanager
     def open(self) -> Iterator[set[str]]:
-        """Hear what the present thread is warned of inside."""
+        """Collect the warnings of this thread."""
         found: set[str] = set()
         outer = getattr(self._here, "found", None)
         with self._lock:
@@ -59,7 +60,7 @@ class _Ear:
         self._before.__enter__()
         shown = warnings.showwarning
 
-        def hear(
+        def collect(
             message: Warning | str,
             category: type[Warning],
             filename: str,
@@ -77,15 +78,15 @@ class _Ear:
             warnings.filterwarnings("always", category=category, module=_NOT_OURS)
         # it speaks of later releases of a library, to those who call it
         warnings.filterwarnings("ignore", category=FutureWarning, module=_NOT_OURS)
-        warnings.showwarning = hear
+        warnings.showwarning = collect
 
 
-_EAR = _Ear()
+_COLLECTOR = _WarningCollector()
 
 
-def heard() -> AbstractContextManager[set[str]]:
+def collected_warnings() -> AbstractContextManager[set[str]]:
     """Let what libraries warn of inside reach a set, in words, and nobody else."""
-    return _EAR.open()
+    return _COLLECTOR.open()
 
 
 def remarks_of(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> list[str]:
@@ -112,5 +113,5 @@ def _in_words(message: Warning | str, category: type[Warning]) -> str:
 
 
 def merged(*found: Collection[str]) -> list[str]:
-    """Return what was heard, sorted, each once."""
+    """Return what was collected, sorted, each once."""
     return sorted(set().union(*found))

@@ -46,14 +46,14 @@ from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
 from chaffinch.tasks.errors import refuse_warnings
 from chaffinch.tasks.pipeline.ingestion import ingest, rows_counted_in_the_source
-from chaffinch.tasks.pipeline.run import Through, check_fit, check_settings
+from chaffinch.tasks.pipeline.run import WrapStep, check_fit, check_settings
 from chaffinch.tasks.pipeline.stage import (
     OnProgress,
     Say,
     Warn,
-    say_nothing,
-    tell_nobody,
-    warn_nobody,
+    no_messages,
+    no_progress,
+    no_warnings,
 )
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.identity import digest, versions
@@ -153,10 +153,10 @@ def compare_methods(
     execution: ExecutionSettings,
     *,
     time_budget: float | None = None,
-    through: Through = lambda step: step,
-    on_progress: OnProgress = tell_nobody,
-    say: Say = say_nothing,
-    warn: Warn = warn_nobody,
+    wrap_step: WrapStep = lambda step: step,
+    on_progress: OnProgress = no_progress,
+    say: Say = no_messages,
+    warn: Warn = no_warnings,
     is_kept: bool = True,
 ) -> Run:
     """Compare, or go on with it, and return what is finished."""
@@ -168,7 +168,7 @@ def compare_methods(
             check_settings(settings.selection(model, 0, method))
     store = Store.open(execution.store)
     read = [
-        through(read_table)(source, label, settings, store, on_progress)
+        wrap_step(read_table)(source, label, settings, store, on_progress)
         for source, label in zip(sources, labels, strict=True)
     ]
     refuse_copies(read)
@@ -184,8 +184,8 @@ def compare_methods(
                 "versions": versions(),
             }
         )
-        through(measure_cells)(plan, execution, store, time_budget, on_progress, say, is_kept)
-        through(conclude)(plan, store, run, on_progress)
+        wrap_step(measure_cells)(plan, execution, store, time_budget, on_progress, say, is_kept)
+        wrap_step(conclude)(plan, store, run, on_progress)
     return run
 
 

@@ -41,7 +41,7 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 
 
 @dataclass(frozen=True)
-class RowsToDeal:
+class RowsToSplit:
     """All rows of a table, and what they are dealt out by.
 
     Attributes
@@ -81,14 +81,14 @@ class OuterFolds:
     selections: tuple[SelectionSettings, ...]
     methods: tuple[Method, ...] = ()
 
-    def splits(self, fold: int, rows: RowsToDeal, settings: SelectionSettings) -> Splits:
+    def splits(self, fold: int, rows: RowsToSplit, settings: SelectionSettings) -> Splits:
         """Part the rows around an outer fold, which is the test part.
 
         Parameters
         ----------
         fold : int
             Its number, from 0 on.
-        rows : RowsToDeal
+        rows : RowsToSplit
         settings : SelectionSettings
             Give the seed, and the folds inside.
 
@@ -100,7 +100,7 @@ class OuterFolds:
         """
         return _around(self._dealt(rows, settings)[fold], rows, settings)
 
-    def check(self, rows: RowsToDeal) -> None:
+    def check(self, rows: RowsToSplit) -> None:
         """Part the rows around every outer fold of every seed, and fold what is left, on trial.
 
         Raises
@@ -119,7 +119,7 @@ class OuterFolds:
                 raise error.without_fewer_folds(f"use {n_folds} outer folds") from error
             raise error.without_fewer_folds() from error
 
-    def _try(self, rows: RowsToDeal) -> None:
+    def _try(self, rows: RowsToSplit) -> None:
         for selection in self.selections:
             for seed in range(self.n_seeds):
                 settings = selection.model_copy(update={"seed": seed})
@@ -129,7 +129,7 @@ class OuterFolds:
                     _fold_inside(_around(test, rows, neediest).train, rows, neediest)
                     self._try_methods(_around(test, rows, settings), rows, settings)
 
-    def _try_methods(self, splits: Splits, rows: RowsToDeal, settings: SelectionSettings) -> None:
+    def _try_methods(self, splits: Splits, rows: RowsToSplit, settings: SelectionSettings) -> None:
         """Look whether each method has enough in the parts as they will be."""
         for method in self.methods:
             require_to_train_on(len(splits.train), method, rows.y, is_within=True)
@@ -138,7 +138,7 @@ class OuterFolds:
                 seen = [getattr(splits, part) for part in method.folded_parts]
                 _fold_inside(np.sort(np.concatenate(seen)), rows, settings, is_known=False)
 
-    def _dealt(self, rows: RowsToDeal, settings: SelectionSettings) -> list[Index]:
+    def _dealt(self, rows: RowsToSplit, settings: SelectionSettings) -> list[Index]:
         """Return the rows of each outer fold."""
         outer = settings.model.model_copy(update={"folds": self.n_folds})
         dealt = settings.model_copy(update={"model": outer})
@@ -149,7 +149,7 @@ class OuterFolds:
             raise few or TooFewError(f"outer {error.what}", NO_ROLES) from error
         return [held_out for _, held_out in folds]
 
-    def _too_few(self, rows: RowsToDeal, settings: SelectionSettings) -> TooFewError | None:
+    def _too_few(self, rows: RowsToSplit, settings: SelectionSettings) -> TooFewError | None:
         """Return what to say where there are fewer groups, times or rows than outer folds."""
         n_needed = self._least_members(settings, by_time=rows.times is not None)
         needs = f"but {self.n_folds} outer folds and the parts inside need at least {n_needed}"
@@ -197,14 +197,14 @@ class OuterFolds:
         return sorted(set(numbers) - {self.n_folds}, key=lambda n: (abs(n - self.n_folds), -n))
 
 
-def _around(test: Index, rows: RowsToDeal, settings: SelectionSettings) -> Splits:
+def _around(test: Index, rows: RowsToSplit, settings: SelectionSettings) -> Splits:
     return split_around(
         test, rows.y, settings, groups=rows.groups, times=rows.times, classes=rows.classes
     )
 
 
 def _fold_inside(
-    train: Index, rows: RowsToDeal, settings: SelectionSettings, *, is_known: bool = True
+    train: Index, rows: RowsToSplit, settings: SelectionSettings, *, is_known: bool = True
 ) -> None:
     """Fold the training part on trial, where that can fail.
 
@@ -260,7 +260,7 @@ def check_parts(
     def parted(y: Floats | Index) -> Splits | None:
         if outer_folds is None:
             return split_rows(y, settings, groups=groups, times=times, classes=classes)
-        outer_folds.check(RowsToDeal(y, groups, times, classes))
+        outer_folds.check(RowsToSplit(y, groups, times, classes))
         return None
 
     def numbers_part() -> bool:

@@ -110,7 +110,7 @@ def unless_given(settings: SelectionSettings, remedy: str, instead: str) -> str:
     return remedy if settings.former is None else instead
 
 
-def odd_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:
+def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:
     """Return what is odd about newer rows beside those of the former run, one sentence each."""
     found = []
     if rows == method.former_rows:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.datasets.column_names import nearest
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.matrix import baseline_values
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
 from chaffinch.tasks.selection.input_checks import (
     asks_for_classes,
@@ -151,7 +151,7 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
     """Read a table, of which a copy is kept."""
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
-    with said_to_the_user():
+    with as_input_error():
         check_no_mask("X", X, "leave them out, or give X.astype(float).filled(numpy.nan)")
     matrix = as_real_numbers(X, "X", "be an array of numbers or a pandas frame")
     if matrix.ndim != 2 or not matrix.size:
@@ -163,7 +163,7 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
 def as_real_numbers(values: Any, name: str, must: str) -> Floats:
     """Return an array as float64, a copy, of which nothing is lost without a word."""
     _check_kind(values, name)
-    with said_to_the_user():
+    with as_input_error():
         check_tensor(values, name)
         check_no_mask(name, values, "give a value for each row, as by its method filled(1.0)")
     try:
@@ -297,7 +297,7 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     InputError
         If the table and the target do not fit each other.
     """
-    with said_to_the_user():
+    with as_input_error():
         check_same_order(X, y)
     return rows_of(read_rows(X), y, task)
 
@@ -329,16 +329,16 @@ def with_truths(frame: pd.DataFrame) -> pd.DataFrame:
 
 def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     """Do the same with a table that was read."""
-    with said_to_the_user():
+    with as_input_error():
         truth = target_array(y)
     if truth.shape != (len(table.matrix),):
         raise InputError(not_of_rows("y", truth.shape, len(table.matrix)))
     sizes = tuple(0 if known is None else len(known) for known in table.categories)
     check_table_finite(table.matrix, table.names)
-    with said_to_the_user():
+    with as_input_error():
         is_classes = asks_for_classes(truth, task)
     if is_classes:
-        with said_to_the_user():
+        with as_input_error():
             check_target(truth)
         try:
             labels, positions = np.unique(truth, return_inverse=True)
@@ -360,10 +360,10 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
 
 def target_numbers(y: Any, truth: NDArray[Any], must: str) -> Floats:
     """Return a target of numbers as float64, a copy."""
-    with said_to_the_user():
+    with as_input_error():
         check_target(truth)
     numbers = as_real_numbers(y, "y", must)
-    with said_to_the_user():
+    with as_input_error():
         check_finite(numbers)
     return numbers
 

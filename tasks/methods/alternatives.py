@@ -103,8 +103,8 @@ def _measured(measure: str, rows: Rows, context: SearchContext) -> tuple[Floats,
         of_pairs = binned_information_of_pairs(rows, context.schema)
         return binned_information(rows, context.schema), of_pairs
     # one column beside those of all pairs, whose progress is told: it would count twice
-    unheard = replace(context, on_progress=lambda done, total: None)
-    relevance = scores_of("mutual_information", unheard)
+    silent = replace(context, on_progress=lambda done, total: None)
+    relevance = scores_of("mutual_information", silent)
     return relevance, _information_of_pairs(rows, context)
 
 

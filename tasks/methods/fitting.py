@@ -18,7 +18,7 @@ from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.data.table_check import TableDescription
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
@@ -59,7 +59,7 @@ class Recipe:
 
     def fit(self, rows: Rows, schema: Schema) -> FittedModel:
         """Fit on all of `rows`."""
-        with said_to_the_user(f"model {self.name} cannot be fitted, try another: "):
+        with as_input_error(f"model {self.name} cannot be fitted, try another: "):
             model: FittedModel
             if self.estimator is not None:
                 model = models.fit_estimator(self.estimator, rows, schema, seed=self.seed)

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.stages import Checkpoints
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.masks import NAMES, names_of
 from chaffinch.tasks.methods.protocol import (
     Candidate,
@@ -123,7 +123,7 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
         They are counted as if they had one input and one output, and mini-batches were as small as
         may be: the search itself, which knows the table, refuses what is too much with it.
         """
-        with said_to_the_user():
+        with as_input_error():
             check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
 
     def check_training_rows(self, n_rows: int) -> None:

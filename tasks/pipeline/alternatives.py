@@ -12,7 +12,7 @@ import numpy as np
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.storage.runs.stages import StageRecord, StageWriter
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.alternatives import (
     TAUS,
     Search,
@@ -62,7 +62,7 @@ def search_alternatives(
         search_context(context, described, divided, trained, "search_alternatives"),
         on_progress=progress.measured,
     )
-    with said_to_the_user():
+    with as_input_error():
         quality = quality_of(asked.quality, material, context.store)
         search = Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), material.keep)
         progress.searched(0)

@@ -26,7 +26,7 @@ from chaffinch.tasks.data.outer_folds import OuterFolds
 from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
     may_lack,
-    odd_since,
+    warnings_since,
     within_reach,
 )
 from chaffinch.tasks.data.roles import roles_of, said_in_role
@@ -144,7 +144,7 @@ def describe(context: Context, writer: StageWriter) -> None:
     description = describe_table(context.dataset.read(), context.settings)
     former = context.settings.former
     if former is not None:
-        odd = odd_since(former, description.classes, context.dataset.hash)
+        odd = warnings_since(former, description.classes, context.dataset.hash)
         description = replace(description, warnings=(*odd, *description.warnings))
     writer.write("profile.json", _DESCRIPTION.dump_json(description, indent=2))
 

@@ -17,7 +17,7 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.reselection_fit import within_reach
-from chaffinch.tasks.errors import refuse_warnings, said_to_the_user
+from chaffinch.tasks.errors import as_input_error, refuse_warnings
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
 from chaffinch.tasks.methods.fitting import loss_of, recipe_of
 from chaffinch.tasks.pipeline.alternatives import score_alternatives, search_alternatives
@@ -31,7 +31,7 @@ from chaffinch.tasks.pipeline.ingestion import (
 )
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
-from chaffinch.tasks.pipeline.stage import Context, OnProgress, tell_nobody
+from chaffinch.tasks.pipeline.stage import Context, OnProgress, no_progress
 from chaffinch.tasks.pipeline.training import train_base_model
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
@@ -42,7 +42,7 @@ from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSetti
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.logging import logging_about
 
-Through = Callable[[Callable[..., Any]], Callable[..., Any]]
+WrapStep = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def select_features(
@@ -50,8 +50,8 @@ def select_features(
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
-    through: Through = lambda step: step,
-    on_progress: OnProgress = tell_nobody,
+    wrap_step: WrapStep = lambda step: step,
+    on_progress: OnProgress = no_progress,
     estimator: Any = None,
     is_kept: bool = True,
 ) -> Run:
@@ -65,7 +65,7 @@ def select_features(
         Everything that can change the result.
     execution : ExecutionSettings
         Store, cluster and workers.
-    through : callable, optional
+    wrap_step : callable, optional
         Takes each step to the callable that is called in its place.
     on_progress : callable, optional
         Called with a step's name, its items done, and their number in all.
@@ -83,30 +83,30 @@ def select_features(
     WorkersError
         If the workers die again and again.
     """
-    begun = _begun(data, settings, execution, through, on_progress, estimator, is_kept=is_kept)
+    begun = _begun(data, settings, execution, wrap_step, on_progress, estimator, is_kept=is_kept)
     with begun as (context, described):
-        divided = through(split)(context, described)
-        trained = through(train_base_model)(context, described, divided)
-        eliminated = through(optimise_mask)(context, described, divided, trained)
-        chosen = through(choose_mask)(context, described, divided, trained, eliminated)
-        retrained = through(retrain)(context, described, divided, trained, chosen)
-        evaluated = through(evaluate)(
+        divided = wrap_step(split)(context, described)
+        trained = wrap_step(train_base_model)(context, described, divided)
+        eliminated = wrap_step(optimise_mask)(context, described, divided, trained)
+        chosen = wrap_step(choose_mask)(context, described, divided, trained, eliminated)
+        retrained = wrap_step(retrain)(context, described, divided, trained, chosen)
+        evaluated = wrap_step(evaluate)(
             context, described, divided, trained, eliminated, chosen, retrained
         )
         told = [evaluated]
         if settings.former is not None:
             told += [
-                through(judge_changes)(
+                wrap_step(judge_changes)(
                     context, described, divided, trained, eliminated, chosen, retrained
                 )
             ]
         if settings.alternatives is not None:
-            found = through(search_alternatives)(context, described, divided, trained, chosen)
-            scored = through(score_alternatives)(
+            found = wrap_step(search_alternatives)(context, described, divided, trained, chosen)
+            scored = wrap_step(score_alternatives)(
                 context, described, divided, trained, chosen, retrained, found
             )
             told += [found, scored]
-        through(write_report)(
+        wrap_step(write_report)(
             context, described, divided, trained, eliminated, chosen, retrained, *told
         )
     return context.run
@@ -117,7 +117,7 @@ def check(
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
-    on_progress: OnProgress = tell_nobody,
+    on_progress: OnProgress = no_progress,
 ) -> tuple[str, ...]:
     """Refuse whatever can be refused before anything is trained, and return what is odd.
 
@@ -133,7 +133,7 @@ def check(
     InputError
         See `select_features`.
     """
-    with _begun(data, settings, execution, _plainly, on_progress, None) as (_, described):
+    with _begun(data, settings, execution, _unwrapped, on_progress, None) as (_, described):
         return description_of(described).warnings
 
 
@@ -142,7 +142,7 @@ def _begun(
     data: Any,
     settings: SelectionSettings,
     execution: ExecutionSettings,
-    through: Through,
+    wrap_step: WrapStep,
     on_progress: OnProgress,
     estimator: Any,
     *,
@@ -157,7 +157,7 @@ def _begun(
     # rows that may change meanwhile are read once, where scales and made features must fit them
     once = settings.history is not None and source.read_once
     rows = source_of(source.read(settings.columns.categorical)) if once else source
-    dataset = through(ingest)(rows, settings, store.datasets)
+    dataset = wrap_step(ingest)(rows, settings, store.datasets)
     on_progress("ingest", 1, 1)
     run = store.run(run_name(source, settings, dataset, estimator))
     with (
@@ -167,7 +167,7 @@ def _begun(
     ):
         context = Context(dataset, run, settings, workers, on_progress, estimator, store, is_kept)
         with rows_counted_in_the_source(rows, settings):
-            described = through(describe)(context)
+            described = wrap_step(describe)(context)
         description = description_of(described)
         check_fit(settings, description.schema, estimator)
         refuse_warnings(description.warnings, strict=execution.strict)
@@ -191,7 +191,7 @@ def _scales(source: Source, settings: SelectionSettings) -> dict[str, Any]:
     return {"scales": prepared(source, settings)[1]}
 
 
-def _plainly(step: Callable[..., Any]) -> Callable[..., Any]:
+def _unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:
     """Call a step as it is."""
     return step
 
@@ -200,7 +200,7 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
     """Refuse what is wrong with model, loss or method whatever the table; InputError."""
     settings.method.check_memory()
     model, task = settings.model, None if settings.task == "auto" else settings.task
-    with said_to_the_user():
+    with as_input_error():
         check_loss(settings.loss)
         if estimator is not None:
             models.check_estimator(estimator, task)
@@ -212,7 +212,7 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
 def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None) -> None:
     """Refuse a model or a loss that does not fit target, weights or method; InputError."""
     model, weighted = settings.model, settings.columns.weight is not None
-    with within_reach(settings), said_to_the_user():
+    with within_reach(settings), as_input_error():
         loss_of(settings, schema)
         if estimator is not None:
             models.check_estimator(estimator, schema.task, weighted=weighted)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from chaffinch.storage.runs.stages import StageRecord, StageWriter
 from chaffinch.tasks.data.splits import fold_indices
 from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import Fold, Tuner, loss_of, recipe_of
 from chaffinch.tasks.methods.protocol import SearchContext, as_search
 from chaffinch.tasks.methods.refits import Refit, check_losses, refitted_loss
@@ -38,7 +38,7 @@ def optimise_mask(
         checkpoints=writer.checkpoints if context.is_kept else None,
     )
     method = as_search(context.settings.method)
-    with said_to_the_user():
+    with as_input_error():
         found = method.search(searched)
     unmasked_loss = method.unmasked_loss(found)
     if unmasked_loss is None:

@@ -33,15 +33,15 @@ Say = Callable[[str], None]
 Warn = Callable[[Sequence[str]], None]
 
 
-def tell_nobody(stage: str, done: int, total: int) -> None:
+def no_progress(stage: str, done: int, total: int) -> None:
     """Swallow progress: the default where nobody watches."""
 
 
-def say_nothing(line: str) -> None:
+def no_messages(line: str) -> None:
     """Swallow a line: the default where nobody listens."""
 
 
-def warn_nobody(warnings: Sequence[str]) -> None:
+def no_warnings(warnings: Sequence[str]) -> None:
     """Swallow warnings: the default where nobody listens, since a result holds them as well."""
 
 
@@ -74,7 +74,7 @@ class Context:
     run: Run
     settings: SelectionSettings
     workers: Workers = field(default_factory=InProcess)
-    on_progress: OnProgress = tell_nobody
+    on_progress: OnProgress = no_progress
     estimator: Any = None
     store: Store | None = None
     is_kept: bool = True

@@ -15,8 +15,8 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Store
-from chaffinch.tasks.promotion.kept_run import KeptRun, LossDifference
-from chaffinch.tasks.results.former_run import Former, read_former
+from chaffinch.tasks.promotion.stored_run import KeptRun, LossDifference
+from chaffinch.tasks.results.previous_run import Former, read_former
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
 

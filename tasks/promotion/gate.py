@@ -18,7 +18,7 @@ from typing import Literal
 from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.tasks.promotion.difference import Difference
-from chaffinch.tasks.promotion.kept_run import LossDifference
+from chaffinch.tasks.promotion.stored_run import LossDifference
 from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval

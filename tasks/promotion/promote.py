@@ -14,7 +14,7 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
 from chaffinch.tasks.promotion.difference import Difference, between
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
-from chaffinch.tasks.results.former_run import Former
+from chaffinch.tasks.results.previous_run import Former
 from chaffinch.tasks.results.result import CONTRACT_FILE, SelectionResult, load_result
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaffinch.tasks.promotion.difference import Difference
-from chaffinch.tasks.promotion.kept_run import LossDifference
+from chaffinch.tasks.promotion.stored_run import LossDifference
 from chaffinch.tasks.reporting.text import interval, listed, number, share, visible
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.drift import FeatureDrift

@@ -18,7 +18,7 @@ from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import Label, labels_of
-from chaffinch.tasks.errors import said_to_the_user
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Schema
 
@@ -58,7 +58,7 @@ class SelectedModel:
         names = tuple(feature["name"] for feature in features)
         n_categories = tuple(len(categories.get(name, ())) for name in names)
         schema = Schema(names, n_categories, len(target["classes"]))
-        with said_to_the_user():
+        with as_input_error():
             fitted = models.load(contract["model"]["kind"], files, schema, trusted)
         classes = labels_of(target["classes"], target.get("type", "text"))
         return cls(fitted, categories, classes)

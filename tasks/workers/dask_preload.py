@@ -56,12 +56,12 @@ class _NotOfCancelling(logging.Filter):
 @contextmanager
 def quiet_client() -> Iterator[None]:
     """Filter tracebacks of tasks that Dask's client cancels when it closes."""
-    log, unheard = logging.getLogger("distributed.client"), _NotOfCancelling()
-    log.addFilter(unheard)
+    log, silent = logging.getLogger("distributed.client"), _NotOfCancelling()
+    log.addFilter(silent)
     try:
         yield
     finally:
-        log.removeFilter(unheard)
+        log.removeFilter(silent)
 
 
 @click.command()

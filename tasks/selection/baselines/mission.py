@@ -232,7 +232,7 @@ def mission(
     depth : int, odd
         Rows of the sketch, of whose cells the median is taken.
     passes : int, at least 1
-        Through the rows.
+        WrapStep the rows.
     rate : float, above 0
         Of a step, over the mean squared length of a row.
     seed : int

@@ -91,8 +91,8 @@ def test_a_stage_that_takes_too_long_is_stopped_and_named(server, tmp_path):
     @flow
     def limited() -> None:
         limits = LimitSettings(stage_timeout=0.2 * SECONDS, retries=3)
-        with within_limits(limits, ["orders.csv"], tmp_path) as through:
-            through(ponder)()
+        with within_limits(limits, ["orders.csv"], tmp_path) as wrap_step:
+            wrap_step(ponder)()
 
     state = limited(return_state=True)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""What libraries warn of in a cell: heard by whoever listens there, and by nobody else."""
+"""Warnings of libraries inside a cell are collected there, and nowhere else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from chaffinch.tasks.comparing.library_warnings import heard
+from chaffinch.tasks.comparing.library_warnings import collected_warnings
 
 OVERFLOW = "numbers overflowed, were divided by zero, or came to no number"
 
@@ -18,7 +18,7 @@ def warn_from(module: str, category: type[Warning], message: str = "odd") -> Non
 
 
 def test_each_kind_is_heard_once_in_words() -> None:
-    with heard() as found:
+    with collected_warnings() as found:
         for _ in range(3):
             np.float64(1) / np.float64(0)
             warn_from("library.part", UserWarning, "too narrow.\nmore")
@@ -26,21 +26,21 @@ def test_each_kind_is_heard_once_in_words() -> None:
 
 
 def test_what_speaks_of_later_releases_is_not_passed_on() -> None:
-    with heard() as found:
+    with collected_warnings() as found:
         warn_from("library", FutureWarning)
     assert found == set()
 
 
 @pytest.mark.parametrize("category", [UserWarning, RuntimeWarning, FutureWarning])
 def test_what_we_warn_of_ourselves_stays_an_error_in_tests(category) -> None:
-    with heard() as found, pytest.raises(category):
+    with collected_warnings() as found, pytest.raises(category):
         warn_from("chaffinch.tasks.pipeline.training", category)
     assert found == set()
 
 
 def test_afterwards_everything_is_as_before() -> None:
     before = list(warnings.filters), warnings.showwarning
-    with pytest.raises(ZeroDivisionError), heard():
+    with pytest.raises(ZeroDivisionError), collected_warnings():
         _ = 1 / 0
     assert (list(warnings.filters), warnings.showwarning) == before
     with pytest.raises(UserWarning):
@@ -48,8 +48,8 @@ def test_afterwards_everything_is_as_before() -> None:
 
 
 def test_the_inner_of_two_hears_it() -> None:
-    with heard() as outer:
-        with heard() as inner:
+    with collected_warnings() as outer:
+        with collected_warnings() as inner:
             warn_from("library", UserWarning, "first")
         warn_from("library", UserWarning, "second")
     assert inner == {"a library warned (UserWarning: first)"}
@@ -62,7 +62,7 @@ def test_threads_that_listen_at_once_hear_their_own_and_leave_nothing_behind() -
     found: dict[str, set[str]] = {}
 
     def listen(name: str, *, leaves_first: bool) -> None:
-        with heard() as found[name]:
+        with collected_warnings() as found[name]:
             both.wait(10)
             warn_from("library", UserWarning, name)
             both.wait(10)

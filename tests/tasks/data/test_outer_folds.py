@@ -9,7 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.outer_folds import OuterFolds, RowsToDeal
+from chaffinch.tasks.data.outer_folds import OuterFolds, RowsToSplit
 from chaffinch.tasks.data.split_requirements import NOT_FINER
 from chaffinch.tasks.data.splits import fold_indices, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
@@ -28,7 +28,7 @@ def settings_of(folds=5, **columns):
 def refusal_of(n_folds, n_seeds, y, settings, **keys):
     """Return the line that rows are refused with, or None."""
     try:
-        OuterFolds(n_folds, n_seeds, (settings,)).check(RowsToDeal(y, **keys))
+        OuterFolds(n_folds, n_seeds, (settings,)).check(RowsToSplit(y, **keys))
     except InputError as error:
         return str(error)
     return None
@@ -210,7 +210,7 @@ UNTUNED = SelectionSettings(target="y", model=ModelSettings(name="linear", tunin
 def refusal_with(method, n_folds, y, n_seeds=1):
     """Return the line that rows are refused with where a method is compared, or None."""
     try:
-        OuterFolds(n_folds, n_seeds, (UNTUNED,), (method_of(method),)).check(RowsToDeal(y))
+        OuterFolds(n_folds, n_seeds, (UNTUNED,), (method_of(method),)).check(RowsToSplit(y))
     except InputError as error:
         return str(error)
     return None
@@ -262,7 +262,7 @@ def test_no_outer_fold_leaves_less_than_a_method_needs(method, kind) -> None:
             if refusal_of(n_folds, 2, y, UNTUNED):
                 continue
             every = [
-                folds.splits(fold, RowsToDeal(y), UNTUNED.model_copy(update={"seed": seed}))
+                folds.splits(fold, RowsToSplit(y), UNTUNED.model_copy(update={"seed": seed}))
                 for fold in range(n_folds)
                 for seed in range(2)
             ]

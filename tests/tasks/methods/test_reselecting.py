@@ -20,7 +20,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.storage.errors import StorageError
 from chaffinch.tasks.pipeline.stage import steps_of
 from chaffinch.tasks.reporting.sections import lines_of_changes
-from chaffinch.tasks.results.former_run import load_contract
+from chaffinch.tasks.results.previous_run import load_contract
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units

@@ -16,7 +16,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.methods import fitting
 from chaffinch.tasks.pipeline.run import check, select_features
-from chaffinch.tasks.pipeline.stage import STEPS, tell_nobody
+from chaffinch.tasks.pipeline.stage import STEPS, no_progress
 from chaffinch.tasks.settings import identity
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers import distributed_masked_loss
@@ -41,7 +41,7 @@ def run(
         source,
         SelectionSettings(target="target", **settings),
         ExecutionSettings(store=store, cluster=cluster, workers=workers),
-        on_progress=settings.pop("on_progress", tell_nobody),
+        on_progress=settings.pop("on_progress", no_progress),
     )
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
-from chaffinch.tasks.results.former_run import read_former, settings_of
 from chaffinch.tasks.results.model import SelectedModel
+from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from tests.made_up import good_table
 

@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.errors import WorkersError, said_to_the_user
+from chaffinch.tasks.errors import WorkersError, as_input_error
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
@@ -63,7 +63,7 @@ def too_large(shared: float, item: int) -> float:
 @pytest.mark.e2e
 @pytest.mark.parametrize("item", [0, 1])
 def test_memory_that_runs_out_in_a_worker_is_told_as_that(two_workers, item: int) -> None:
-    with pytest.raises(MemoryError, match=r"Unable to allocate|bad_alloc"), said_to_the_user():
+    with pytest.raises(MemoryError, match=r"Unable to allocate|bad_alloc"), as_input_error():
         two_workers.map(too_large, 0.5, [item])
 
 

@@ -20,7 +20,7 @@ from chaffinch.tasks.data.table_warnings import PerfectPredictors
 from chaffinch.tasks.pipeline.evaluation import CONFIDENCE, judge_of, predicted
 from chaffinch.tasks.pipeline.ingestion import description_of
 from chaffinch.tasks.pipeline.stage import Context, stage_key
-from chaffinch.tasks.results.former_run import may_be_ones_own
+from chaffinch.tasks.results.previous_run import may_be_ones_own
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 _STAGES = ("describe", "split", "train_base_model")
