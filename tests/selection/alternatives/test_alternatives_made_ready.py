@@ -28,7 +28,7 @@ random = np.random.default_rng(0)
 values, pairs = random.uniform(size=20), random.uniform(size=(20, 20)) / 4
 quality = chaffinch.qualities.Univariate(values)
 if kind != "Univariate":
-    quality = getattr(chaffinch, kind)(values, pairs)
+    quality = getattr(chaffinch.qualities, kind)(values, pairs)
 make_ready(quality, find_alternatives, has_rules=has_rules, **asked)
 convex_search._BEFORE_PART, branch_and_bound._WORK_BETWEEN_LOOKS = 0, 1  # as in a long search
 before = compiled()

@@ -582,7 +582,7 @@ def test_what_is_odd_about_the_target_is_said_where_no_feature_is_of_use():
     table = numbers_and_a_word().drop(columns="y")
     table["y"] = table.a + 1e9
     with pytest.raises(
-        InputError, match=r"what is odd .*subtract the mean.*, or give more rows, or"
+        InputError, match=r"heed the warnings .*subtract the mean.*, or give more rows, or"
     ):
         select(table, "y", model="xgboost")
 
