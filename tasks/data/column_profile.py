@@ -111,7 +111,7 @@ _MOST_DIGITS = 1e5
 
 
 def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
-    """Refuse numbers that models cannot compute with.
+    """Raise InputError for numbers that models cannot compute with.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
 
 
 def check_largest(what: str, numbers: Floats, remedy: str = "") -> None:
-    """Refuse numbers that are too large for models to compute with; see `check_magnitude`."""
+    """Raise InputError for numbers that are too large for models; see `check_magnitude`."""
     # fmin and fmax ignore NaN without a copy
     lowest = np.fmin.reduce(numbers, initial=0.0)
     highest = np.fmax.reduce(numbers, initial=0.0)

@@ -85,7 +85,7 @@ def _is_tls(address: str) -> bool:
 
 
 def _check_certificates(address: str) -> None:
-    """Refuse a TLS address if Dask's configuration has no certificates for it."""
+    """Raise InputError for a TLS address if Dask's configuration has no certificates for it."""
     import dask
     from distributed import Security
 
